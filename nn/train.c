@@ -156,6 +156,8 @@ static int allocate(st_run *run)
     if (train_batches_new(&m->batches, run->net, run->data, images)) return -1;
     m->validation = m->batches;
     m->validation.data = o->validation;
+    for (st_callback *c = run->options.callbacks; c < run->options.callbacks + ST_MAX_CALLBACKS; c++)
+        if (c->memory > 0 && !(c->context = array_new(c->name, 1, c->memory))) return -1;
     m->tally = array_new("train", o->micro_batches, sizeof *m->tally);
     if (count <= ENDLESS) m->batches.order = m->order = array_new("train", count, sizeof *m->order);
     if (!m->tally || (count <= ENDLESS && !m->order)) return -1;
@@ -178,6 +180,8 @@ static void release(st_run *run)
 {
     struct st_train_memory *m = run->memory;
     if (m->tally && train_groups(&run->options) > 0) st_optim_groups(run->optim, run->net, 0, NULL);
+    for (st_callback *c = run->options.callbacks; c < run->options.callbacks + ST_MAX_CALLBACKS; c++)
+        if (c->memory > 0) free(c->context);
     train_batches_free(&m->batches);
     st_tensor_free(m->states);
     st_tensor_free(m->new_states);

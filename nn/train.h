@@ -55,7 +55,8 @@ typedef struct st_callback st_callback;
 struct st_callback {
     const char *name;
     void (*call)(st_callback *self, st_run *run, st_event event); /* NULL: the entry is skipped */
-    void *context;          /* yours; or the callback's memory between ST_ON_BEGIN and ST_ON_END */
+    void *context; /* yours; or NULL, and the run allocates `memory` zeroed bytes until its end */
+    size_t memory;
     const st_field *fields; /* of `options`: the run checks them and fills in defaults, and they must be the
                                same when it is resumed; NULL: none */
     union st_callback_options {

@@ -106,20 +106,6 @@ static void look_at_gradient(const st_net_tensor *t, void *context)
     if (!s->found) look(s, LAST, 0, t->gradient, "the gradient of ", t->name, NULL);
 }
 
-static void take_step(st_net *n, st_tensor x, st_tensor target, st_loss l, st_tensor dy, search *s)
-{
-    st_tensor y = st_net_forward(n, x, ST_TRAIN);
-    double value = st_loss_value(l, y, target, dy);
-    if (st_error()) return;
-    if (!isfinite(value) && !s->found) {
-        *s = (search){ true, LOSS, 0, "outputs are finite, their loss overflows" };
-        return;
-    }
-    look(s, LOSS, 0, dy, "the derivative of the loss", NULL, NULL);
-    st_net_zero_gradients(n);
-    if (st_net_backward(n, dy, (st_tensor){ 0 }) == 0) st_net_visit(n, look_at_gradient, s);
-}
-
 /* Runs the step again with the net's parameters, and looks at everything. Gradients are overwritten, states
  * restored. */
 static search find(st_net *n, st_tensor x, st_tensor target, st_loss l)
@@ -133,7 +119,12 @@ static search find(st_net *n, st_tensor x, st_tensor target, st_loss l)
     st_tensor dy = st_tensor_new(st_shape_with_batch(n->output, x.shape.n[0])),
               states = st_tensor_clone(st_net_states(n));
     st_watch *w = st_watch_begin(n, look_at_hook, &s);
-    if (w) take_step(n, x, target, l, dy, &s);
+    double value = st_loss_value(l, st_net_forward(n, x, ST_TRAIN), target, dy);
+    if (!isfinite(value) && !s.found)
+        s = (search){ true, LOSS, 0, "outputs are finite, their loss overflows" };
+    look(&s, LOSS, 0, dy, "the derivative of the loss", NULL, NULL);
+    st_net_zero_gradients(n);
+    if (st_net_backward(n, dy, (st_tensor){ 0 }) == 0) st_net_visit(n, look_at_gradient, &s);
     st_watch_end(w);
     st_copy(st_net_states(n), states);
     st_tensor_free(dy);
@@ -154,13 +145,12 @@ static void explain(st_run *run)
         s = find(run->net, x, target, run->options.loss);
     }
     run->net->step = before;
-    char what[128];
-    snprintf(what, sizeof what, "train: the loss is %g at step %ld (epoch %d)",
-             isnan(run->loss) ? (double)NAN : run->loss, run->step + 1, run->report.epoch);
-    if (st_error()) st_error_within("%s: %s%s", what, s.found ? s.text : "", s.found ? "; " : "");
-    else
-        st_error_set("%s: %s; a learning rate below %g, or clipping, may help", what,
-                     s.found ? s.text : "repeated, the step is finite", run->report.lr);
+    if (st_error()) return;
+    st_error_set(
+        "train: the loss is %g at step %ld (epoch %d): %s; a learning rate below %g, or clipping, may "
+        "help",
+        isnan(run->loss) ? (double)NAN : run->loss, run->step + 1, run->report.epoch,
+        s.found ? s.text : "repeated, the step is finite", run->report.lr);
 }
 
 static void call(st_callback *self, st_run *run, st_event event)

@@ -1,9 +1,7 @@
 /* early_stopping.c: ends a run when validation no longer improves, and restores the best parameters. */
 #include "nn/callbacks/callbacks.h"
-#include "tensor/array.h"
 
 #include <math.h>
-#include <stdlib.h>
 #include <string.h>
 
 typedef struct memory {
@@ -14,10 +12,8 @@ typedef struct memory {
     st_tensor parameters, states;
 } memory;
 
-static void begin(st_callback *self, st_run *run)
+static void begin(memory *m, st_run *run)
 {
-    memory *m = self->context = array_new("early_stopping", 1, sizeof *m);
-    if (!m) return;
     if (!run->options.validation) st_error_set("early_stopping: there is no validation set");
     m->best = (struct numbers){ .loss = NAN };
     m->parameters = st_tensor_clone(st_net_parameters(run->net));
@@ -36,10 +32,8 @@ static void after_epoch(memory *m, const st_early_stopping_options *o, const st_
     st_copy(m->states, st_net_states(run->net));
 }
 
-static void end(st_callback *self, st_run *run)
+static void end(const memory *m, st_run *run)
 {
-    memory *m = self->context;
-    if (!m) return;
     if (m->best.epoch > 0) {
         st_copy(st_net_parameters(run->net), m->parameters);
         st_copy(st_net_states(run->net), m->states);
@@ -48,8 +42,6 @@ static void end(st_callback *self, st_run *run)
     }
     st_tensor_free(m->parameters);
     st_tensor_free(m->states);
-    free(m);
-    self->context = NULL;
 }
 
 static const st_field fields[] = {
@@ -62,15 +54,15 @@ static void call(st_callback *self, st_run *run, st_event event)
 {
     memory *m = self->context;
     const st_early_stopping_options *o = (const void *)&self->options;
-    if (event == ST_ON_BEGIN) begin(self, run);
+    if (event == ST_ON_BEGIN) begin(m, run);
     if (event == ST_ON_EPOCH_BEGIN && m->best.since >= o->patience) run->stop = true;
     if (event == ST_ON_EPOCH && !st_error()) after_epoch(m, o, run);
-    if (event == ST_ON_END) end(self, run);
+    if (event == ST_ON_END) end(m, run);
 }
 
 st_callback st_early_stopping_new(st_early_stopping_options options)
 {
-    st_callback c = { .name = "early_stopping", .call = call, .fields = fields };
+    st_callback c = { .name = "early_stopping", .call = call, .memory = sizeof(memory), .fields = fields };
     memcpy(&c.options, &options, sizeof options);
     return c;
 }

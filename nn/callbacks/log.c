@@ -144,7 +144,5 @@ static void call(st_callback *self, st_run *run, st_event event)
 
 st_callback st_log(const char *path)
 {
-    st_callback c = { .name = "log", .call = call };
-    memcpy(&c.options, &path, sizeof path);
-    return c;
+    return (st_callback){ .name = "log", .call = call, .options.pointer = (void *)path };
 }

@@ -1,10 +1,8 @@
 /* lr_finder.c: finds a learning rate by raising it: Smith 2017. */
 #include "nn/callbacks/callbacks.h"
-#include "tensor/array.h"
 
 #include <limits.h>
 #include <math.h>
-#include <stdlib.h>
 #include <string.h>
 
 static const st_field fields[] = {
@@ -25,8 +23,7 @@ typedef struct memory {
 static void begin(st_callback *self, st_run *run)
 {
     const st_lr_finder_options *o = (const void *)&self->options;
-    memory *m = self->context = array_new("lr_finder", 1, sizeof *m);
-    if (!m) return;
+    memory *m = self->context;
     if (!o->lr || o->most <= o->least)
         st_error_set("lr_finder: lr is NULL, or most %g is not above least %g", o->most, o->least);
     m->parameters = st_tensor_clone(st_net_parameters(run->net));
@@ -60,10 +57,8 @@ static void look(memory *m, const st_lr_finder_options *o, st_run *run)
     if (++m->taken == o->steps) run->stop = true;
 }
 
-static void end(st_callback *self, st_run *run)
+static void end(const memory *m, st_run *run)
 {
-    memory *m = self->context;
-    if (!m) return;
     st_copy(st_net_parameters(run->net), m->parameters);
     st_copy(st_net_states(run->net), m->states);
     for (int i = 0; i < run->optim->states; i++) {
@@ -73,8 +68,6 @@ static void end(st_callback *self, st_run *run)
     run->optim->steps = m->optim_steps;
     st_tensor_free(m->parameters);
     st_tensor_free(m->states);
-    free(m);
-    self->context = NULL;
 }
 
 static void call(st_callback *self, st_run *run, st_event event)
@@ -82,12 +75,12 @@ static void call(st_callback *self, st_run *run, st_event event)
     const st_lr_finder_options *o = (const void *)&self->options;
     if (event == ST_ON_BEGIN) begin(self, run);
     if (event == ST_ON_GRADIENTS) look(self->context, o, run);
-    if (event == ST_ON_END) end(self, run);
+    if (event == ST_ON_END) end(self->context, run);
 }
 
 st_callback st_lr_finder_new(st_lr_finder_options options)
 {
-    st_callback c = { .name = "lr_finder", .call = call, .fields = fields };
+    st_callback c = { .name = "lr_finder", .call = call, .memory = sizeof(memory), .fields = fields };
     memcpy(&c.options, &options, sizeof options);
     return c;
 }

@@ -11,21 +11,18 @@
 #include <unistd.h>
 
 static const double redraw_seconds = 0.1;
-enum { LONGEST_BAR = 24, SHORTEST_BAR = 4, LONGEST_LINE = 256, USUAL_WIDTH = 80 };
+enum { BAR = 20, LONGEST_LINE = 256, USUAL_WIDTH = 80 };
 
 typedef struct progress {
-    FILE *to;                     /* NULL: nothing is shown */
-    bool terminal, colour, drawn; /* drawn: the bar is on the terminal's last line */
-    double shown;                 /* seconds at the last drawing */
+    FILE *to;             /* NULL: nothing is shown */
+    bool terminal, drawn; /* drawn: the bar is on the terminal's last line */
+    double shown;         /* seconds at the last drawing */
 } progress;
 
 static progress begin(FILE *to)
 {
-    const char *terminal = getenv("TERM"), *no_colour = getenv("NO_COLOR");
-    progress p = { .to = to, .shown = -1 };
-    p.terminal = to && isatty(fileno(to)) && terminal && strcmp(terminal, "dumb") != 0;
-    p.colour = p.terminal && !(no_colour && no_colour[0]);
-    return p;
+    const char *terminal = getenv("TERM");
+    return (progress){ to, isatty(fileno(to)) && terminal && strcmp(terminal, "dumb") != 0, .shown = -1 };
 }
 
 /* The terminal's width, which may change during the run. */
@@ -60,22 +57,9 @@ static void put_score(line *l, const char *what, const st_metrics *s)
 
 static void put_time(line *l, double seconds)
 {
-    long s = seconds > 0 ? lround(seconds) : 0;
+    const long s = lround(seconds);
     if (s >= 3600) put(l, "%ld:%02ld:%02ld", s / 3600, s / 60 % 60, s % 60);
     else put(l, "%ld:%02ld", s / 60, s % 60);
-}
-
-/* A line wider than the terminal cannot be redrawn: the bar is shortened, then the line is cut off. */
-static void draw(const progress *p, const line *head, const line *tail, double done)
-{
-    int room = width_of(p->to) - 1, bar = room - head->length - tail->length;
-    if (bar > LONGEST_BAR) bar = LONGEST_BAR;
-    if (bar < SHORTEST_BAR) bar = 0;
-    int filled = (int)(bar * done), left = room - bar - head->length;
-    fprintf(p->to, "\r\033[K%.*s%s", room, head->text, p->colour ? "\033[32m" : "");
-    for (int i = 0; i < bar; i++) fputs(i < filled ? "━" : i == filled ? "╸" : " ", p->to);
-    fprintf(p->to, "%s%.*s", p->colour ? "\033[0m" : "", left > 0 ? left : 0, tail->text);
-    fflush(p->to);
 }
 
 static double samples_per_second(const st_run *run)
@@ -89,14 +73,16 @@ static void show_step(progress *p, const st_run *run)
     if (!p->terminal || (r->seconds - p->shown < redraw_seconds && run->batch < run->steps_per_epoch)) return;
     p->shown = r->seconds;
     p->drawn = true;
-    line head = { .length = 0 }, tail = { .length = 0 };
-    put(&head, "epoch %d/%d ", r->epoch, r->epochs);
-    put(&tail, " %3ld %%", 100 * run->batch / run->steps_per_epoch);
-    put_score(&tail, "", &r->training);
-    put(&tail, "  ");
-    put_time(&tail, r->step > 0 ? r->seconds / (double)r->step * (double)(r->steps - r->step) : 0);
-    put(&tail, " left  %.0f samples/s", samples_per_second(run));
-    draw(p, &head, &tail, (double)run->batch / (double)run->steps_per_epoch);
+    const int done = (int)(BAR * run->batch / run->steps_per_epoch);
+    line l = { .length = 0 };
+    put(&l, "epoch %d/%d %3ld %% [%.*s%*s]", r->epoch, r->epochs, 100 * run->batch / run->steps_per_epoch,
+        done, "====================", BAR - done, "");
+    put_score(&l, "", &r->training);
+    put(&l, "  ");
+    put_time(&l, r->seconds / (double)r->step * (double)(r->steps - r->step));
+    put(&l, " left  %.0f samples/s", samples_per_second(run));
+    fprintf(p->to, "\r\033[K%.*s", width_of(p->to) - 1, l.text); /* a longer line could not be redrawn */
+    fflush(p->to);
 }
 
 static void erase(progress *p)
@@ -131,7 +117,5 @@ static void call(st_callback *self, st_run *run, st_event event)
 
 st_callback st_progress(FILE *to)
 {
-    st_callback c = { .name = "progress", .call = call };
-    *(FILE **)(void *)&c.options = to;
-    return c;
+    return (st_callback){ .name = "progress", .call = call, .options.pointer = to };
 }

@@ -217,6 +217,7 @@ TEST(a_net_that_is_built_keeps_its_parameters)
         st_fill(st_net_parameters(n), 20);
         train(n, s.set, .batch = 8);
         assert_close(weight_of(n), 19, weight_limit);
+        assert_int_equal(n->batch, i < 2 ? 8 : 100);
     }
 }
 
