@@ -83,173 +83,97 @@ typedef struct setting {
     st_optim *o;
 } setting;
 
-static setting set_up(void)
+static setting set_up(fault f)
 {
     setting s = { st_tensor_new(ST_SHAPE(SAMPLES, FEATURES)), st_tensor_new(ST_SHAPE(SAMPLES)), NULL,
                   some_net(), st_sgd(.lr = 0.125, .momentum = 0.9) };
     st_normal(s.x, (st_random_key){ 1, 1 }, 0, 1);
     for (ptrdiff_t i = 0; i < SAMPLES; i++) *element(s.y, i) = (st_real)(i % 3);
     s.set = st_dataset_tensors(s.x, s.y);
+    planted = f;
     return s;
 }
 
-static void tear_down(setting s)
+static void tear_down(setting *s)
 {
-    st_net_free(s.n), st_optim_free(s.o), st_dataset_free(s.set), st_tensor_free(s.x), st_tensor_free(s.y);
-    planted = (fault){ NOWHERE };
+    st_net_free(s->n), st_optim_free(s->o), st_dataset_free(s->set);
+    st_tensor_free(s->x), st_tensor_free(s->y);
 }
 
-/* The values that an optimizer changes. */
-typedef struct before {
-    st_tensor parameters, of_optim[ST_OPTIM_STATES];
-    long steps;
-} before;
+#define auto_setting __attribute__((cleanup(tear_down))) setting
 
-static before remember(setting s)
+static int run(setting s, st_callback first, st_callback second)
 {
-    before b = { st_tensor_clone(st_net_parameters(s.n)), .steps = s.o->steps };
-    for (int i = 0; i < s.o->states && s.o->steps > 0; i++) b.of_optim[i] = st_tensor_clone(s.o->state[i]);
-    return b;
+    return st_train(s.n, s.set, .epochs = 2, .loss = st_cross_entropy(), .optim = s.o, .batch = BATCH,
+                    .keep_order = true, .callbacks = { first, second });
 }
 
-/* It is as it was; frees what was remembered. */
-static void the_step_was_not_taken(setting s, before b)
+/* The run fails in its first step with an error that contains this, and changes nothing. */
+static void runs_into(setting s, st_callback c, const char *expected)
 {
-    assert_same(st_net_parameters(s.n), b.parameters);
-    assert_int_equal(s.o->steps, b.steps);
-    for (int i = 0; i < s.o->states && b.steps > 0; i++) {
-        assert_same(s.o->state[i], b.of_optim[i]);
-        st_tensor_free(b.of_optim[i]);
-    }
-    st_tensor_free(b.parameters);
-}
-
-static st_train_options options_of(setting s)
-{
-    return (st_train_options){ .loss = st_cross_entropy(),
-                               .optim = s.o,
-                               .batch = BATCH,
-                               .keep_order = true,
-                               .callbacks = { st_detect_anomaly() } };
-}
-
-/* The run fails in its first step, with this message, and changes nothing. */
-static void runs_into(setting s, const char *expected)
-{
-    before b = remember(s);
-    st_train_options o = options_of(s);
-    assert_int_equal(st_train_run(s.n, s.set, o, NULL), -1);
-    assert_string_equal(st_error(), expected);
-    st_error_clear();
-    the_step_was_not_taken(s, b);
-}
-
-/* "train: the loss is WHAT at step 1 (epoch 1): WHERE; a smaller ..." */
-static const char *line(const char *what, const char *where)
-{
-    static char text[512];
-    snprintf(text, sizeof text,
-             "train: %s at step 1 (epoch 1): %s; a learning rate below 0.125, or clipping, may help", what,
-             where);
-    return text;
+    auto_tensor before = st_tensor_clone(st_net_parameters(s.n));
+    expect_failure(run(s, c, (st_callback){ 0 }), "%s", expected);
+    assert_same(st_net_parameters(s.n), before);
+    assert_int_equal(s.o->steps, 0);
 }
 
 /* ---- claims ---------------------------------------------------------------------------------------- */
 
-TEST(the_first_number_gone_wrong_is_named)
+/* In the gradients the loss is finite. The last gradients overflow where those of chunks are added up. */
+TEST(the_first_number_gone_wrong_is_named_before_the_step)
 {
     const struct {
         fault f;
-        const char *what, *where;
+        const char *text;
     } cases[] = {
         { { FORWARD, 17, 2, NAN },
-          "the loss is nan",
-          "the output of layer 2.body.0 (erring) is nan at [17, 2]" },
-        { { FORWARD, 0, 0, -INFINITY },
-          "the loss is nan",
-          "the output of layer 2.body.0 (erring) is -inf at [0, 0]" },
+          "train: the loss is nan at step 1 (epoch 1): the output of layer 2.body.0 (erring) is nan at [17, "
+          "2]; a learning rate below 0.125, or clipping, may help" },
+        { { FORWARD, 0, 0, -INFINITY }, ": the output of layer 2.body.0 (erring) is -inf at [0, 0]; " },
+        { { BACKWARD, 18, 1, INFINITY }, ": dx of layer 2.body.0 (erring) is inf at [18, 1]; " },
+        { { GRADIENT, 0, 3, NAN }, ": the gradient of 2.body.0.weight (erring) is nan at [3]; " },
+        { { GRADIENT, -1, 3, (double)ST_REAL_MAX / 4 * 3 },
+          ": the gradient of 2.body.0.weight is inf at [3]; " },
     };
-    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
-        setting s = set_up();
-        planted = cases[i].f;
-        runs_into(s, line(cases[i].what, cases[i].where));
-        tear_down(s);
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        auto_setting s = set_up(cases[i].f);
+        runs_into(s, st_detect_anomaly(), cases[i].text);
     }
+    auto_setting s = set_up(cases[0].f); /* without it the run ends all the same */
+    runs_into(s, (st_callback){ 0 },
+              "train: the loss is nan at step 1 (epoch 1); a learning rate below 0.125");
 }
 
-/* The loss is finite then. */
-TEST(gradients_gone_wrong_are_found_before_the_step)
-{
-    const struct {
-        fault f;
-        const char *where;
-    } cases[] = {
-        { { BACKWARD, 18, 1, INFINITY }, "dx of layer 2.body.0 (erring) is inf at [18, 1]" },
-        { { GRADIENT, 0, 3, NAN }, "the gradient of 2.body.0.weight (erring) is nan at [3]" },
-        { { GRADIENT, -1, 3, (double)ST_REAL_MAX / 4 * 3 }, "the gradient of 2.body.0.weight is inf at [3]" },
-    };
-    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
-        setting s = set_up();
-        planted = cases[i].f;
-        st_train_options o = options_of(s);
-        before b = remember(s);
-        expect_failure(st_train_run(s.n, s.set, o, NULL), ": %s; ", cases[i].where);
-        the_step_was_not_taken(s, b);
-        tear_down(s);
-    }
-}
-
-/* The gradient is finite, and so is the loss: the optimizer's step makes a parameter infinite, which ends the run. */
+/* Gradient and loss are finite: the optimizer's step makes a parameter infinite, which ends the run. */
 TEST(a_step_that_overflows_is_found_out)
 {
     const double most = (double)ST_REAL_MAX;
     const struct {
         st_optim *o;
         double value;
+        const char *is;
     } cases[] = {
-        { st_sgd(.lr = 8), most / 2 },
-        { st_sgd(.lr = 8, .momentum = 0.9), -most / 2 },
-        { st_sgd(.lr = 8, .momentum = 0.9, .nesterov = true), most / 2 },
+        { st_sgd(.lr = 8), most / 2, "-inf" },
+        { st_sgd(.lr = 8, .momentum = 0.9), -most / 2, "inf" },
+        { st_sgd(.lr = 8, .momentum = 0.9, .nesterov = true), most / 2, "-inf" },
+        { st_sgd(.lr = 8), NAN, "nan" },
     };
-    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
-        setting s = set_up();
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        auto_setting s = set_up((fault){ GRADIENT, 0, 3, cases[i].value });
         st_optim_free(s.o), s.o = cases[i].o;
-        planted = (fault){ GRADIENT, 0, 3, cases[i].value };
-        st_train_options o = options_of(s);
-        o.epochs = 2;
         about("%s, case %zu", s.o->name, i);
-        expect_failure(st_train_run(s.n, s.set, o, NULL),
-                       "train: element 3 of 2.body.0.weight is %sinf after step 1 (epoch 1); ",
-                       cases[i].value > 0 ? "-" : "");
-        tear_down(s);
+        expect_failure(
+            run(s, isnan(cases[i].value) ? (st_callback){ 0 } : st_detect_anomaly(), (st_callback){ 0 }),
+            "train: element 3 of 2.body.0.weight is %s after step 1 (epoch 1); ", cases[i].is);
     }
 }
 
 TEST(a_step_that_clipping_makes_small_is_taken)
 {
-    setting s = set_up();
-    planted = (fault){ GRADIENT, 0, 3, (double)ST_REAL_MAX / 3 * 2 };
-    st_train_options o = options_of(s);
-    o.callbacks[1] = st_clip(.value = 1);
+    auto_setting s = set_up((fault){ GRADIENT, 0, 3, (double)ST_REAL_MAX / 3 * 2 });
     s.o->lr = 100;
-    assert_int_equal(st_train_run(s.n, s.set, o, NULL), 0);
-    assert_int_equal(s.o->steps, 2);
-    tear_down(s);
-}
-
-/* Without the callback the loss, or the parameter that the optimizer makes of the gradient, ends the run. */
-TEST(without_it_the_run_ends_all_the_same)
-{
-    const fault faults[] = { { FORWARD, 17, 2, NAN }, { GRADIENT, 0, 3, NAN } };
-    const char *const texts[] = { "train: the loss is nan at step 1 (epoch 1); a learning rate below 0.125",
-                                  "train: element 3 of 2.body.0.weight is nan after step 1 (epoch 1); " };
-    for (int i = 0; i < 2; i++) {
-        setting s = set_up();
-        planted = faults[i];
-        st_train_options o = { .loss = st_cross_entropy(), .optim = s.o, .batch = BATCH, .keep_order = true };
-        expect_failure(st_train_run(s.n, s.set, o, NULL), "%s", texts[i]);
-        tear_down(s);
-    }
+    assert_int_equal(run(s, st_detect_anomaly(), st_clip(.value = 1)), 0);
+    assert_int_equal(s.o->steps, 4);
 }
 
 /* A loss of one's own that fails, after the batch went through the net. */
@@ -261,44 +185,30 @@ static double refusing(const st_loss *l, st_tensor y, st_tensor target, st_tenso
 
 TEST(a_step_whose_loss_fails_is_not_taken)
 {
-    setting s = set_up();
-    before b = remember(s);
-    st_train_options o = { .loss = { .name = "none", .value = refusing }, .optim = s.o, .batch = BATCH };
-    expect_failure(st_train_run(s.n, s.set, o, NULL), "loss none: no");
-    the_step_was_not_taken(s, b);
-    tear_down(s);
+    auto_setting s = set_up((fault){ NOWHERE });
+    auto_tensor before = st_tensor_clone(st_net_parameters(s.n));
+    const st_loss none = { "none", refusing };
+    expect_failure(st_train(s.n, s.set, .loss = none, .optim = s.o, .batch = BATCH), "loss none: no");
+    assert_same(st_net_parameters(s.n), before);
+    assert_int_equal(s.o->steps, 0);
 }
 
-TEST(what_comes_in_is_looked_at_first)
-{
-    setting s = set_up();
-    *st_at(s.x, ST_INDEX(7, 3)) = INFINITY;
-    planted = (fault){ FORWARD, 0, 0, NAN };
-    runs_into(s, line("the loss is nan", "the batch's x is inf at [7, 3]"));
-    *element(st_net_find(s.n, "4.weight"), 6) = NAN;
-    assert_int_equal(st_train(s.n, s.set, .loss = st_cross_entropy(), .optim = s.o, .batch = BATCH,
-                              .callbacks = { st_detect_anomaly() }),
-                     -1);
-    expect_error(": 4.weight is nan at [1, 1]; ");
-    tear_down(s);
-}
-
-TEST(it_is_the_same_for_any_number_of_threads)
+/* For any number of threads. */
+TEST(the_batch_and_parameters_are_looked_at_first)
 {
     int threads = st_num_threads();
     share_all_work();
     for (int k = 1; k <= 3; k++) {
         st_set_num_threads(k);
-        setting s = set_up();
+        auto_setting s = set_up((fault){ FORWARD, 0, 0, NAN });
         for (ptrdiff_t i = 3; i < BATCH; i += 5)
             *st_at(s.x, ST_INDEX(i, 0)) = (st_real)1e38 * 10; /* inf in float */
         *st_at(s.x, ST_INDEX(3, 0)) = INFINITY, *st_at(s.x, ST_INDEX(13, 1)) = NAN;
-        runs_into(s, line("the loss is nan", "the batch's x is inf at [3, 0]"));
-        tear_down(s);
-        s = set_up();
-        planted = (fault){ FORWARD, -1, 4, NAN };
-        runs_into(s, line("the loss is nan", "the output of layer 2.body.0 (erring) is nan at [0, 4]"));
-        tear_down(s);
+        runs_into(s, st_detect_anomaly(), ": the batch's x is inf at [3, 0]; ");
+        *element(st_net_find(s.n, "4.weight"), 6) = NAN;
+        expect_failure(run(s, st_detect_anomaly(), (st_callback){ 0 }), ": 4.weight is nan at [1, 1]; ");
+        auto_setting each = set_up((fault){ FORWARD, -1, 4, NAN });
+        runs_into(each, st_detect_anomaly(), ": the output of layer 2.body.0 (erring) is nan at [0, 4]; ");
     }
     st_set_num_threads(threads);
 }

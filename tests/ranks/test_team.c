@@ -241,39 +241,6 @@ TEST(a_micro_batch_is_a_batch_by_itself)
 
 /* ---- ranks ----------------------------------------------------------------------------------------------- */
 
-TEST(ranks_come_to_the_bits_of_one_process)
-{
-    st_net *(*const nets[])(void) = { with_all_layers, with_branches, with_winograd };
-    for (size_t i = 0; i < sizeof nets / sizeof *nets; i++) {
-        together what = { .make = nets[i], .micro_batches = 4 };
-        outcome expected = alone(&what);
-        for (int ranks = 1; ranks <= 4; ranks *= 2) ranks_come_to(&what, ranks, &expected);
-        outcome_free(&expected);
-    }
-}
-
-TEST(ways_are_chosen_by_a_micro_batch)
-{
-    together what = { .make = with_a_large_layer,
-                      .samples = 32,
-                      .batch = 32,
-                      .epochs = 1,
-                      .micro_batches = 2,
-                      .change = plain };
-    outcome expected = alone(&what);
-    ranks_come_to(&what, 2, &expected);
-    outcome_free(&expected);
-}
-
-TEST(three_ranks_have_three)
-{
-    together what = { .micro_batches = 3 };
-    outcome expected = alone(&what);
-    what.micro_batches = 0; /* as many as there are ranks */
-    ranks_come_to(&what, 3, &expected);
-    outcome_free(&expected);
-}
-
 static void patient_and_clipped(st_train_options *o, int rank)
 {
     o->callbacks[0] = patient(2);
@@ -281,12 +248,32 @@ static void patient_and_clipped(st_train_options *o, int rank)
     o->drop_last = true;
 }
 
-TEST(the_best_are_restored_at_all_ranks)
+/* Also where an algorithm is chosen by the images of a micro-batch; and the best parameters are restored. */
+TEST(ranks_come_to_the_bits_of_one_process)
 {
-    together what = { .micro_batches = 4, .epochs = 3, .change = patient_and_clipped, .lr = 0.3 };
-    outcome expected = alone(&what);
-    ranks_come_to(&what, 2, &expected);
-    outcome_free(&expected);
+    const together all[] = {
+        { .make = with_all_layers, .micro_batches = 4 },
+        { .make = with_branches, .micro_batches = 4 },
+        { .make = with_winograd, .micro_batches = 4 },
+        { .make = with_a_large_layer,
+          .samples = 32,
+          .batch = 32,
+          .epochs = 1,
+          .micro_batches = 2,
+          .change = plain },
+        { .micro_batches = 3 },
+        { .micro_batches = 4, .epochs = 3, .change = patient_and_clipped, .lr = 0.3 },
+    };
+    for (size_t i = 0; i < sizeof all / sizeof *all; i++) {
+        together what = all[i];
+        outcome expected = alone(&what);
+        const int count = what.micro_batches;
+        if (count == 3) what.micro_batches = 0; /* as many as there are ranks */
+        for (int ranks = 1; ranks <= count; ranks++)
+            if (count % ranks == 0 && (what.micro_batches || ranks == count))
+                ranks_come_to(&what, ranks, &expected);
+        outcome_free(&expected);
+    }
 }
 
 static void unordered(st_train_options *o, int rank)
@@ -543,56 +530,4 @@ TEST(batches_that_cannot_be_cut_are_refused)
                         "train: micro_batches is 4, expected a multiple of 1 ranks, at most a batch of 3");
     out = train_together(&(together){ .micro_batches = -1 }, NULL);
     assert_string_equal(out.error, "train: micro_batches is -1, expected at least 1");
-}
-
-/* It takes as many images as before, and comes to the same. */
-static st_net *built_for_more(void)
-{
-    st_net *n = with_branches();
-    if (st_net_build(n, 100, 5)) fail_msg("%s", st_error());
-    return made = n;
-}
-static bool takes_as_many(const st_train_report *r, void *context)
-{
-    return made->batch == 100;
-}
-static void counting(st_train_options *o, int rank)
-{
-    o->callbacks[0] = each_epoch(takes_as_many, NULL);
-}
-
-TEST(a_net_that_was_built_for_more_stays_so)
-{
-    together what = { .make = with_branches, .micro_batches = 4 };
-    outcome expected = alone(&what);
-    what.make = built_for_more, what.change = counting;
-    for (int ranks = 1; ranks <= 4; ranks *= 2) ranks_come_to(&what, ranks, &expected);
-    outcome_free(&expected);
-}
-
-/* A net that was cut is as good as new. */
-TEST(a_net_is_cut_for_a_run_only)
-{
-    auto_tensor x = st_tensor_new(ST_SHAPE(9, 2)), y = st_tensor_new(ST_SHAPE(9));
-    st_normal(x, (st_random_key){ 1, 1 }, 0, 1);
-    auto_dataset *set = st_dataset_tensors(x, y);
-    st_tensor weights[2];
-    for (int cut = 0; cut < 2; cut++) {
-        auto_net *n = st_net_new(ST_SHAPE(2), st_batchnorm(), st_dense(.out_features = 3));
-        auto_optim *o = st_sgd(.lr = 0.1);
-        st_train_options options = {
-            .loss = st_cross_entropy(), .optim = o, .batch = 9, .micro_batches = cut ? 3 : 1, .seed = 3
-        };
-        assert_int_equal(st_net_build(n, 9, 4), 0);
-        st_tensor first = st_tensor_clone(st_net_parameters(n)), states = st_tensor_clone(st_net_states(n));
-        assert_int_equal(st_train_run(n, set, options, NULL), 0);
-        st_copy(st_net_parameters(n), first), st_copy(st_net_states(n), states);
-        st_tensor_free(first), st_tensor_free(states);
-        n->step = 0;
-        options.micro_batches = 0;
-        assert_int_equal(st_train_run(n, set, options, NULL), 0);
-        weights[cut] = st_tensor_clone(st_net_parameters(n));
-    }
-    assert_true(same_bytes(weights[0], weights[1]));
-    st_tensor_free(weights[0]), st_tensor_free(weights[1]);
 }
