@@ -7,7 +7,7 @@ root=$PWD
 work=$tmp/away/here # neither data/mnist nor ../shared/mnist is to be found from here
 mkdir -p "$work" "$tmp/good"
 cd "$work" || exit 1
-unset MNIST_DIR NO_COLOR COLORTERM
+unset MNIST_DIR COLORTERM
 export STRIDE_OFFLINE=1 TERM=xterm
 out=$tmp/out err=$tmp/err
 
@@ -228,22 +228,17 @@ on_terminal() { # COMMAND: into $out, its stdout and stderr a terminal
     status=$?
     [ $status = 0 ] || because "$1"
 }
-colours() { grep -q "$(printf '\033')\[[0-9;]*m" "$1"; }
-colour_on_terminal() {
-    on_terminal "MNIST_DIR='$tmp/good' '$BIN/mnist' -e 1 -o '$tmp/terminal'" && colours "$out" || because "mnist"
-}
-no_color() {
-    on_terminal "NO_COLOR=1 MNIST_DIR='$tmp/good' '$BIN/mnist' -e 1 -o '$tmp/terminal'" && ! colours "$out" || because "mnist"
+bar_on_terminal() {
+    on_terminal "MNIST_DIR='$tmp/good' '$BIN/mnist' -e 1 -o '$tmp/terminal'" && grep -q '100 % \[=*\]' "$out" || because "mnist"
 }
 dumb_terminal() {
     on_terminal "TERM=dumb MNIST_DIR='$tmp/good' '$BIN/mnist' -e 1 -o '$tmp/terminal'" && ! escapes "$out" || because "mnist"
 }
 if script --version 2>/dev/null | grep -q util-linux; then
-    claim "a terminal has colours" colour_on_terminal
-    claim "NO_COLOR is heeded" no_color
+    claim "a terminal has a bar" bar_on_terminal
     claim "a dumb terminal has no escapes" dumb_terminal
 else
-    echo "skip colours on a terminal: there is no script of util-linux"
+    echo "skip bars on a terminal: there is no script of util-linux"
 fi
 
 # ---- without MNIST ---------------------------------------------------------------------------------
