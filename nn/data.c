@@ -46,11 +46,6 @@ void st_dataset_begin_epoch(const st_dataset *d, uint64_t pass)
     if (d && d->begin) d->begin(d, pass);
 }
 
-static void free_own(st_dataset *d)
-{
-    free(d->own);
-}
-
 enum { WAKING = 1 << 17 }; /* elements: copying them takes as long as waking a thread */
 
 /* The grain of sets whose samples are only copied. */
@@ -65,6 +60,7 @@ static ptrdiff_t copied_grain(st_shape sample)
 
 typedef struct tensors {
     st_tensor x, y;
+    bool owned;
 } tensors;
 
 static void get_tensors(const st_dataset *d, ptrdiff_t i, st_tensor x, st_tensor y)
@@ -72,6 +68,13 @@ static void get_tensors(const st_dataset *d, ptrdiff_t i, st_tensor x, st_tensor
     const tensors *of = d->own;
     st_copy(x, st_select(of->x, 0, i));
     st_copy(y, st_select(of->y, 0, i));
+}
+
+static void free_tensors(st_dataset *d)
+{
+    const tensors *own = d->own;
+    if (own->owned) st_tensor_free(own->x), st_tensor_free(own->y);
+    free(d->own);
 }
 
 static int check_tensors(st_tensor x, st_tensor y)
@@ -87,24 +90,16 @@ st_dataset *st_dataset_tensors(st_tensor x, st_tensor y)
 {
     tensors *own = check_tensors(x, y) ? NULL : array_new("st_dataset_tensors", 1, sizeof *own);
     if (!own) return NULL;
-    *own = (tensors){ x, y };
+    *own = (tensors){ x, y, false };
     const st_shape sample = st_shape_without_batch(x.shape);
     return st_dataset_new((st_dataset){ x.shape.n[0], sample, st_shape_without_batch(y.shape), get_tensors,
-                                        .release = free_own, .own = own, .grain = copied_grain(sample) });
-}
-
-static void free_tensors(st_dataset *d)
-{
-    tensors *own = d->own;
-    st_tensor_free(own->x);
-    st_tensor_free(own->y);
-    free(own);
+                                        .release = free_tensors, .own = own, .grain = copied_grain(sample) });
 }
 
 st_dataset *st_dataset_owned(st_tensor x, st_tensor y)
 {
     st_dataset *d = st_dataset_tensors(x, y);
-    if (d) d->release = free_tensors;
+    if (d) ((tensors *)d->own)->owned = true;
     else st_tensor_free(x), st_tensor_free(y);
     return d;
 }

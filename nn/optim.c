@@ -23,20 +23,16 @@ static void sgd_step(const st_optim *o, double lr, ptrdiff_t first, ptrdiff_t n,
 {
     const st_real rate = (st_real)lr, decay = (st_real)o->weight_decay, momentum = (st_real)o->momentum;
     const st_real fresh = o->steps == 0 ? 1 : (st_real)(1 - o->dampening);
+    const bool nesterov = o->nesterov;
     st_real *v = o->states ? state(o, 0, first) : NULL;
     if (!v) {
         for (ptrdiff_t i = 0; i < n; i++) w[i] -= rate * (g[i] + decay * w[i]);
-    } else if (o->nesterov) {
-        for (ptrdiff_t i = 0; i < n; i++) {
-            st_real d = g[i] + decay * w[i];
-            v[i] = momentum * v[i] + fresh * d;
-            w[i] -= rate * (d + momentum * v[i]);
-        }
-    } else {
-        for (ptrdiff_t i = 0; i < n; i++) {
-            v[i] = momentum * v[i] + fresh * (g[i] + decay * w[i]);
-            w[i] -= rate * v[i];
-        }
+        return;
+    }
+    for (ptrdiff_t i = 0; i < n; i++) {
+        st_real d = g[i] + decay * w[i];
+        v[i] = momentum * v[i] + fresh * d;
+        w[i] -= rate * (nesterov ? d + momentum * v[i] : v[i]);
     }
 }
 

@@ -121,35 +121,32 @@ void train_gradients(st_run *run)
     run->stop = train_agree(g, run->stop);
 }
 
+/* Text about the first element of a parameter that is not finite. */
 static void find_bad(const st_net_tensor *t, void *context)
 {
-    const st_run *run = context;
-    for (ptrdiff_t i = 0; !st_is_null(t->gradient) && i < st_numel(t->value); i++) {
+    char *text = context;
+    for (ptrdiff_t i = 0; !st_is_null(t->gradient) && !text[0] && i < st_numel(t->value); i++) {
         double value = (double)st_data(t->value)[i];
-        if (isfinite(value) || st_error()) continue;
-        st_error_set("train: element %td of %s is %g after step %ld (epoch %d); a learning rate below %g, or "
-                     "clipping, "
-                     "may help",
-                     i, t->name, isnan(value) ? (double)NAN : value, run->step + 1, run->epoch,
-                     run->report.lr);
+        if (!isfinite(value))
+            snprintf(text, ST_ERROR_SIZE, "element %td of %s is %g", i, t->name,
+                     isnan(value) ? (double)NAN : value);
     }
 }
 
 /* The optimizer's step; an error names the first parameter to become non-finite. */
 static int take_step(st_run *run)
 {
-    char text[ST_ERROR_SIZE];
+    char bad[ST_ERROR_SIZE] = "";
     if (!isfinite(run->loss))
-        return st_error_set(
-            "train: the loss is %g at step %ld (epoch %d); a learning rate below %g, or clipping, may help",
-            isnan(run->loss) ? (double)NAN : run->loss, run->step + 1, run->epoch, run->report.lr);
-    if (st_optim_step(run->optim, run->report.lr, st_net_parameters(run->net), st_net_gradients(run->net)) ==
-        0)
+        snprintf(bad, sizeof bad, "the loss is %g", isnan(run->loss) ? (double)NAN : run->loss);
+    else if (st_optim_step(run->optim, run->report.lr, st_net_parameters(run->net),
+                           st_net_gradients(run->net)) == 0)
         return 0;
-    snprintf(text, sizeof text, "%s", st_error());
+    else st_net_visit(run->net, find_bad, bad);
+    if (!bad[0]) return st_error_within("train: ");
     st_error_clear();
-    st_net_visit(run->net, find_bad, run);
-    return st_error_set("train: %s", text);
+    return st_error_set("train: %s at step %ld (epoch %d); a learning rate below %g, or clipping, may help",
+                        bad, run->step + 1, run->epoch, run->report.lr);
 }
 
 void train_update(st_run *run)
