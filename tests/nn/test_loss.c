@@ -163,29 +163,6 @@ TEST(each_loss_and_its_derivative_are_the_definition)
     }
 }
 
-/* ---- exact numbers ------------------------------------------------------------------------------- */
-
-/* Log-probabilities and weights of small integers: (2 * 3 + 2 * 5 + 4 * 7) / (2 + 2 + 4) = 5.5. */
-TEST(small_integers_are_exact)
-{
-    auto_tensor y = tensor_of(ST_SHAPE(4, 2), -3, -1, -5, -2, -9, -7, -8, -6),
-                dy = st_tensor_new(ST_SHAPE(4, 2)), target = tensor_of(ST_SHAPE(4), 0, 0, 1, -100),
-                weight = tensor_of(ST_SHAPE(2), 2, 4);
-    assert_true(st_loss_value(st_nll(.weight = weight), y, target, dy) == 5.5);
-    assert_elements(dy, -0.25, 0, -0.25, 0, 0, -0.5, 0, 0);
-    auto_tensor zeros = st_tensor_new(ST_SHAPE(4, 2));
-    st_loss_value(st_cross_entropy(.weight = weight), zeros, target, dy); /* softmax: a half each */
-    assert_elements(dy, -0.125, 0.125, -0.125, 0.125, 0.25, -0.25, 0, 0);
-    *element(target, 1) = 1, *element(target, 2) = 0, *element(target, 3) = 0;
-    st_loss_value(st_cross_entropy(.ignore_index = ST_ZERO), zeros, target, dy);
-    assert_elements(dy, 0, 0, 0.5, -0.5, 0, 0, 0, 0);
-    auto_tensor halves = tensor_of(ST_SHAPE(4, 2), 1, 0, 0.5, 0.5, 0, 1, 0, 2); /* the last sums to 2 */
-    st_loss_value(st_cross_entropy(), zeros, halves, dy);
-    assert_elements(dy, -0.125, 0.125, 0, 0, 0.125, -0.125, 0.25, -0.25);
-    st_loss_value(st_bce_with_logits(.pos_weight = weight), zeros, halves, dy);
-    assert_elements(dy, -0.125, 0.0625, -0.03125, -0.09375, 0.0625, -0.25, 0.0625, -0.5625);
-}
-
 /* ---- extremes ------------------------------------------------------------------------------------ */
 
 typedef struct extreme {
