@@ -8,7 +8,7 @@ networks=$root/examples/networks
 work=$tmp/away/here # neither data/mnist nor ../shared/mnist is to be found from here
 mkdir -p "$work"
 cd "$work" || exit 1
-unset MNIST_DIR NO_COLOR COLORTERM
+unset MNIST_DIR COLORTERM
 export STRIDE_OFFLINE=1 TERM=xterm
 stride=$BIN/stride
 out=$tmp/out err=$tmp/err
