@@ -9,7 +9,7 @@ lines: ## count lines of code and of comments, by rooms
 # ---- checks --------------------------------------------------------------------------------------
 
 CHECKS := check-sanitize check-threads check-scripts fuzz-smoke check-warnings check-includes check-core core \
-          check-quiet check-format check-precision check-exports check-documented check-public check-docs check-memory \
+          check-quiet check-format check-exports check-documented check-public check-docs check-memory \
           check-install distcheck
 # These start make again, and two of them side by side would write the same files.
 ifneq ($(filter test check% conformance,$(MAKECMDGOALS)),)
@@ -88,10 +88,6 @@ check-quiet: $(call lib,float) $(call lib,double) ## the library never prints, e
 check-format: ## the sources are as clang-format leaves them
 	@$(CHECK) format
 
-check-precision: ## a program of one precision does not link with the other's library
-check-precision: $(call lib,float) $(call lib,double)
-	@$(CHECK) precision $^
-
 check-exports: ## libraries export what installed headers declare, and nothing else; it begins with st_ or ST_
 check-exports: $(foreach p,float double,$(call shared,$p) $(call lib,$p))
 	@$(CHECK) exports "$(wordlist 1,2,$^)" "$(wordlist 3,4,$^)" $(HEADERS)
@@ -138,15 +134,12 @@ check-msan: ## tests under clang's memory sanitizer, which finds what is read be
 	     tests/tools/flavours.sh msan $(MSAN_OUT)/flavours $(abspath $(MSAN_TESTS)); \
 	 else echo 'skip tests under the memory sanitizer: clang does not have it here (make deps-check)'; fi
 
-check-install: ## what is installed compiles, runs and uninstalls
+check-install: ## CMake, and a program of MPI, find what is installed (pkg-config: make check-scripts)
 check-install: $(foreach p,float double,$(call lib,$p) $(call shared,$p) $(of_mpi))
 	@rm -rf $(OUT)/installed
 	@$(MAKE) install PREFIX=$(OUT)/installed DESTDIR= $(call in_log,install,installed library)
-	@$(CHECK) install $(OUT)/installed
 	@$(CHECK) cmake $(OUT)/installed $(SOVERSION)
 	@$(if $(MPI),MPIRUN=$(call quoted,$(MPIRUN)) $(CHECK) install-mpi $(OUT)/installed)
-	@$(MAKE) uninstall PREFIX=$(OUT)/installed DESTDIR= $(call in_log,install,installed library)
-	@$(CHECK) uninstalled $(OUT)/installed
 
 # ---- campaigns -----------------------------------------------------------------------------------
 

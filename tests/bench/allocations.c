@@ -31,47 +31,26 @@ extern void *__libc_memalign(size_t alignment, size_t size);
 
 static long calls;
 
-static void count(void)
-{
-    __atomic_fetch_add(&calls, 1, __ATOMIC_RELAXED);
-}
-
 long allocations(void)
 {
     return __atomic_load_n(&calls, __ATOMIC_RELAXED);
 }
 
-void *malloc(size_t size)
-{
-    count();
-    return __libc_malloc(size);
-}
-
-void *calloc(size_t number, size_t size)
-{
-    count();
-    return __libc_calloc(number, size);
-}
-
-void *realloc(void *old, size_t size)
-{
-    count();
-    return __libc_realloc(old, size);
-}
-
-void *aligned_alloc(size_t alignment, size_t size)
-{
-    count();
-    return __libc_memalign(alignment, size);
-}
+#define COUNTED(name, real_one, parameters, ...)                                                             \
+    void *name parameters                                                                                    \
+    {                                                                                                        \
+        __atomic_fetch_add(&calls, 1, __ATOMIC_RELAXED);                                                     \
+        return real_one(__VA_ARGS__);                                                                        \
+    }
+COUNTED(malloc, __libc_malloc, (size_t size), size)
+COUNTED(calloc, __libc_calloc, (size_t count, size_t size), count, size)
+COUNTED(realloc, __libc_realloc, (void *old, size_t size), old, size)
+COUNTED(aligned_alloc, __libc_memalign, (size_t alignment, size_t size), alignment, size)
 
 int posix_memalign(void **to, size_t alignment, size_t size)
 {
-    count();
-    void *memory = __libc_memalign(alignment, size);
-    if (!memory) return ENOMEM;
-    *to = memory;
-    return 0;
+    *to = aligned_alloc(alignment, size);
+    return *to ? 0 : ENOMEM;
 }
 
 #endif

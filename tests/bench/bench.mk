@@ -4,7 +4,6 @@
 # and asks stride_peer for Stride's part, dnnl_peer for oneDNN's. What a peer's needs are not there for is not
 # built.
 # DNNL are prefixes of oneDNN, of version 2 or 3; TORCH pythons that have PyTorch; ONNX one that has onnxruntime.
-comma := ,
 TORCH ?= /usr/bin/python3
 ONNX  ?= $(firstword $(TORCH))
 DNNL  ?= /usr
@@ -19,7 +18,7 @@ BENCH_SOURCES := $(filter-out $(if $(filter /usr,$(HAS_DNNL)),,%/dnnl_peer.c) $(
     $(wildcard tests/bench/*.c))
 
 define bench_rule
-$(OUT)/float/bench/$1: $(parts_$1:%=$(OUT)/float/tests/bench/%.o) $(call lib_all,float)
+$(OUT)/float/bench/$1: $(parts_$1:%=$(OUT)/float/tests/bench/%.o) $(call helpers,float) $(call lib_all,float)
 	$$(call link)
 endef
 $(foreach b,$(BENCHES),$(eval $(call bench_rule,$b)))

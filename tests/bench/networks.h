@@ -4,19 +4,11 @@
 
 #include "nn/net.h"
 
-/* Each takes images [1, 28, 28] and gives ten logits. Planned, not built; NULL with an error. */
-st_net *network_lenet5(void);  /* LeCun et al. 1998, with relu and max pooling */
-st_net *network_example(void); /* PyTorch's example for MNIST, with its dropout */
-st_net *network_bnnet(void);   /* 3x3 convolutions, each followed by batch normalisation */
-st_net *network_mlp(void);     /* 784-512-512-10 */
+/* Their names, which are those of files of examples/networks, ended by NULL. Each takes images [1, 28, 28] and gives ten
+ * logits. */
+extern const char *const networks[];
 
-typedef struct network {
-    const char *name;
-    st_net *(*make)(void);
-} network;
-extern const network networks[]; /* ended by an entry without a name */
-
-/* A new one by its name; NULL with an error where there is none. */
+/* A new one by its name, planned, not built; NULL with an error. The current folder is the project's. */
 st_net *network_new(const char *name);
 
 /* Nominal operations for one image: 2 a multiply-add of convolutions and dense layers. Training counts the

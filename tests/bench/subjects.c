@@ -161,36 +161,36 @@ static int add_machine(subject *to, bool small)
     return 4;
 }
 
-static int add_network(subject *to, const network *which, int batch)
+static int add_network(subject *to, const char *which, int batch)
 {
-    st_net *n = which->make();
+    st_net *n = network_new(which);
     if (!n) return -1;
     for (int i = 0; i < 2; i++) {
         bool training = i == 0;
-        to[i] = (subject){ .pass = training ? "train" : "infer", .process = which->name, .images = batch };
+        to[i] = (subject){ .pass = training ? "train" : "infer", .process = which, .images = batch };
         to[i].flops = batch * network_flops(n, training);
-        snprintf(to[i].name, SUBJECT_TEXT, "%s", which->name);
-        snprintf(to[i].request, SUBJECT_TEXT, "net %s %d", which->name, batch);
+        snprintf(to[i].name, SUBJECT_TEXT, "%s", which);
+        snprintf(to[i].request, SUBJECT_TEXT, "net %s %d", which, batch);
     }
     st_net_free(n);
     return 2;
 }
 
 /* One image at a time, which is what a deployed network is asked for. */
-static void add_single(subject *to, const network *which)
+static void add_single(subject *to, const char *which)
 {
     add_network(to, which, 1);
     *to = to[1]; /* inference alone */
-    snprintf(to->name, SUBJECT_TEXT, "%s of one image", which->name);
+    snprintf(to->name, SUBJECT_TEXT, "%s of one image", which);
 }
 
-static void add_busy(subject *to, const network *which, int batch)
+static void add_busy(subject *to, const char *which, int batch)
 {
     subject both[2];
     add_network(both, which, batch);
     *to = both[0]; /* training alone */
     to->busy = to->alone = true;
-    snprintf(to->name, SUBJECT_TEXT, "%s beside a busy process", which->name);
+    snprintf(to->name, SUBJECT_TEXT, "%s beside a busy process", which);
 }
 
 bool subject_is_called(const subject *s, const char *part)
@@ -210,15 +210,15 @@ subject *subjects_new(int batch, int *count)
     *count = add_machine(all, batch < 64);
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
         *count += add_layer(all + *count, &cases[i], batch);
-    for (const network *n = networks; n->name; n++) {
-        int added = add_network(all + *count, n, batch);
+    for (const char *const *n = networks; *n; n++) {
+        int added = add_network(all + *count, *n, batch);
         if (added < 0) {
             free(all);
             return NULL;
         }
         *count += added;
     }
-    for (int i = 0; i < 2; i++) add_single(all + (*count)++, &networks[i]); /* lenet5 and example */
-    for (const network *n = networks; n->name; n++) add_busy(all + (*count)++, n, batch);
+    for (int i = 0; i < 2; i++) add_single(all + (*count)++, networks[i]); /* lenet5 and example */
+    for (const char *const *n = networks; *n; n++) add_busy(all + (*count)++, *n, batch);
     return all;
 }

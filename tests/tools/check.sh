@@ -67,25 +67,6 @@ format)
     ok
     ;;
 
-precision) # LIBRARY-OF-FLOAT LIBRARY-OF-DOUBLE
-    what="a program of one precision does not link with the other's library, and the linker says why"
-    cat >"$scratch/program.c" <<-'END'
-	#include "tensor/tensor.h"
-	int main(void) { return st_shape_equal(ST_SHAPE(1), ST_SHAPE(2)); }
-	END
-    try() { # precision, library, flags
-        # shellcheck disable=SC2086
-        $CC -std=c11 -I. $3 "$scratch/program.c" "$2" $LIBS -pthread -o "$scratch/program" >"$scratch/log" 2>&1
-    }
-    try float "$1" "" || fail "$(cat "$scratch/log")"
-    try double "$2" -DSTRIDE_DOUBLE || fail "$(cat "$scratch/log")"
-    try float "$2" "" && fail "a float program linked with $2"
-    grep -q st_precision_is_float "$scratch/log" || fail "$(cat "$scratch/log")"
-    try double "$1" -DSTRIDE_DOUBLE && fail "a double program linked with $1"
-    grep -q st_precision_is_double "$scratch/log" || fail "$(cat "$scratch/log")"
-    ok
-    ;;
-
 exports) # LIBRARIES-OF-FLOAT LIBRARIES-OF-DOUBLE HEADER...
     what="libraries and archives export what the installed headers declare, with the prefix, and nothing else"
     command -v nm >/dev/null || skip "nm is not installed"
@@ -153,26 +134,6 @@ manual) # HEADER...
     ok
     ;;
 
-install) # PREFIX
-    what="an installed library's headers compile alone, and a program runs with the flags of its .pc file"
-    $PKG_CONFIG --version >/dev/null 2>&1 || skip "pkg-config is not installed"
-    prefix=$(cd "$1" && pwd)
-    (cd "$prefix/include/stride" && find . -name '*.h') | sed 's|^\./||' >"$scratch/headers"
-    [ -s "$scratch/headers" ] || fail "no header was installed"
-    for library in stride stride-double; do
-        flags=$($PKG_CONFIG --cflags --libs "$prefix/lib/pkgconfig/$library.pc" 2>&1) || fail "$flags"
-        while read -r header; do
-            printf '#include "%s"\n#include "%s"\nint main(void) { return !&ST_PRECISION; }\n' "$header" tensor/real.h \
-                >"$scratch/program.c"
-            # From elsewhere, so that nothing of the source tree is found.
-            # shellcheck disable=SC2086
-            (cd "$scratch" && $CC -std=c11 -pedantic-errors program.c $flags -o program && ./program) \
-                >"$scratch/log" 2>&1 || fail "$library, $header: $(cat "$scratch/log")"
-        done <"$scratch/headers"
-    done
-    ok
-    ;;
-
 install-mpi) # PREFIX
     what="a program of two ranks runs with the flags of the installed library for MPI, shared and static, in both precisions"
     prefix=$(cd "$1" && pwd)
@@ -233,14 +194,6 @@ cmake) # PREFIX SOVERSION
         cmake -S "$scratch" -B "$scratch/build" -DCMAKE_PREFIX_PATH="$scratch/a place" -Dversion="$VERSION" -Dcompatible="$2" && cmake --build "$scratch/build" &&
             "$scratch/build/float" && "$scratch/build/double"
     ) >"$scratch/log" 2>&1 || fail "$(cat "$scratch/log")"
-    ok
-    ;;
-
-uninstalled) # PREFIX
-    what="uninstalling leaves no file behind"
-    found=$(find "$1" ! -type d 2>/dev/null)
-    [ -z "$found" ] || fail "$found"
-    [ ! -d "$1/include/stride" ] || fail "$1/include/stride"
     ok
     ;;
 

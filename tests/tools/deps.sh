@@ -97,7 +97,8 @@ has_fast_blas() {
 missing_for_build() {
     # The usual case, in two compilations.
     echo "$libraries" | sed 's/^[a-z]* *//' | has_library && has_fast_blas && return
-    headers=''     headers= && compiles    headers= && compiles compiles "$CC" || echo compiler
+    headers=''
+    compiles "$CC" || echo compiler
     $PKG_CONFIG --version >/dev/null 2>&1 || echo pkg-config
     echo "$libraries" | while read -r name line; do
         [ -z "$name" ] || echo "$line" | has_library || echo "$name"
