@@ -5,7 +5,7 @@ DEPS = CC=$(call quoted,$(strip $(CC) $(CPPFLAGS) $(LDFLAGS))) PKG_CONFIG=$(call
 ONNXRUNTIME = [ -d $(BUILD)/peers/node_modules/onnxruntime-node ] || \
     npm install --prefix $(BUILD)/peers --ignore-scripts --no-audit --no-fund --silent onnxruntime-node
 
-.PHONY: deps deps-check deps-coverage deps-report deps-conformance deps-bench deps-onnx deps-c deps-mpi deps-blas \
+.PHONY: deps deps-check deps-coverage deps-conformance deps-bench deps-onnx deps-c deps-mpi deps-blas \
     deps-arm deps-web
 deps: ## install what building and testing need, unless it is there
 	@$(DEPS) build
@@ -13,8 +13,6 @@ deps-check: deps ## install what `make check` needs besides
 	@$(DEPS) check
 deps-coverage: deps ## install gcovr, which `make coverage` reports with
 	@$(DEPS) coverage
-deps-report: deps ## install a browser, which the tests look at pages with
-	@$(DEPS) report
 deps-conformance: deps ## install ONNX's cases and PyTorch, which `make conformance` compares with
 	@$(DEPS) conformance
 deps-bench: deps ## install PyTorch, oneDNN and onnxruntime, which `make bench-peers` compares with

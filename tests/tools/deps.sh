@@ -1,6 +1,6 @@
 #!/bin/sh
-# deps.sh build|check|coverage|report|conformance|bench|onnx|mpi|arm|web: installs what building and testing
-# need, or what `make check`, `make coverage`, looking at pages, `make conformance`, `make bench-peers`,
+# deps.sh build|check|coverage|conformance|bench|onnx|mpi|arm|web: installs what building and testing
+# need, or what `make check`, `make coverage`, `make conformance`, `make bench-peers`,
 # `make onnx-check`, `make MPI=1`, `make check-cpu` or `make web-check` needs besides.
 #
 # A need is missing if the compiler cannot find it, whatever a package manager says. Silent,
@@ -122,13 +122,6 @@ missing_for_coverage() {
     command -v gcovr >/dev/null || echo gcovr
 }
 
-# Any Chromium; and node, to ask it for a phone's screen.
-missing_for_report() {
-    command -v chromium >/dev/null || command -v chromium-browser >/dev/null || command -v google-chrome >/dev/null ||
-        echo browser
-    command -v node >/dev/null || echo node
-}
-
 # Those of a Debian: elsewhere the suites that need them are skipped.
 missing_for_conformance() {
     command -v apt-get >/dev/null || return
@@ -171,11 +164,13 @@ missing_for_arm() {
     command -v qemu-aarch64 >/dev/null || echo emulator
 }
 
-# The page's compiler; a browser and what drives it, from node.
+# The page's compiler; any Chromium and what drives it, from node.
 missing_for_web() {
     command -v emcc >/dev/null || echo emscripten
     command -v chromedriver >/dev/null || echo driver
-    missing_for_report
+    command -v chromium >/dev/null || command -v chromium-browser >/dev/null || command -v google-chrome >/dev/null ||
+        echo browser
+    command -v node >/dev/null || echo node
 }
 
 packages() { # manager's column, needs...: their names there
