@@ -193,32 +193,15 @@ static void put_dots(FILE *to, const frame *f, const chart_line *l)
         if (!drawn(f, value)) continue;
         fprintf(to, "<circle class=\"dot%s %s\" cx=\"%.1f\" cy=\"%.1f\" r=\"%g\"><title>",
                 l->count > FEW ? " hidden" : "", l->style, x_at(f, l->epochs[i].epoch), y_at(f, value),
-                l->count > FEW  ? 3
-                : l->count > 15 ? 1.8
-                                : 2.5);
+                l->count > FEW ? 3.0 : 2.0);
         page_text(to, l->name);
         fprintf(to, ", epoch %d: %s</title></circle>\n", l->epochs[i].epoch, value_text(f, value).text);
     }
 }
 
-/* A ring around the value, and a vertical line. */
-static void put_best(FILE *to, const frame *f, const chart_line *l)
-{
-    if (l->best < 0) return;
-    int epoch = l->epochs[l->best].epoch;
-    double x = x_at(f, epoch), value = value_at(l, l->best);
-    const char *anchor = x < f->left + 40 ? "start" : x > WIDTH - RIGHT - 40 ? "end" : "middle";
-    fprintf(to, "<path class=\"best\" d=\"M%.1f %dV%d\"/>", x, TOP, HEIGHT - BOTTOM);
-    fprintf(to, "<text x=\"%.1f\" y=\"%d\" text-anchor=\"%s\">best: epoch %d</text>\n", x, TOP - 5, anchor,
-            epoch);
-    if (drawn(f, value))
-        fprintf(to, "<circle class=\"ring %s\" cx=\"%.1f\" cy=\"%.1f\" r=\"4.5\"/>\n", l->style, x,
-                y_at(f, value));
-}
-
 /* ---- the figure -------------------------------------------------------------------------------- */
 
-/* Each name with its last value; and a description for screen readers. */
+/* Each name with its last value. */
 static void put_caption(FILE *to, const frame *f)
 {
     fprintf(to, "<figure><figcaption><b>%s</b><br/>", f->c->title);
@@ -231,18 +214,8 @@ static void put_caption(FILE *to, const frame *f)
         fprintf(to, " <span class=\"number\">%s</span></span>",
                 value_text(f, value_at(l, l->count - 1)).text);
     }
-    fprintf(
-        to,
-        "</figcaption>\n<svg viewBox=\"0 0 %d %d\" role=\"img\" aria-label=\"%s\">\n<desc>%s over %d epoch%s",
-        WIDTH, HEIGHT, f->c->title, f->c->title, f->last - f->first + 1, f->last > f->first ? "s" : "");
-    for (int i = 0; i < f->c->lines; i++) {
-        const chart_line *l = &f->c->line[i];
-        if (l->count == 0) continue;
-        page_put(to, "; ", l->name, " from ");
-        fprintf(to, "%s to %s", value_text(f, value_at(l, 0)).text,
-                value_text(f, value_at(l, l->count - 1)).text);
-    }
-    fputs(".</desc>\n", to);
+    fprintf(to, "</figcaption>\n<svg viewBox=\"0 0 %d %d\" role=\"img\" aria-label=\"%s over epochs\">\n",
+            WIDTH, HEIGHT, f->c->title);
 }
 
 void page_chart(FILE *to, const chart *c)
@@ -254,7 +227,6 @@ void page_chart(FILE *to, const chart *c)
     put_caption(to, &f);
     put_levels(to, &f);
     put_epochs(to, &f);
-    for (int l = 0; l < c->lines; l++) put_best(to, &f, &c->line[l]);
     for (int l = 0; l < c->lines; l++) put_line(to, &f, &c->line[l]);
     for (int l = 0; l < c->lines; l++) put_dots(to, &f, &c->line[l]);
     fputs("</svg></figure>\n", to);

@@ -1,7 +1,7 @@
 /* compare.c: stride report: the curves of several logs in one page. */
 #include "examples/stride/paths.h"
 #include "examples/stride/commands.h"
-#include "examples/stride/log.h"
+#include "examples/stride/report.h"
 #include "examples/stride/page.h"
 #include "examples/stride/text.h"
 #include "nn/files/replace.h"
@@ -46,8 +46,7 @@ static void put_chart(FILE *to, const comparison *c, chart kind, size_t value, s
     for (int i = 0; i < c->count; i++) {
         const history *h = &c->run[i];
         const bool validated = isfinite(h->epochs[0].validation.loss);
-        line[i] =
-            (chart_line){ c->path[i], styles[i], validated ? value : otherwise, h->epochs, h->count, -1 };
+        line[i] = (chart_line){ c->path[i], styles[i], validated ? value : otherwise, h->epochs, h->count };
     }
     kind.lines = c->count;
     kind.line = line;

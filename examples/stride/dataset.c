@@ -3,7 +3,7 @@
 #include "examples/stride/dataset.h"
 
 #include "examples/stride/paths.h"
-#include "examples/stride/folder.h"
+#include "examples/stride/pictures.h"
 #include "examples/stride/mnist.h"
 #include "examples/stride/network.h"
 #include "examples/stride/table.h"

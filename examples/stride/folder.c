@@ -1,8 +1,7 @@
 /* folder.c: folders of pictures in memory, with pixels of 16 bits, exact for 8 bits (255 * 257 = 65535). */
 #define _POSIX_C_SOURCE 200809L
-#include "examples/stride/folder.h"
+#include "examples/stride/pictures.h"
 
-#include "examples/stride/images.h"
 #include "examples/stride/paths.h"
 #include "examples/stride/text.h"
 

@@ -103,25 +103,18 @@ static int prepare(step *s, layer_times *t, const st_dataset *d)
     return 0;
 }
 
-/* The net's states and step are put back afterwards. */
 int layer_times_measure(layer_times *t, st_net *n, const st_dataset *d, st_loss l, int steps)
 {
     *t = (layer_times){ 0 };
     if (st_error()) return -1;
-    if (!n || n->batch < 1) return st_error_set("layer_times before st_net_build");
-    if (!d || d->count < 1) return st_error_set("layer_times: the set is %s", d ? "empty" : "NULL");
     step s = { .n = n, .loss = l };
     st_tensor states = st_net_states(n), kept = st_is_null(states) ? states : st_tensor_clone(states);
-    uint64_t steps_before = n->step;
     st_watch *w = prepare(&s, t, d) ? NULL : st_watch_begin(n, count, &s.clock);
     int status = w ? run_step(&s, t) : -1;
     if (status == 0) forget(t);
     for (int k = 0; k < (steps > 0 ? steps : 9) && status == 0; k++) status = run_step(&s, t);
     st_watch_end(w);
     if (!st_is_null(kept)) st_copy(states, kept);
-    st_net_zero_gradients(n);
-    n->step = steps_before;
-    n->x = n->y = (st_tensor){ 0 };
     st_tensor_free(kept), st_tensor_free(s.x), st_tensor_free(s.target), st_tensor_free(s.dy);
     free(s.clock.layer);
     if (status) layer_times_free(t);

@@ -1,7 +1,7 @@
 /* log.c: epochs in memory, and from CSV or JSON lines. */
 #define _POSIX_C_SOURCE 200809L
 #include "examples/stride/paths.h"
-#include "examples/stride/log.h"
+#include "examples/stride/report.h"
 #include "examples/stride/text.h"
 
 #include <errno.h>

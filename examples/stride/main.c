@@ -3,7 +3,6 @@
 #define _DARWIN_C_SOURCE
 #include "examples/stride/commands.h"
 
-#include "examples/stride/text.h"
 #include <stride.h>
 #include "tensor/error.h"
 
@@ -33,12 +32,9 @@ static const subcommand nothing = { .name = "" }; /* for messages without a subc
 
 const subcommand *subcommand_named(const char *name)
 {
-    nearest n = { name, strlen(name) };
-    for (const subcommand *const *c = subcommands; *c; c++) {
+    for (const subcommand *const *c = subcommands; *c; c++)
         if (strcmp((*c)->name, name) == 0) return *c;
-        nearest_try(&n, (*c)->name);
-    }
-    subcommand_refuse(&nothing, "there is no subcommand %s%s", name, nearest_text(&n).text);
+    subcommand_refuse(&nothing, "there is no subcommand %s", name);
     return NULL;
 }
 

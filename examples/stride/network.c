@@ -128,10 +128,7 @@ static const st_layer_type *type_named(const token *t)
 {
     const st_layer_type *found = find_type(t);
     if (found) return found;
-    nearest n = { t->at, (size_t)t->length };
-    for (int i = 0; i < ALIASES; i++) nearest_try(&n, aliases[i][0]);
-    for (int i = 0; st_layer_types[i]; i++) nearest_try(&n, st_layer_types[i]->name);
-    fail(t, "is not a layer%s", n.name ? nearest_text(&n).text : "; stride help network lists them");
+    fail(t, "is not a layer; stride help network lists them");
     return NULL;
 }
 
@@ -170,18 +167,13 @@ static const st_field *field_named(const st_layer_type *type, const token *t)
         fail(t, "is not an option of %s; separate layers by commas", type->name);
         return NULL;
     }
-    nearest n = { t->at, (size_t)t->length };
     char all[256] = "";
     size_t used = 0;
     while ((f = next_field(type, f))) {
-        nearest_try(&n, f->name);
         int more = snprintf(all + used, sizeof all - used, "%s%s", used ? ", " : "; it has ", f->name);
         if (used + (size_t)more < sizeof all) used += (size_t)more;
     }
-    fail(t, "is not an option of %s%s", type->name,
-         n.name ? nearest_text(&n).text
-         : used ? all
-                : ", which has none");
+    fail(t, "is not an option of %s%s", type->name, used ? all : ", which has none");
     return NULL;
 }
 

@@ -32,7 +32,7 @@
 #include "nn/net.h"
 
 /* A net from its text, not yet built. `input` is the shape of one image; of rank 0: the text has it.
- * NULL with an error: "line 3, column 7: 'covn' is not a layer; did you mean conv?". */
+ * NULL with an error: "line 3, column 7: 'covn' is not a layer; …". */
 st_net *network_parse(const char *text, st_shape input);
 
 /* The same from a command-line argument: the path of a file, with which errors begin, or the text itself. */

@@ -35,9 +35,8 @@ int subcommand_refuse(const subcommand *c, const char *format, ...)
     va_start(arguments, format);
     vsnprintf(text, sizeof text, format, arguments);
     va_end(arguments);
-    bool asks = text[0] && text[strlen(text) - 1] == '?';
     fputs(title, stderr);
-    text_put_in(stderr, ": ", text, asks ? " Try: " : "; try: ");
+    text_put_in(stderr, ": ", text, "; try: ");
     fprintf(stderr, "%s --help\n", title);
     return 2;
 }
@@ -143,15 +142,6 @@ static const option_row *row_of(const subcommand *c, int code)
     return o;
 }
 
-static int refuse_unknown(const subcommand *c, const char *given)
-{
-    nearest n = { given + 2, strcspn(given + 2, "=") };
-    const option_row *o = NULL;
-    while ((o = next_option(c, o))) nearest_try(&n, o->name);
-    return subcommand_refuse(c, "unknown option %.*s%s%s%s", (int)n.length + 2, given,
-                             n.name ? "; did you mean --" : "", n.name ? n.name : "", n.name ? "?" : "");
-}
-
 /* Stores operands in the options of c->operands, and moves optind behind them. */
 static int take_operands(const subcommand *c, int argc, char **argv, void *settings)
 {
@@ -183,7 +173,9 @@ static int parse(const subcommand *c, int argc, char **argv, void *settings)
         const bool is_long = given >= FIRST_LONG;
         o = row_of(c, given);
         if (!o && optopt) return subcommand_refuse(c, "unknown option -%c", optopt);
-        if (!o) return refuse_unknown(c, argv[optind - 1]);
+        if (!o)
+            return subcommand_refuse(c, "unknown option %.*s", (int)strcspn(argv[optind - 1], "="),
+                                     argv[optind - 1]);
         snprintf(name, sizeof name, is_long ? "--%s" : "-%.1s", is_long ? o->name : &o->letter);
         if (code == ':') return subcommand_refuse(c, "%s needs a value, %s", name, o->value);
         if (code == '?') return subcommand_refuse(c, "%s takes no value", name);

@@ -43,7 +43,7 @@ typedef struct chart_line {
     const char *name, *style; /* shown; a class of the style sheet */
     size_t value;             /* offset of a double in st_train_report */
     const st_train_report *epochs;
-    int count, best; /* number of epochs; index of the one to mark, or -1 */
+    int count; /* of epochs */
 } chart_line;
 
 typedef struct chart {

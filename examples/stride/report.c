@@ -80,20 +80,19 @@ static void put_head(const page *p)
 
 /* ---- curves ------------------------------------------------------------------------------------ */
 
-/* The best epoch is marked in curves of validation and of the learning rate. */
 static void put_charts(const page *p)
 {
     const st_train_report *e = p->r->epochs;
-    const int count = p->r->count, best = p->best;
+    const int count = p->r->count;
     const chart_line loss[] = {
-        { "training", "training", offsetof(st_train_report, training.loss), e, count, -1 },
-        { "validation", "validation", offsetof(st_train_report, validation.loss), e, count, best },
+        { "training", "training", offsetof(st_train_report, training.loss), e, count },
+        { "validation", "validation", offsetof(st_train_report, validation.loss), e, count },
     };
     const chart_line accuracy[] = {
-        { "training", "training", offsetof(st_train_report, training.accuracy), e, count, -1 },
-        { "validation", "validation", offsetof(st_train_report, validation.accuracy), e, count, best },
+        { "training", "training", offsetof(st_train_report, training.accuracy), e, count },
+        { "validation", "validation", offsetof(st_train_report, validation.accuracy), e, count },
     };
-    const chart_line lr = { "last", "training", offsetof(st_train_report, lr), e, count, best };
+    const chart_line lr = { "last", "training", offsetof(st_train_report, lr), e, count };
     const chart charts[] = { { "Loss", .may_be_log = true, .lines = 2, .line = loss },
                              { "Accuracy", .percent = true, .lines = 2, .line = accuracy },
                              { "Learning rate", .lines = 1, .line = &lr } };
@@ -410,7 +409,6 @@ static int put_page(FILE *to, const void *context)
 int report_write(const char *path, const report *r)
 {
     if (st_error()) return -1;
-    if (!path) return st_error_set("report: the path is NULL");
     page p = { .r = r, .best = -1 };
     for (int i = 0; i < r->count; i++)
         if (r->epochs[i].best) p.best = i;

@@ -1,4 +1,4 @@
-/* report.h: a run as one self-contained page of HTML without scripts.
+/* report.h: a run as one self-contained page of HTML without scripts, and the logs of runs.
  *
  * Curves of loss, accuracy and learning rate; with classes the confusion matrix and the most confident
  * mistakes on the validation set; the weights of the first convolution; the layers with their parameters
@@ -32,5 +32,23 @@ typedef struct report {
 
 /* Replaces the file atomically. 0, or -1 with an error. */
 int report_write(const char *path, const report *r);
+
+/* ---- logs (nn/callbacks/callbacks.h) ---------------------------------------------------------------- */
+
+/* 0, or -1 with an error: the path does not end in .csv or .jsonl. */
+int log_check(const char *path);
+
+/* Epochs of a run. */
+typedef struct history {
+    st_train_report *epochs;
+    int count;
+} history;
+
+/* Appends an epoch to a history, the context. False with an error: no memory. */
+bool history_keep(const st_train_report *r, void *context);
+void history_free(history *h);
+
+/* Appends a log's epochs before `before`; their `seconds` is NaN. 0, or -1 with an error. */
+int log_recall(const char *path, int before, history *to);
 
 #endif

@@ -66,8 +66,6 @@ int scores_measure(scores *s, st_net *n, const st_dataset *d, st_loss l, const s
 {
     *s = (scores){ .accuracy = NAN };
     if (st_error()) return -1;
-    if (!n || n->batch < 1) return st_error_set("scores before st_net_build");
-    if (!d || d->count < 1) return st_error_set("scores: the set is %s", d ? "empty" : "NULL");
     if (!st_shape_equal(d->x, n->input))
         return st_error_set("the samples are %s, the net takes %s", st_shape_text(d->x).text,
                             st_shape_text(n->input).text);

@@ -1,5 +1,5 @@
 /* style.c: the style sheet: one colour for training and correct predictions, one for validation and
- * mistakes; light and dark, for small screens. Text has a contrast of at least 4.5. */
+ * mistakes; light and dark. Text has a contrast of at least 4.5. */
 #include "examples/stride/page.h"
 
 /* clang-format off */
@@ -53,11 +53,9 @@ static const char *const sheet[] = {
     "figcaption b { font-weight: 600; margin-right: .6em; }",
     "figcaption .key { margin-right: .7em; white-space: nowrap; }",
     ".grid { stroke: var(--rule); stroke-width: 1; }",
-    ".best { stroke: var(--soft); stroke-width: 1; stroke-dasharray: 2 3; }",
     ".line { fill: none; stroke: currentColor; stroke-width: 1.8; stroke-linejoin: round;",
     "    stroke-linecap: round; }",
     ".dot { fill: currentColor; }",
-    ".ring { fill: none; stroke: currentColor; stroke-width: 1.4; }",
     ".hidden { opacity: 0; } .hidden:hover { opacity: 1; }",
     "details { margin-top: 1.25rem; }",
     "summary { cursor: pointer; color: var(--soft); font-size: .9375rem; width: fit-content; }",
@@ -113,21 +111,6 @@ static const char *const sheet[] = {
     ".images small { color: var(--soft); font-size: .8125rem; display: block; }",
     ".filters { grid-template-columns: repeat(auto-fill,3.25rem); gap: .6rem; }",
     ".filters img { width: 3.25rem; height: 3.25rem; margin: 0; outline: 1px solid var(--rule); }",
-    "@media (max-width:40rem) {",
-    "  body { padding: 1.5rem 1rem 2rem; }",
-    "  h1 { font-size: 1.5rem; }",
-    "  .figures { gap: .875rem 2rem; }",
-    "  .figures dd { font-size: 1.375rem; }",
-    "  section { margin-top: 2rem; padding-top: 1.25rem; }",
-    "  .facts div { grid-template-columns: 6rem 1fr; }",
-    "  .option { display: block; max-width: 12rem; white-space: normal; }",
-    /* scrolling tables fade out at the right */
-    "  .scroll { mask-image: linear-gradient(90deg,#000 calc(100% - 2rem),transparent);",
-    "      -webkit-mask-image: linear-gradient(90deg,#000 calc(100% - 2rem),transparent); }",
-    "  .scroll table { margin-right: 2rem; }",
-    "  .rows th, .rows td { padding: .3rem .5rem; }",
-    "  .matrix td { min-width: 2.6rem; padding: 0 .2rem; }",
-    "}",
 };
 /* clang-format on */
 

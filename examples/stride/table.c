@@ -3,8 +3,6 @@
 #include "examples/stride/paths.h"
 #include "examples/stride/table.h"
 
-#include "examples/stride/text.h"
-
 #include <errno.h>
 #include <fnmatch.h>
 #include <jansson.h>
@@ -99,15 +97,12 @@ static bool is_class(const char *text)
 
 static int column_named(const reader *r, const char *name, const char *option)
 {
-    nearest n = { name, strlen(name) };
-    for (int i = 0; i < r->columns && r->name; i++) {
+    for (int i = 0; i < r->columns && r->name; i++)
         if (strcmp(r->name[i], name) == 0) return i;
-        nearest_try(&n, r->name[i]);
-    }
     if (!r->name)
         return st_error_set("--%s: expected a column's number, not \"%.60s\": the table has no header",
                             option, name);
-    return st_error_set("%.150s: no column %.60s%s", r->path, name, nearest_text(&n).text);
+    return st_error_set("%.150s: no column %.60s", r->path, name);
 }
 
 /* By default the label is the last column or the first, of those that are not known as features. */

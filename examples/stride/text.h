@@ -1,10 +1,9 @@
-/* text.h: text from files, paths and command lines: made safe to print, examined, compared with names. */
+/* text.h: text from files, paths and command lines: made safe to print, and examined. */
 #ifndef STRIDE_EXAMPLES_STRIDE_TEXT_H
 #define STRIDE_EXAMPLES_STRIDE_TEXT_H
 
 #include <jansson.h>
 #include <stdbool.h>
-#include <stddef.h>
 #include <stdio.h>
 
 /* Bytes of the printable UTF-8 character at the beginning (RFC 3629); 0 for a control character, C0 or C1, or
@@ -29,22 +28,5 @@ int text_width(const char *text);
 /* True if a name ends like that, as "net.onnx" in ".onnx"; with or without ".gz" behind it. */
 bool text_ends(const char *name, const char *ending);
 bool text_ends_or_gz(const char *name, const char *ending);
-
-/* The correct spelling of a misspelt name: nearest n = { word, length }; nearest_try for each candidate; then n.name is
- * the nearest one, or NULL. */
-typedef struct nearest {
-    const char *word;
-    size_t length;
-    const char *name; /* the best so far */
-    int distance;
-} nearest;
-
-void nearest_try(nearest *n, const char *name);
-
-/* "; did you mean NAME?" for the end of a message, or "". */
-typedef struct nearest_string {
-    char text[96];
-} nearest_string;
-nearest_string nearest_text(const nearest *n);
 
 #endif

@@ -4,7 +4,6 @@
 #define _DARWIN_C_SOURCE
 #include "examples/stride/paths.h"
 #include "examples/stride/commands.h"
-#include "examples/stride/log.h"
 #include "examples/stride/model.h"
 #include "examples/stride/network.h"
 #include "examples/stride/report.h"

@@ -221,26 +221,6 @@ claim "predict gives the same result" predicts
 claim "a net of float is read by double" is_read_by_double
 claim "mnist --quiet prints one line" is_quiet
 
-# ---- on a terminal ---------------------------------------------------------------------------------
-
-on_terminal() { # COMMAND: into $out, its stdout and stderr a terminal
-    script -q -e -c "$1" /dev/null >"$out" 2>"$err" </dev/null
-    status=$?
-    [ $status = 0 ] || because "$1"
-}
-bar_on_terminal() {
-    on_terminal "MNIST_DIR='$tmp/good' '$BIN/mnist' -e 1 -o '$tmp/terminal'" && grep -q '100 % \[=*\]' "$out" || because "mnist"
-}
-dumb_terminal() {
-    on_terminal "TERM=dumb MNIST_DIR='$tmp/good' '$BIN/mnist' -e 1 -o '$tmp/terminal'" && ! escapes "$out" || because "mnist"
-}
-if script --version 2>/dev/null | grep -q util-linux; then
-    claim "a terminal has a bar" bar_on_terminal
-    claim "a dumb terminal has no escapes" dumb_terminal
-else
-    echo "skip bars on a terminal: there is no script of util-linux"
-fi
-
 # ---- without MNIST ---------------------------------------------------------------------------------
 
 # Drawing 70,000 digits takes a while: the program is stopped when it has said that it does.

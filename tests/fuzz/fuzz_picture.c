@@ -5,7 +5,7 @@
  * header and rows, which are packed. */
 #include "tests/fuzz/fuzz.h"
 
-#include "examples/stride/images.h"
+#include "examples/stride/pictures.h"
 
 #include <stdio.h>
 #include <stdlib.h>

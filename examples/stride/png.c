@@ -1,4 +1,4 @@
-/* picture.c: images as PNG (ISO 15948) in base64 (RFC 4648). */
+/* png.c: images as PNG (ISO 15948) in base64 (RFC 4648). */
 #include "examples/stride/page.h"
 #include "tensor/error.h"
 
