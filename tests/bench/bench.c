@@ -1,7 +1,6 @@
 /* bench.c: how fast Stride is on this machine, as shares of what the machine can do. */
 #define _POSIX_C_SOURCE 200809L
 #include "tensor/error.h"
-#include "tests/bench/compare.h"
 #include "tests/bench/moonshot.h"
 #include "tests/bench/report.h"
 

@@ -8,7 +8,7 @@ TORCH ?= /usr/bin/python3
 DNNL  ?= /usr
 HAS_DNNL := $(foreach prefix,$(DNNL),$(if $(wildcard $(prefix)/include/oneapi/dnnl/dnnl.h),$(prefix)))
 BENCHES := bench stride_peer $(if $(ONNX_PROTO),onnx_model)
-parts_bench       := bench campaign subjects networks worker report compare moonshot statistics timing peak
+parts_bench       := bench campaign subjects networks worker report moonshot timing peak
 parts_stride_peer := stride_peer machine peak layer_work net_work networks timing allocations
 parts_onnx_model  := onnx_model networks
 # a * x + b in one instruction, which strict C11 has to be asked for.
@@ -23,7 +23,7 @@ endef
 $(foreach b,$(BENCHES),$(eval $(call bench_rule,$b)))
 
 # No library but C's: `once` is to be small.
-$(OUT)/float/bench/once: $(patsubst %,$(OUT)/float/tests/bench/%.o,once statistics timing)
+$(OUT)/float/bench/once: $(patsubst %,$(OUT)/float/tests/bench/%.o,once timing)
 	@mkdir -p $(@D)
 	$(call say,LD)$(LINK) $^ -lm -o $@
 
@@ -32,7 +32,7 @@ define dnnl_rule
 $(call dnnl_peer,$1): tests/bench/dnnl_peer.c $(OUT)/float/tests/bench/timing.o
 	@mkdir -p $$(@D)
 	$$(call say,LD)$$(COMPILE) $(if $(filter-out /usr,$1),-isystem $1/include) $$^ $$(LDFLAGS) \
-	    $(if $(filter-out /usr,$1),-L$1/lib -Wl$$(comma)-rpath$$(comma)$1/lib) -ldnnl -o $$@
+	    $(if $(filter-out /usr,$1),-L$1/lib -Wl$$(comma)-rpath$$(comma)$1/lib) -ldnnl -lm -o $$@
 endef
 $(foreach prefix,$(HAS_DNNL),$(eval $(call dnnl_rule,$(prefix))))
 

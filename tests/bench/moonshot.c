@@ -2,9 +2,7 @@
 #define _POSIX_C_SOURCE 200809L
 #include "tests/bench/moonshot.h"
 #include "tensor/error.h"
-#include "tests/bench/compare.h"
 #include "tests/bench/report.h"
-#include "tests/bench/statistics.h"
 #include "tests/bench/timing.h"
 
 #include <errno.h>

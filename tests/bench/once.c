@@ -4,7 +4,6 @@
  *
  * A program of its own, as small as can be: the memory of whoever forks counts as its child's. */
 #define _DEFAULT_SOURCE
-#include "tests/bench/statistics.h"
 #include "tests/bench/timing.h"
 
 #include <fcntl.h>

@@ -1,4 +1,5 @@
-/* report.h: a campaign's results as a table, and as comma-separated values. */
+/* report.h: a campaign's results as a table, as comma-separated values, and held against the peers', each at its best
+ * setting. */
 #ifndef STRIDE_TESTS_BENCH_REPORT_H
 #define STRIDE_TESTS_BENCH_REPORT_H
 
@@ -22,5 +23,19 @@ void report_table(const campaign *c, FILE *to);
 
 /* Every peer: a line for each result. */
 void report_csv(const campaign *c, FILE *to);
+
+/* ---- peers --------------------------------------------------------------------------------------- */
+
+/* How many times as fast as a peer Stride is: the median of the rounds' ratios, and their spread. */
+typedef struct comparison {
+    int peer; /* the setting that took the least time; 0: the peer does not do that, and the rest is NaN */
+    double ratio, spread;
+} comparison;
+
+/* With the best of the peers of these families; whatever peer the cell names. */
+comparison compare_with(const campaign *c, cell at, const char *families);
+
+/* A line for each subject and number of threads that some peer does too; then what peers did not do. */
+void compare_table(const campaign *c, FILE *to);
 
 #endif

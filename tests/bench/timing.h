@@ -1,4 +1,4 @@
-/* timing.h: how long one repetition takes. */
+/* timing.h: how long one repetition takes, and what is said of several. */
 #ifndef STRIDE_TESTS_BENCH_TIMING_H
 #define STRIDE_TESTS_BENCH_TIMING_H
 
@@ -12,5 +12,17 @@ double least_seconds(void);
 
 /* Seconds of one call: a first call that is not counted, then as many as last so long together. */
 double seconds_a_call(void (*call)(void *context), void *context);
+
+/* ---- statistics of repeated measurements ---------------------------------------------------------- */
+
+enum { STATISTICS_MOST = 128 };
+
+/* For 1 to STATISTICS_MOST numbers, in any order; NaN for none. */
+double median(const double *value, int count);
+
+/* The distance of the quartiles as a share of the median. */
+double spread(const double *value, int count);
+
+double geometric_mean(const double *value, int count);
 
 #endif

@@ -1,4 +1,4 @@
-/* first.c in C++17, which has no designated initializers: the functions behind the macros take structs. */
+/* The README's first program in C++17, which has no designated initializers: the functions behind the macros take structs. */
 #include <stride.h>
 #include <cstdio>
 

@@ -90,34 +90,6 @@ static void a_data_set_and_a_callback(void)
     st_net_free(n), st_dataset_free(d), st_optim_free(sgd);
 }
 
-/* ST_ZERO is a 0 that is meant. */
-static void zero_is_a_value(void)
-{
-    st_real x[] = { -1, 1, -3, 5 }, w = 1, g = 2;
-    st_net *n = st_net_new(ST_SHAPE(1), st_leaky_relu(.slope = ST_ZERO));
-    st_net_build(n, 4, 1);
-    st_tensor y = st_net_forward(n, wrap(x, ST_SHAPE(4, 1)), ST_EVAL);
-    claim("ST_ZERO: a slope", st_data(y)[0] == 0 && st_data(y)[3] == 5);
-    st_net_free(n);
-
-    n = st_net_new(ST_SHAPE(1), st_batchnorm(.momentum = ST_ZERO));
-    st_net_build(n, 4, 1);
-    st_net_forward(n, wrap(x, ST_SHAPE(4, 1)), ST_TRAIN);
-    claim("ST_ZERO: a momentum", *st_at(st_net_find(n, "0.running_mean"), ST_INDEX(0)) == 0);
-    st_net_free(n);
-
-    st_optim *adam = st_adam(.lr = 0.5, .beta1 = ST_ZERO), *still = st_adam(.lr = ST_ZERO);
-    claim("ST_ZERO: beta1 and a learning rate", adam && still && adam->beta1 == 0 && still->lr == 0);
-    st_tensor parameters = wrap(&w, ST_SHAPE(1)), gradients = wrap(&g, ST_SHAPE(1));
-    st_optim_step(adam, adam->lr, parameters, gradients);
-    g = -g; /* without a running mean the second step goes straight back */
-    st_optim_step(adam, adam->lr, parameters, gradients);
-    claim("ST_ZERO: Adam without momentum steps by the last gradient", near(w, 1));
-    st_optim_step(still, still->lr, parameters, gradients);
-    claim("ST_ZERO: a learning rate of 0 changes nothing", near(w, 1));
-    st_optim_free(adam), st_optim_free(still);
-}
-
 int main(void)
 {
     a_loss();
@@ -125,7 +97,6 @@ int main(void)
     a_schedule();
     a_pooling_function();
     a_data_set_and_a_callback();
-    zero_is_a_value();
     while (wrappers > 0) st_tensor_free(wrapped[--wrappers]);
     return failed;
 }

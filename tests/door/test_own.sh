@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Losses, optimizers, schedules, pooling functions, data sets and callbacks of a program's own: the examples in the headers'
-# comments compile and work; and 0 is a value.
+# comments compile and work.
 # shellcheck disable=SC2086
 set -u
 tmp=${STRIDE_TEST_TMP:-$(mktemp -d)}/own
