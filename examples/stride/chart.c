@@ -11,8 +11,7 @@ enum {
     RIGHT = 10,
     TOP = 16,
     BOTTOM = 26,
-    FEW = 40,  /* up to so many epochs each value has a dot */
-    MANY = 400 /* up to so many epochs each value has a tooltip */
+    FEW = 40 /* up to so many epochs dots are visible; of more, the one under the pointer */
 };
 
 typedef struct frame {
@@ -64,13 +63,10 @@ static void linear_axis(frame *f, double low, double high)
     if (f->c->percent) f->high = fmin(f->high, 1);
 }
 
-/* Below two decades the axis begins and ends at 1, 2 or 5 times a power of ten; 1 / round_up(1 / x) rounds
- * down. */
 static void log_axis(frame *f, double low, double high)
 {
-    bool few = high < 100 * low;
-    f->low = few ? -log10(round_up(1 / low)) : log10(low) - 0.04 * log10(high / low);
-    f->high = few ? log10(round_up(high)) : log10(high) + 0.04 * log10(high / low);
+    f->low = log10(low) - 0.04 * log10(high / low);
+    f->high = log10(high) + 0.04 * log10(high / low);
 }
 
 static double x_at(const frame *f, double epoch)
@@ -185,10 +181,10 @@ static void put_line(FILE *to, const frame *f, const chart_line *l)
     fputs("\"/>\n", to);
 }
 
-/* Dots with tooltips; with many epochs a dot is visible only under the pointer. */
+/* Dots with tooltips. */
 static void put_dots(FILE *to, const frame *f, const chart_line *l)
 {
-    for (int i = 0; i < l->count && l->count <= MANY; i++) {
+    for (int i = 0; i < l->count; i++) {
         double value = value_at(l, i);
         if (!drawn(f, value)) continue;
         fprintf(to, "<circle class=\"dot%s %s\" cx=\"%.1f\" cy=\"%.1f\" r=\"%g\"><title>",

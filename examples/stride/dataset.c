@@ -6,7 +6,6 @@
 #include "examples/stride/pictures.h"
 #include "examples/stride/mnist.h"
 #include "examples/stride/network.h"
-#include "examples/stride/table.h"
 #include "examples/stride/text.h"
 #include "nn/data/formats.h"
 #include "nn/data/sets.h"

@@ -37,8 +37,6 @@ void history_free(history *h)
 int log_check(const char *path)
 {
     if (text_ends(path, ".csv") || text_ends(path, ".jsonl")) return 0;
-    if (text_ends(path, ".json"))
-        return st_error_set("%s: a log has one JSON object per line: name it .jsonl, or .csv", path);
     return st_error_set("%s: expected a log's name to end in .csv or .jsonl", path);
 }
 

@@ -45,7 +45,7 @@ static int run_twin(const subcommand *c, char **argv)
 {
     static const char twin[] = "stride-double";
     char *self = realpath("/proc/self/exe", NULL);
-    if (!self && strchr(argv[0], '/')) self = realpath(argv[0], NULL);
+    if (!self) self = realpath(argv[0], NULL);
     char *slash = self ? strrchr(self, '/') : NULL, *path = NULL;
     if (slash && (path = malloc((size_t)(slash - self) + sizeof twin + 1))) {
         memcpy(path, self, (size_t)(slash - self) + 1);

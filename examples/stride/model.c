@@ -5,7 +5,6 @@
 #include "examples/stride/options.h"
 #include "examples/stride/text.h"
 
-#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -66,13 +65,4 @@ void model_close(model *m)
     free_names(m->name);
     free_names(m->shown);
     *m = (model){ 0 };
-}
-
-void model_softmax(st_tensor y, double *p)
-{
-    ptrdiff_t count = y.shape.n[0];
-    double most = -INFINITY, sum = 0;
-    for (ptrdiff_t k = 0; k < count; k++) most = fmax(most, (double)*st_at(y, ST_INDEX(k)));
-    for (ptrdiff_t k = 0; k < count; k++) sum += p[k] = exp((double)*st_at(y, ST_INDEX(k)) - most);
-    for (ptrdiff_t k = 0; k < count; k++) p[k] /= sum;
 }

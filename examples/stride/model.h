@@ -25,7 +25,4 @@ void model_close(model *m);
 #define LOSSES "cross-entropy|mse|huber|bce"
 st_loss loss_chosen(int index, double label_smoothing);
 
-/* Probabilities [K] of outputs y [K]: the softmax, in double. */
-void model_softmax(st_tensor y, double *p);
-
 #endif

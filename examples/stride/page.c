@@ -66,13 +66,6 @@ page_string page_percent(double part)
     return s;
 }
 
-page_string page_share(double part)
-{
-    page_string s = NOTHING;
-    if (isfinite(part)) snprintf(s.text, sizeof s.text, "%.1f", 100 * part);
-    return s;
-}
-
 page_string page_time(double seconds)
 {
     page_string s = NOTHING;

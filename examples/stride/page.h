@@ -20,7 +20,6 @@ typedef struct page_string {
 page_string page_count(double value);  /* 1,234,567 */
 page_string page_value(double value);  /* four digits */
 page_string page_percent(double part); /* "98.41 %" of 0.9841 */
-page_string page_share(double part);   /* "98.4" of it */
 page_string page_time(double seconds); /* "2.13 s", "3 min 20 s", "1 h 05 min" */
 
 /* The page up to its heading; the header element stays open. */

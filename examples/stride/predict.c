@@ -6,7 +6,6 @@
 #include "examples/stride/dataset.h"
 #include "examples/stride/pictures.h"
 #include "examples/stride/model.h"
-#include "examples/stride/table.h"
 #include "examples/stride/text.h"
 #include "nn/data/formats.h"
 #include "nn/files/replace.h"
@@ -57,6 +56,16 @@ static bool is_classed(const model *m)
     return m->loss.classes && m->net->output.rank == 1;
 }
 
+/* Probabilities [K] of outputs y [K]: the softmax, in double. */
+static void softmax(st_tensor y, double *p)
+{
+    ptrdiff_t count = y.shape.n[0];
+    double most = -INFINITY, sum = 0;
+    for (ptrdiff_t k = 0; k < count; k++) most = fmax(most, (double)*st_at(y, ST_INDEX(k)));
+    for (ptrdiff_t k = 0; k < count; k++) sum += p[k] = exp((double)*st_at(y, ST_INDEX(k)) - most);
+    for (ptrdiff_t k = 0; k < count; k++) p[k] /= sum;
+}
+
 static int ask(session *t, const char *name, st_tensor image)
 {
     const model *m = &t->m;
@@ -65,7 +74,7 @@ static int ask(session *t, const char *name, st_tensor image)
     st_tensor y = st_net_forward(m->net, t->x, ST_PREDICT);
     if (!st_is_null(y) && m->target_scale) st_normalization_undo(m->target_scale, y);
     if (st_error()) return -1;
-    if (is_classed(m)) model_softmax(st_select(y, 0, 0), t->value);
+    if (is_classed(m)) softmax(st_select(y, 0, 0), t->value);
     else
         for (ptrdiff_t i = 0; i < t->outputs; i++) t->value[i] = (double)st_data(y)[i];
     for (ptrdiff_t i = 0; i < t->outputs; i++)

@@ -9,7 +9,6 @@
 #include <string.h>
 
 enum {
-    FEW_IN_TABLE = 12,  /* up to so many classes the confusion matrix has wide columns */
     MOST_IN_TABLE = 20, /* with more classes there is a table of the most frequent mistakes only */
     MOST_CONFUSED = 12, /* pairs of classes in it */
     MOST_FILTERS = 64
@@ -149,23 +148,22 @@ static void put_matrix(const page *p)
         ptrdiff_t *of = &most[i / f->classes != i % f->classes];
         if (f->confusion[i] > *of) *of = f->confusion[i];
     }
-    fprintf(p->to, "<div class=\"scroll\" tabindex=\"0\"><table class=\"matrix%s\">\n",
-            f->classes > FEW_IN_TABLE ? " many" : "");
-    fputs("<caption>rows: class; columns: predicted class</caption>\n"
+    fputs("<div class=\"scroll\" tabindex=\"0\"><table class=\"matrix\">\n"
+          "<caption>rows: class; columns: predicted class</caption>\n"
           "<thead><tr><td class=\"sum\"></td>",
           p->to);
     for (ptrdiff_t k = 0; k < f->classes; k++) put_class(p, "<th scope=\"col\">", k, "</th>");
-    fputs("<th scope=\"col\">recall, %</th></tr></thead><tbody>\n", p->to);
+    fputs("<th scope=\"col\">recall</th></tr></thead><tbody>\n", p->to);
     for (ptrdiff_t truth = 0; truth < f->classes; truth++) {
         put_class(p, "<tr><th scope=\"row\">", truth, "</th>");
         for (ptrdiff_t k = 0; k < f->classes; k++) put_cell(p, truth, k, most);
-        fprintf(p->to, "<td class=\"sum\">%s</td></tr>\n", page_share(scores_of(f, truth).recall).text);
+        fprintf(p->to, "<td class=\"sum\">%s</td></tr>\n", page_percent(scores_of(f, truth).recall).text);
     }
-    fputs("</tbody><tfoot><tr><th scope=\"row\">precision, %</th>", p->to);
+    fputs("</tbody><tfoot><tr><th scope=\"row\">precision</th>", p->to);
     for (ptrdiff_t k = 0; k < f->classes; k++)
-        fprintf(p->to, "<td class=\"sum\">%s</td>", page_share(scores_of(f, k).precision).text);
+        fprintf(p->to, "<td class=\"sum\">%s</td>", page_percent(scores_of(f, k).precision).text);
     fprintf(p->to, "<td class=\"sum\"><b>%s</b></td></tr></tfoot></table></div>\n",
-            page_share(f->accuracy).text);
+            page_percent(f->accuracy).text);
 }
 
 static void put_confused(const page *p)
@@ -187,12 +185,12 @@ static void put_classes(const page *p)
 {
     const scores *f = &p->found;
     fputs("<details><summary>All classes as a table</summary>", p->to);
-    page_table(p->to, "scroll tall", "rows", "<class|samples|precision, %|recall, %");
+    page_table(p->to, "scroll tall", "rows", "<class|samples|precision|recall");
     for (ptrdiff_t k = 0; k < f->classes; k++) {
         const class_scores c = scores_of(f, k);
         put_class(p, "<tr><th scope=\"row\">", k, "</th>");
         fprintf(p->to, "<td>%s</td><td>%s</td><td>%s</td></tr>\n", page_count((double)c.samples).text,
-                page_share(c.precision).text, page_share(c.recall).text);
+                page_percent(c.precision).text, page_percent(c.recall).text);
     }
     fputs("</tbody></table></div></details>\n", p->to);
 }
@@ -239,7 +237,7 @@ static void put_mistake(const page *p, const mistake *m, const double range[2])
     put_image(p, "sample", m->sample, m->x, range);
     put_class(p, "<b>", m->truth, "</b>");
     put_class(p, " → <b class=\"validation\">", m->predicted, "</b>");
-    fprintf(p->to, "<small><span class=\"number\">%s&#8239;%%</span>", page_share(m->confidence).text);
+    fprintf(p->to, "<small><span class=\"number\">%s</span>", page_percent(m->confidence).text);
     if (path) page_put(p->to, "<br/>", path, "");
     else fprintf(p->to, ", no. %td", m->sample);
     fputs("</small></li>\n", p->to);
@@ -315,8 +313,8 @@ static int depth_of(const char *path)
 /* The bar is relative to the slowest layer, the number to all layers. */
 static void put_share(const page *p, double seconds, double most, double all)
 {
-    fprintf(p->to, "<td class=\"bar\"><i style=\"--s:%.3f\"></i><span>%s&#8201;%%</span></td>",
-            most > 0 ? seconds / most : 0, page_share(all > 0 ? seconds / all : 0).text);
+    fprintf(p->to, "<td class=\"bar\"><i style=\"--s:%.3f\"></i><span>%s</span></td>",
+            most > 0 ? seconds / most : 0, page_percent(all > 0 ? seconds / all : 0).text);
 }
 
 static void put_layer(st_layer *l, const char *path, void *context)

@@ -11,7 +11,6 @@ static const char *const sheet[] = {
     "      --a: 118,169,255; --v: 255,156,88; --strong: .32; }",
     "}",
     "* { box-sizing: border-box; }",
-    "html { -webkit-text-size-adjust: 100%; }",
     "body { margin: 0 auto; max-width: 72rem; padding: 2.5rem 1.25rem 3rem; background: var(--paper);",
     "    color: var(--ink);",
     "    font: 1rem/1.5 system-ui,-apple-system,'Segoe UI',Roboto,'Noto Sans','Liberation Sans',sans-serif; }",
@@ -59,8 +58,6 @@ static const char *const sheet[] = {
     ".hidden { opacity: 0; } .hidden:hover { opacity: 1; }",
     "details { margin-top: 1.25rem; }",
     "summary { cursor: pointer; color: var(--soft); font-size: .9375rem; width: fit-content; }",
-    "summary:hover { color: var(--ink); }",
-    ":focus-visible { outline: 2px solid rgb(var(--a)); outline-offset: 3px; border-radius: 2px; }",
 
     /* tables */
     ".scroll { overflow-x: auto; margin-top: .75rem; max-width: 100%; }",
@@ -89,8 +86,6 @@ static const char *const sheet[] = {
     ".matrix .wrong { background: rgba(var(--v),calc(.1 + var(--s)*var(--strong))); }",
     ".matrix .sum { background: none; color: var(--soft); }",
     ".matrix tr > :last-child { text-align: right; padding-right: 0; }",
-    ".matrix.many td { min-width: 2.5rem; padding: 0 .15rem; }",
-    ".matrix.many .sum { font-size: .75rem; }",
     ".matrix caption { color: var(--soft); font-size: .8125rem; text-align: left;",
     "    padding-bottom: .25rem; white-space: nowrap; }",
     ".beside { display: flex; flex-wrap: wrap; gap: 1rem 3rem; align-items: flex-start; }",

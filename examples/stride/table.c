@@ -1,7 +1,7 @@
 /* table.c: reads a table in one pass; each column is a feature, a label or ignored. */
 #define _POSIX_C_SOURCE 200809L
 #include "examples/stride/paths.h"
-#include "examples/stride/table.h"
+#include "examples/stride/dataset.h"
 
 #include <errno.h>
 #include <fnmatch.h>
