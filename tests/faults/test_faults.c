@@ -350,8 +350,7 @@ static void a_disk_that_fails_at_any_call_leaves_the_old_file(void **state)
             continue;
         }
         assert_int_equal(unable, 0);
-        if (!strstr(calls, "flush close-stream rename flush-folder "))
-            fail_msg("%s: %s", name, calls);
+        if (!strstr(calls, "flush close-stream rename flush-folder ")) fail_msg("%s: %s", name, calls);
         get(name, &whole);
         int files = count_files(), most = 0;
         for (int k = 0; k < 2; k++)
