@@ -87,9 +87,6 @@ json_t *checkpoint_terms(const st_run *run, uint32_t sum)
     const st_train_options *o = &run->options;
     const st_schedule *s = &o->schedule;
     const st_dataset *d = run->data;
-    char crc[9], weights[9];
-    snprintf(crc, sizeof crc, "%08" PRIX32, sum);
-    snprintf(weights, sizeof weights, "%08" PRIX32, sum_weights(o->loss.weight));
     const char *engine = machine_engine();
     if (!engine) return NULL;
     json_t *all = json_pack(
@@ -99,7 +96,9 @@ json_t *checkpoint_terms(const st_run *run, uint32_t sum)
     int status = all ? 0 : -1;
     status |= add_table(all, NULL, train_fields, o);
     status |= add_table(all, o->loss.name, o->loss.fields, &o->loss);
-    if (!st_is_null(o->loss.weight)) status |= json_object_set_new(all, "loss weights", json_string(weights));
+    if (!st_is_null(o->loss.weight))
+        status |=
+            json_object_set_new(all, "loss weights", json_sprintf("%08" PRIX32, sum_weights(o->loss.weight)));
     status |= add_table(all, run->optim->name, run->optim->fields, run->optim);
     status |= add_table(all, s->name, s->fields, s);
     for (const st_param_group *g = o->groups; g < o->groups + train_groups(o); g++) {
@@ -113,7 +112,7 @@ json_t *checkpoint_terms(const st_run *run, uint32_t sum)
     status |= json_object_set_new(all, "warm-up", json_integer(s->warmup));
     for (const st_callback *c = o->callbacks; c < o->callbacks + ST_MAX_CALLBACKS; c++)
         if (c->call) status |= add_table(all, c->name, c->fields, &c->options);
-    status |= json_object_set_new(all, "sum of samples", json_string(crc));
+    status |= json_object_set_new(all, "sum of samples", json_sprintf("%08" PRIX32, sum));
     if (!s->factor || s->open_ended) json_object_del(all, "epochs"); /* a resumed run may have more */
     if (status == 0) return all;
     json_decref(all);

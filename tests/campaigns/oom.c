@@ -509,11 +509,11 @@ static uint64_t load_tensors(void)
 static uint64_t export(void)
 {
     const char *path = in_folder("net.onnx");
-    st_net *n = built(st_net_new(
-        ST_SHAPE(2, 6, 6), st_conv2d(.out_channels = 4, .kernel = { 3, 3 }), st_batchnorm(.no_affine = true),
-        st_gelu(), st_upsample(.scale = { 2, 2 }), st_groupnorm(.groups = 2),
-        st_concat(st_relu6(), st_residual(st_elu())), st_adaptive_avgpool({ 3, 3 }),
-        st_maxpool(.kernel = { 2, 2 }, .padding = { 1, 1 }, .pad_value = ST_PAD_ZERO)));
+    st_net *n =
+        built(st_net_new(ST_SHAPE(2, 6, 6), st_conv2d(.out_channels = 4, .kernel = { 3, 3 }),
+                         st_batchnorm(.no_affine = true), st_gelu(), st_upsample(.scale = { 2, 2 }),
+                         st_groupnorm(.groups = 2), st_concat(st_relu6(), st_residual(st_elu())),
+                         st_adaptive_avgpool({ 4, 4 }), st_maxpool(.kernel = { 2, 2 }, .padding = { 1, 1 })));
     if (n) st_net_set_metadata(n, "mean", "0");
     int status = n && !st_error() ? st_net_export_onnx(n, path) : -1;
     st_net_free(n);

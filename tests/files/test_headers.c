@@ -60,11 +60,9 @@ static void expect(const char *what, const char *path, const char *expected)
 /* clang-format off */
 /* Neither JSON, nor each name once. */
 static const char *const no_json[] = {
-    "", "        ", "\xef\xbb\xbf{}", " {}", "[]", "'a'", "null", "{}x", "{}{}", "{'a", "{'a':\"\"}", "{a:1}",
-    "{'a':{'dtype':'U8','shape':[2],'data_offsets':[0,2]},}", OF("'U8'", "[2,]", "[0,2]"), "{} // none",
-    "{'a\nb':{}}", "{\x02}", "{'a\xff':{}}", "{'\xed\xa0\x80':{}}", "{'\\ud800':{}}", "{'a\\u0000b':{}}",
-    OF("'U8\\u0000'", "[2]", "[0,2]"), OF("'U8'", "[02]", "[0,2]"), OF("'U8'", "[NaN]", "[0,2]"),
-    "{'a':" TEN(TEN(TEN("[[["))) "}", "{'a\\", "{'\xf4\x90\x80\x80':{}}", "{'a':[}",
+    "", "        ", "\xef\xbb\xbf{}", " {}", "[]", "null", "{}x", "{}{}", "{'a", "{a:1}", OF("'U8'", "[2,]", "[0,2]"),
+    "{} // none", "{'a\nb':{}}", "{'a\xff':{}}", "{'\\ud800':{}}", "{'a\\u0000b':{}}", OF("'U8'", "[NaN]", "[0,2]"),
+    "{'a':" TEN(TEN(TEN("[[["))) "}",
     ("{'a':{'dtype':'U8','shape':[2],'data_offsets':[0,2]},'\\u0061':{'dtype':'U8','shape':[2],"
      "'data_offsets':[2,4]}}"),
     "{'a':{'dtype':'U8','dtype':'U8','shape':[2],'data_offsets':[0,2]}}",

@@ -130,40 +130,8 @@ static st_layer *layer_blend(blend options)
     return st_layer_new(&blend_type, &options, 0, NULL);
 }
 
-static int wrap_plan(st_layer *l, st_shape x, st_shape *y)
-{
-    if (l->children != 1) return st_layer_refuse(l, "holds %d layers, expected 1", l->children);
-    return st_layer_plan(l->child[0], x, y);
-}
-
-static void wrap_forward(const st_call *c, st_tensor x, st_tensor y)
-{
-    st_layer_forward(c->layer->child[0], x, y);
-}
-
-static void wrap_backward(const st_call *c, st_tensor x, st_tensor y, st_tensor dy, st_tensor dx)
-{
-    st_layer_backward(c->layer->child[0], x, y, dy, dx);
-}
-
-static const char *const wrap_names[] = { "body", NULL };
-
-static const st_layer_type wrap_type = {
-    .name = "wrap",
-    .plan = wrap_plan,
-    .forward = wrap_forward,
-    .backward = wrap_backward,
-    .child_names = wrap_names,
-    .children = ST_LAYER_ANY,
-};
-
-static st_layer *wrap(st_layer *l)
-{
-    return st_layer_new(&wrap_type, NULL, 1, &l);
-}
-
 static const st_net_known known = {
-    .types = (const st_layer_type *const[]){ &blend_type, &wrap_type, NULL },
+    .types = (const st_layer_type *const[]){ &blend_type, NULL },
     .named = (const void *const[]){ &squares, &curves[0], &curves[1], NULL },
 };
 static const st_net_known nothing;
@@ -269,7 +237,7 @@ TEST(every_shipped_type_comes_back_with_all_its_options)
     comes_back(sample(ST_SHAPE(97), st_dense(.out_features = 83))); /* more than a block is read at once */
 }
 
-TEST(a_type_of_ones_own_comes_back_with_its_states_and_children)
+TEST(a_type_of_ones_own_comes_back_with_its_states_at_any_depth)
 {
     blend options[] = {
         { .count = -7,
@@ -280,7 +248,7 @@ TEST(a_type_of_ones_own_comes_back_with_its_states_and_children)
           .curve = &curves[1] },
         { .curve = &curves[0] },
     };
-    st_layer *deep = wrap(wrap(layer_blend(options[0])));
+    st_layer *deep = st_residual(st_concat(layer_blend(options[0])));
     for (int i = 0; i < 28; i++) deep = st_sequence(deep); /* as deep as may be */
     st_net *n = sample(ST_SHAPE(5), st_sequence(deep, layer_blend(options[1])));
     st_normal(st_net_states(n), (st_random_key){ 3, 4 }, 0, 1);
