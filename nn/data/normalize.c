@@ -82,15 +82,14 @@ typedef struct moments {
 /* Sums are relative to the first element, so that those of a constant are exact. */
 static moments moments_of(ptrdiff_t n, const st_real *x)
 {
-    double sum = 0, rest = 0, squares = 0;
+    double sum = 0, squares = 0;
     for (ptrdiff_t i = 0; i < n; i++) sum += (double)x[i] - (double)x[0];
     double mean = (double)x[0] + sum / (double)n;
     for (ptrdiff_t i = 0; i < n; i++) {
         double difference = (double)x[i] - mean;
-        rest += difference;
         squares += difference * difference;
     }
-    return (moments){ (double)n, mean, squares - rest * rest / (double)n };
+    return (moments){ (double)n, mean, squares };
 }
 
 /* Chan, Golub, LeVeque: Updating formulae and a pairwise algorithm for computing sample variances, 1979. */
@@ -115,7 +114,7 @@ static st_normalization *from_moments(ptrdiff_t channels, const moments *sum)
     st_normalization *n = make(channels);
     for (ptrdiff_t c = 0; n && c < channels; c++) {
         n->mean[c] = sum[c].mean;
-        n->deviation[c] = sqrt(fmax(sum[c].squares, 0) / sum[c].count);
+        n->deviation[c] = sqrt(sum[c].squares / sum[c].count);
         if (isfinite(n->mean[c]) && isfinite(sum[c].squares)) continue;
         st_error_set("st_normalization_measure: channel %td has elements that are not finite or too large",
                      c);

