@@ -59,13 +59,15 @@ static const char *source_of(int i)
     return path_of(name);
 }
 
-/* The greatest difference of two outputs, as a part of the greatest. */
+/* The greatest difference of two outputs, as a part of the greatest; infinities may be equal. */
 static double apart(st_tensor y, st_tensor z)
 {
     double most = 0, worst = 0;
     for (ptrdiff_t k = 0; k < st_numel(y); k++) {
-        most = fmax(most, fabs((double)st_data(y)[k]));
-        worst = fmax(worst, fabs((double)st_data(y)[k] - (double)st_data(z)[k]));
+        const double expected = (double)st_data(y)[k], given = (double)st_data(z)[k],
+                     off = expected == given ? 0 : fabs(given - expected);
+        most = fmax(most, fabs(expected));
+        if (!(off <= worst)) worst = off;
     }
     return most > 0 ? worst / most : worst;
 }
@@ -109,47 +111,50 @@ static void add_net(batch *b, const char *title, st_net *n, st_tensor x)
     add_net_as(b, title, n, x, false);
 }
 
-typedef void predict_function(const float input[], float output[]);
-
-/* The greatest difference, as a part of the greatest output. */
-static double difference(predict_function *predict, st_tensor x, st_tensor y)
+/* The library of all nets in the folder, as C99. */
+static void *compile(void)
 {
-    ptrdiff_t inputs = st_numel(x) / x.shape.n[0], outputs = st_numel(y) / y.shape.n[0];
+    assert_int_equal(shell("cc -std=c99 -O1 " STRICT " -shared net*.c -o nets.so -lm"), 0);
+    void *library = dlopen(path_of("nets.so"), RTLD_NOW | RTLD_LOCAL);
+    assert_non_null(library);
+    assert_int_equal(shell("rm nets.so"), 0);
+    return library;
+}
+
+/* The outputs of the net of that name, image by image. */
+static void predict_as_c(void *library, const char *name, st_tensor x, st_tensor y)
+{
+    void (*predict)(const float input[], float output[]) = NULL;
+    const ptrdiff_t images = x.shape.n[0], inputs = st_numel(x) / images, outputs = st_numel(y) / images;
     float *in = malloc((size_t)inputs * sizeof *in), *out = malloc((size_t)outputs * sizeof *out);
-    double most = 0, worst = 0;
-    for (ptrdiff_t i = 0; i < x.shape.n[0]; i++) {
+    char function[64];
+    snprintf(function, sizeof function, "%s_predict", name);
+    *(void **)&predict = dlsym(library, function);
+    assert_true(predict && in && out);
+    for (ptrdiff_t i = 0; i < images; i++) {
         for (ptrdiff_t k = 0; k < inputs; k++) in[k] = (float)st_data(x)[i * inputs + k];
         predict(in, out);
-        for (ptrdiff_t k = 0; k < outputs; k++) {
-            double expected = (double)st_data(y)[i * outputs + k], off = fabs((double)out[k] - expected);
-            if (expected == (double)out[k]) off = 0; /* infinities */
-            most = fmax(most, fabs(expected));
-            if (!(off <= worst)) worst = off;
-        }
+        for (ptrdiff_t k = 0; k < outputs; k++) st_data(y)[i * outputs + k] = (st_real)out[k];
     }
     free(in), free(out);
-    return most > 0 ? worst / most : worst;
 }
 
 static void compare(batch *b)
 {
     int wrong = 0;
-    char name[64];
-    assert_int_equal(shell("cc -std=c99 -O1 " STRICT " -shared net*.c -o nets.so -lm"), 0);
-    void *library = dlopen(path_of("nets.so"), RTLD_NOW | RTLD_LOCAL);
-    assert_non_null(library);
+    void *library = compile();
     for (int i = 0; i < b->count; i++) {
-        snprintf(name, sizeof name, "net%d_predict", i);
-        predict_function *predict = NULL;
-        *(void **)&predict = dlsym(library, name);
-        assert_non_null(predict);
-        double off = difference(predict, b->x[i], b->y[i]);
+        char name[32];
+        snprintf(name, sizeof name, "net%d", i);
+        st_tensor z = st_tensor_clone(b->y[i]);
+        predict_as_c(library, name, b->x[i], z);
+        const double off = apart(b->y[i], z);
         if (!(off <= b->limit[i])) {
             print_error("%s: %.3g apart, expected at most %g\n", b->title[i], off, b->limit[i]);
             wrong++;
         }
         b->worst = fmax(b->worst, off);
-        st_tensor_free(b->x[i]), st_tensor_free(b->y[i]);
+        st_tensor_free(b->x[i]), st_tensor_free(b->y[i]), st_tensor_free(z);
     }
     dlclose(library);
     printf("%d nets as C: at most %.2g of the greatest output apart\n", b->count, b->worst);
@@ -163,7 +168,6 @@ static bool has(const char *compiler)
 
 static void others_compile_it(void)
 {
-    assert_int_equal(shell("rm -f *.so"), 0);
     if (has("clang"))
         assert_int_equal(shell("for f in net*.c; do clang -std=c99 " STRICT " -c $f -o o.o || exit 1; done"),
                          0);
@@ -302,7 +306,7 @@ TEST(random_nets_give_what_the_reference_engine_gives)
             sample_net(image, st_sequence(st_relu(), st_maxpool(.kernel = { 2 }))), sample_images(image));
     compare(&b);
     if (in_full()) others_compile_it();
-    else assert_int_equal(shell("rm -f net*.c nets.so"), 0);
+    else assert_int_equal(shell("rm -f net*.c"), 0);
     use_engine(NULL);
 }
 
@@ -314,30 +318,18 @@ static ptrdiff_t class_of(st_tensor y, ptrdiff_t i)
     return best;
 }
 
-/* The outputs of the net as C; returns the bytes of its constants. */
-static long predict_as_c(st_net *n, st_export_c_options options, st_tensor x, st_tensor y)
+/* The outputs of the net as C; returns its sizes. */
+static st_export_c_sizes export_and_predict(st_net *n, const st_dataset *int8, st_tensor x, st_tensor y)
 {
-    assert_int_equal(st_net_export_c(n, source_of(0), options), 0);
-    assert_int_equal(shell("cc -std=c99 -O2 " STRICT " -shared net0.c -o mnist.so -lm"), 0);
-    void *library = dlopen(path_of("mnist.so"), RTLD_NOW | RTLD_LOCAL);
-    assert_non_null(library);
-    predict_function *predict = NULL;
-    *(void **)&predict = dlsym(library, "model_predict");
-    const ptrdiff_t inputs = st_numel(x) / x.shape.n[0], outputs = st_numel(y) / y.shape.n[0];
-    float in[784], out[10];
-    assert_true(inputs <= 784 && outputs <= 10);
-    for (ptrdiff_t i = 0; i < x.shape.n[0]; i++) {
-        for (int k = 0; k < inputs; k++) in[k] = (float)st_data(x)[i * inputs + k];
-        predict(in, out);
-        for (int k = 0; k < outputs; k++) st_data(y)[i * outputs + k] = (st_real)out[k];
-    }
+    st_export_c_sizes sizes;
+    assert_int_equal(st_net_export_c(n, source_of(0), (st_export_c_options){ .int8 = int8, .sizes = &sizes }),
+                     0);
+    assert_int_equal(shell("grep -q ' constants *%td bytes$' net0.c", sizes.constants), 0);
+    void *library = compile();
+    predict_as_c(library, "model", x, y);
     dlclose(library);
-    assert_int_equal(shell("rm mnist.so && awk '$2 == \"constants\" { print $3 }' net0.c >constants"), 0);
-    FILE *f = fopen(path_of("constants"), "r");
-    long count = 0;
-    assert_int_equal(fscanf(f, "%ld", &count), 1);
-    fclose(f);
-    return count;
+    assert_int_equal(shell("rm net0.c"), 0);
+    return sizes;
 }
 
 /* ---- integers of 8 bits ------------------------------------------------------------------------------------ */
@@ -385,11 +377,9 @@ TEST(integers_of_8_bits_are_exact_where_nothing_is_rounded)
     use_engine(NULL);
 }
 
-/* A class counts where it is ahead by more than one rounding moves an output. */
-TEST(integers_of_8_bits_decide_as_the_net_that_computes_with_them)
+TEST(integers_of_8_bits_give_what_the_net_that_computes_with_them_gives)
 {
     enum { IMAGES = 64, CLASSES = 5 };
-    int clear = 0;
     dice d = { { 3 } };
     use_engine("reference");
     st_net *n =
@@ -408,26 +398,13 @@ TEST(integers_of_8_bits_decide_as_the_net_that_computes_with_them)
     st_int8_end(integers);
     assert_int_equal(st_net_predict(n, x, again), 0);
     assert_true(apart(again, whole) == 0);
-    st_export_c_sizes sizes;
-    const long constants = predict_as_c(n, (st_export_c_options){ .int8 = samples, .sizes = &sizes }, x, z);
-    assert_true(sizes.constants == constants && 3 * constants < sizes.as_float &&
-                4 * constants > sizes.as_float);
+    const st_export_c_sizes sizes = export_and_predict(n, samples, x, z);
+    assert_true(3 * sizes.constants < sizes.as_float && 4 * sizes.constants > sizes.as_float);
     assert_true(apart(whole, y) > 1e-3 && apart(whole, y) < 0.1);
     assert_true(apart(y, z) < 0.01);
-    for (ptrdiff_t i = 0; i < IMAGES; i++) {
-        const st_real *at = st_data(y) + i * CLASSES;
-        double ahead = INFINITY;
-        for (ptrdiff_t k = 0; k < CLASSES; k++)
-            if (k != class_of(y, i)) ahead = fmin(ahead, (double)(at[class_of(y, i)] - at[k]));
-        if (ahead < 0.01 * fabs((double)at[class_of(y, i)])) continue;
-        clear++;
-        assert_int_equal(class_of(z, i), class_of(y, i));
-    }
-    assert_true(clear > IMAGES / 2);
     st_dataset_free(samples), st_net_free(n);
     st_tensor_free(x), st_tensor_free(target), st_tensor_free(whole), st_tensor_free(again);
     st_tensor_free(y), st_tensor_free(z);
-    assert_int_equal(shell("rm net0.c"), 0);
     use_engine(NULL);
 }
 
@@ -465,7 +442,7 @@ TEST(normalization_and_classes_are_built_in)
     assert_true(file_has("#define NET0_CLASSES 2"));
     assert_true(file_has("\"cat\",") && file_has("\"\\042d\\134\\077g\\042\""));
     compare(&b);
-    assert_int_equal(shell("rm -f net*.c nets.so"), 0);
+    assert_int_equal(shell("rm -f net*.c"), 0);
 }
 
 static st_layer *same_conv(void)
@@ -527,8 +504,8 @@ TEST(the_trained_net_sees_the_same_class)
     assert_int_equal(st_dataset_batch(digits.test, NULL, 0, images, x, class), 0);
     st_normalization *scale = st_net_normalization(n);
     st_dataset *calibration = scale ? st_dataset_normalize(digits.train, scale) : digits.train;
-    const long whole = predict_as_c(n, (st_export_c_options){ 0 }, x, z),
-               small = predict_as_c(n, (st_export_c_options){ .int8 = calibration }, x, q);
+    const ptrdiff_t whole = export_and_predict(n, NULL, x, z).constants,
+                    small = export_and_predict(n, calibration, x, q).constants;
     if (scale) st_normalization_apply(scale, x);
     assert_int_equal(st_net_predict(n, x, y), 0);
     for (ptrdiff_t i = 0; i < images; i++) {
@@ -536,7 +513,7 @@ TEST(the_trained_net_sees_the_same_class)
         right += class_of(z, i) == (ptrdiff_t)st_data(class)[i];
         right_int8 += class_of(q, i) == (ptrdiff_t)st_data(class)[i];
     }
-    printf("with integers of 8 bits: %td right, %.2g apart; %ld bytes of constants for %ld\n", right_int8,
+    printf("with integers of 8 bits: %td right, %.2g apart; %td bytes of constants for %td\n", right_int8,
            apart(y, q), small, whole);
     assert_true((double)(right - right_int8) <= 0.002 * (double)images);
     assert_in_range(small, whole / 4, whole / 4 + whole / 50);
@@ -548,5 +525,4 @@ TEST(the_trained_net_sees_the_same_class)
     st_tensor_free(x), st_tensor_free(y), st_tensor_free(z), st_tensor_free(q), st_tensor_free(class);
     mnist_free(&digits);
     st_net_free(n);
-    assert_int_equal(shell("rm -f net*.c"), 0);
 }
