@@ -1,0 +1,65 @@
+/* read.c: the bytes of a file, plain or gzipped. */
+#include "nn/data/data_impl.h"
+#include "nn/files/file.h"
+#include "tensor/array.h"
+#include "tensor/counts.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <zlib.h>
+
+enum {
+    LEAST_ROOM = 1 << 16,
+    MOST_READ = 1 << 30 /* bytes of one gzread, which counts in int */
+};
+
+/* A small gzip stream may unpack to any number of bytes. */
+static const ptrdiff_t MOST_BYTES = PTRDIFF_MAX / 2 < UINT32_MAX ? PTRDIFF_MAX / 2 : UINT32_MAX;
+
+/* Reports zlib's error, whose message names the path. */
+static int check(gzFile file, const char *path)
+{
+    int code, reason = errno;
+    const char *message = gzerror(file, &code), *name = file_name(path), *colon = strrchr(message, ':');
+    switch (code) {
+    case Z_OK: return 0;
+    case Z_BUF_ERROR: return st_error_set("%s: truncated: its gzip stream ends early", name);
+    case Z_MEM_ERROR: return st_error_set("%s: no memory to read it", name);
+    case Z_ERRNO: return st_error_set("%s: %s", name, strerror(reason));
+    default: return st_error_set("%s: corrupt gzip stream%s", name, colon ? colon : "");
+    }
+}
+
+static char *read_all(gzFile file, const char *path, ptrdiff_t *size)
+{
+    char *bytes = NULL;
+    ptrdiff_t room = 0;
+    *size = 0;
+    for (int got = 1; got > 0; *size += largest(got, 0)) {
+        if (*size + 1 >= room) { /* a byte more for the zero */
+            room = largest(LEAST_ROOM, 2 * room);
+            char *grown = room <= MOST_BYTES ? array_grow(file_name(path), bytes, room, 1) : NULL;
+            if (room > MOST_BYTES) st_error_set("%s: more than %td bytes", file_name(path), MOST_BYTES);
+            if (!grown) free(bytes);
+            if (!grown) return NULL;
+            bytes = grown;
+        }
+        got = gzread(file, bytes + *size, (unsigned)smallest(room - *size - 1, MOST_READ));
+    }
+    bytes[*size] = '\0';
+    if (check(file, path) == 0) return bytes;
+    free(bytes);
+    return NULL;
+}
+
+char *data_read(const char *who, const char *path, ptrdiff_t *size)
+{
+    if (!path) st_error_set("%s: the path of a file is NULL", who);
+    errno = 0;
+    gzFile file = path ? gzopen(path, "rb") : NULL;
+    if (path && !file) st_error_set("%s: %s", file_name(path), strerror(errno ? errno : ENOMEM));
+    char *bytes = file ? read_all(file, path, size) : NULL;
+    if (file) gzclose(file);
+    return bytes;
+}
