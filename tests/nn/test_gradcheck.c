@@ -506,3 +506,16 @@ TEST(a_net_is_as_before)
     assert_int_equal(n->batch, 5);
     assert_same(st_net_forward(n, two, ST_EVAL), y);
 }
+
+TEST(what_a_net_does_not_take_fails_with_the_reason)
+{
+    auto_net *n = some_net();
+    auto_tensor x = st_tensor_new(ST_SHAPE(5, 16)), classes = st_tensor_new(ST_SHAPE(5));
+    const st_gradcheck_options o = { 0 };
+    assert_false(st_gradcheck_net(n, x, classes, st_cross_entropy(), o).passed);
+    expect_error("st_net_forward of x [5, 16], expected [N, ...] of images [1, 4, 4]");
+    assert_false(st_gradcheck_net(n, (st_tensor){ 0 }, classes, st_cross_entropy(), o).passed);
+    expect_error("st_net_forward of x ");
+    assert_false(st_gradcheck_net(NULL, x, classes, st_cross_entropy(), o).passed);
+    expect_error("st_net_forward before st_net_build");
+}

@@ -402,12 +402,19 @@ static void accuracy_is(st_shape x, st_tensor inputs, st_tensor targets, st_loss
     if (!(score.accuracy == expected)) fail_msg("accuracy %g, expected %g", score.accuracy, expected);
 }
 
-/* Three of five classes; pixels: 3 of 4 that are not ignored, in batches of 2 of 3 images; several labels: 4 of 6, where
+static double nothing(const st_loss *l, st_tensor y, st_tensor target, st_tensor dy)
+{
+    return 0;
+}
+
+/* Three of five classes, also by a loss of one's own, which ignores none; pixels: 3 of 4 that are not ignored, in batches of 2 of 3 images; several labels: 4 of 6, where
  * an output of 0 is on the side of 0; one output: 1 of 2. */
 TEST(accuracy_counts_classes_pixels_and_binary_outputs)
 {
     accuracy_is(ST_SHAPE(3), tensor_of(ST_SHAPE(5, 3), 3, 1, 2, 0, 5, 4, 1, 2, 3, 7, 8, 9, 1, 0, 0),
                 tensor_of(ST_SHAPE(5), 0, 1, 1, 2, 2), st_cross_entropy(), 3.0 / 5);
+    accuracy_is(ST_SHAPE(2), tensor_of(ST_SHAPE(3, 2), 3, 1, 2, 0, 0, 4), tensor_of(ST_SHAPE(3), 0, 1, 0),
+                (st_loss){ "own", nothing, .classes = true }, 1.0 / 3);
     accuracy_is(ST_SHAPE(2, 1, 2), tensor_of(ST_SHAPE(3, 2, 1, 2), 1, 0, 0, 1, 0, 0, 9, 9, 5, 5, 4, 6),
                 tensor_of(ST_SHAPE(3, 1, 2), 0, 0, 7, 1, 0, 7), st_cross_entropy(.ignore_index = 7), 0.75);
     accuracy_is(ST_SHAPE(2), tensor_of(ST_SHAPE(3, 2), 1, -1, 0, 2, -3, 0),

@@ -258,8 +258,10 @@ TEST(clip_norm_scales_what_is_longer)
     *element(g, 1) = 1;
     assert_true(st_clip_grad_norm(g, 0.999) == 1);
     assert_true(*element(g, 1) < 1 && *element(g, 1) > (st_real)0.998);
-    *element(g, 2) = (st_real)NAN; /* is told, and nothing is changed */
     const st_real before = *element(g, 1);
+    *element(g, 2) = INFINITY; /* a norm that is not finite is returned, and nothing is changed */
+    assert_true(isinf(st_clip_grad_norm(g, 0.5)) && *element(g, 1) == before);
+    *element(g, 2) = (st_real)NAN;
     assert_true(isnan(st_clip_grad_norm(g, 0.5)) && *element(g, 1) == before);
 }
 

@@ -12,10 +12,12 @@
 #include "tests/ranks/together.h"
 #include "nn/train_impl.h"
 
+#include <fcntl.h>
 #include <math.h>
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 /* ---- data and nets ------------------------------------------------------------------------------- */
 
@@ -433,6 +435,28 @@ TEST(a_callback_sees_each_epoch_and_progress_shows_it)
     fclose(to);
 }
 
+/* The last step of an epoch is always drawn; a line for the epoch replaces it. */
+TEST(progress_on_a_terminal_is_a_bar)
+{
+    static const char *const parts[] = {
+        "\r\033[Kepoch 1/2 100 % [====================]  loss 90.5000  0:0",
+        " samples/s\r\033[Kepoch 1/2  loss 90.5000  validation loss 1.2100"
+    };
+    const int terminal = posix_openpt(O_RDWR | O_NOCTTY);
+    char text[4096] = "", before[64];
+    auto_net *n = one_weight();
+    if (terminal < 0 || grantpt(terminal) || unlockpt(terminal)) skip();
+    snprintf(before, sizeof before, "%s", getenv("TERM") ? getenv("TERM") : "dumb");
+    setenv("TERM", "xterm", 1);
+    FILE *to = fopen(ptsname(terminal), "w");
+    assert_non_null(to);
+    stop_early((st_train_options){ 2, 2, .callbacks = { st_progress(to) } }, n);
+    assert_true(read(terminal, text, sizeof text - 1) > 0);
+    fclose(to), close(terminal), setenv("TERM", before, 1);
+    for (int i = 0; i < 2; i++)
+        if (!strstr(text, parts[i])) fail_msg("\"%s\", expected \"%s\"", text, parts[i]);
+}
+
 /* ---- refusals ------------------------------------------------------------------------------------ */
 
 TEST(options_out_of_range_are_refused)
@@ -640,6 +664,11 @@ static void set_rate(st_callback *self, st_run *run, st_event event)
     if (event == ST_ON_STEP && run->step == 3) st_error_set("enough");
 }
 
+static void rebuild(st_callback *self, st_run *run, st_event event)
+{
+    if (event == ST_ON_STEP) st_net_build(run->net, 1, 0);
+}
+
 TEST(a_callback_sets_the_rate_and_fails_the_run)
 {
     auto_samples s = pull(4, 10);
@@ -648,6 +677,8 @@ TEST(a_callback_sets_the_rate_and_fails_the_run)
     train_fails(n, s.set, .epochs = 9, .optim = o, .callbacks = { { "rate", set_rate } });
     expect_error("enough");
     assert_close(weight_of(n), pulled(2), weight_limit);
+    train_fails(n, s.set, .epochs = 2, .callbacks = { { "rebuild", rebuild } });
+    expect_error("train: a callback built the net for 1 images, a step needs 4");
 }
 
 TEST(averages_follow_the_parameters)

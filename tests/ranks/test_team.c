@@ -390,24 +390,6 @@ static void differ(st_train_options *o, int rank)
     }
 }
 
-/* One that looks at single images, and leaves the net so. */
-static st_net *met[MOST_RANKS];
-static _Thread_local st_net *made;
-
-static st_net *make(void)
-{
-    return made = with_all_layers();
-}
-static bool build_for_one(const st_train_report *r, void *context)
-{
-    return st_net_build(*(st_net **)context, 1, 0) == 0;
-}
-static void building(st_train_options *o, int rank)
-{
-    met[rank] = made;
-    o->callbacks[0] = each_epoch(build_for_one, &met[rank]);
-}
-
 static bool refuse(const st_train_report *r, void *context)
 {
     st_error_set("no more room");
@@ -461,8 +443,6 @@ TEST(what_fails_at_one_rank_ends_all)
         ranks_end_with(&(together){ .change = differ }, last_rank + 1, expected);
     }
     ranks_end_with(&(together){ .change = refusing }, 2, "rank 0: no more room");
-    ranks_end_with(&(together){ .make = make, .change = building }, 2,
-                   "rank 0: train: a callback built the net for 1 images, a step needs 6");
     ranks_end_with(&(together){ .change = keep_nowhere }, 2,
                    "rank 0: no such folder/0.safetensors: cannot be written: ");
     ranks_end_with(&(together){ .change = validating }, 2, "rank 1: sample 20: torn off");
