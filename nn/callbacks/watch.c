@@ -1,6 +1,7 @@
 /* watch.c: replaces the hooks of a net's layers by ones that call the user's function. */
 #include "nn/callbacks/watch.h"
 #include "layers/layer_impl.h"
+#include "tensor/array.h"
 
 #include <stdlib.h>
 
@@ -16,7 +17,7 @@ struct st_watch {
     st_watch_function *around;
     void *context;
     int count;
-    watched *layer;
+    watched layer[];
 };
 
 static const watched *watched_of(const st_call *c)
@@ -81,22 +82,16 @@ st_watch *st_watch_begin(st_net *n, st_watch_function *around, void *context)
         st_error_set("st_watch_begin: the %s is NULL", n ? "function" : "net");
         return NULL;
     }
-    const int layers = layer_count(n->root);
-    st_watch *w = calloc(1, sizeof *w);
-    if (w) *w = (st_watch){ around, context, 0, calloc((size_t)layers, sizeof *w->layer) };
-    if (w && w->layer) {
-        st_layer_visit(n->root, watch_layer, w);
-        return w;
-    }
-    free(w);
-    st_error_set("st_watch_begin: no memory for %d layers", layers);
-    return NULL;
+    st_watch *w = array_new("st_watch_begin", 1, sizeof *w + (size_t)layer_count(n->root) * sizeof *w->layer);
+    if (!w) return NULL;
+    w->around = around, w->context = context;
+    st_layer_visit(n->root, watch_layer, w);
+    return w;
 }
 
 void st_watch_end(st_watch *w)
 {
     if (!w) return;
     for (int i = 0; i < w->count; i++) w->layer[i].of->impl->hooks = w->layer[i].own;
-    free(w->layer);
     free(w);
 }
