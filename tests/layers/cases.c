@@ -696,7 +696,7 @@ static st_layer *roll_nested(dice *d, st_shape *x)
                        st_pad2d(.height = { 1, 2 }, .width = { 2, 1 }, .mode = ST_PAD_REFLECT),
                        st_lppool(.kernel = { 3, 3 }, .stride = { 2, 2 }),
                        st_upsample(.scale = { 2, 2 }, .mode = ST_UPSAMPLE_BILINEAR),
-                       st_adaptive_avgpool({ 2, 3 }), st_flatten(), st_dense(.out_features = 5),
+                       st_adaptive_avgpool({ 2, 5 }), st_flatten(), st_dense(.out_features = 5),
                        st_log_softmax());
 }
 
