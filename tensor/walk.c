@@ -351,3 +351,41 @@ void st_argmax(ptrdiff_t *index, st_tensor x, st_axes over)
     st_tensor view = st_permute(x, order);
     st_walk(1, &view, ST_ROW_MAJOR, argmax_row, &a);
 }
+
+/* ---- scatter --------------------------------------------------------------------------------- */
+
+typedef struct scatter {
+    st_tensor y;
+    const ptrdiff_t *index;
+} scatter;
+
+static void scatter_row(ptrdiff_t n, st_real *const at[], const ptrdiff_t stride[], void *context)
+{
+    scatter *s = context;
+    for (ptrdiff_t e = 0; e < n; e++) {
+        st_real *place = st_data(s->y);
+        for (int i = 0; i < s->y.shape.rank; i++) place += *s->index++ * s->y.stride[i];
+        *place += at[0][e * stride[0]];
+    }
+}
+
+void st_scatter_add(st_tensor y, const ptrdiff_t *index, st_tensor x)
+{
+    if (!tensor_usable(y, "st_scatter_add") || !tensor_usable(x, "st_scatter_add")) return;
+    ptrdiff_t count = st_numel(x);
+    if (!index && count > 0 && y.shape.rank > 0) {
+        st_error_set("st_scatter_add: the index is NULL");
+        return;
+    }
+    const ptrdiff_t *place = index;
+    for (ptrdiff_t e = 0; e < count; e++)
+        for (int i = 0; i < y.shape.rank; i++, place++)
+            if (*place < 0 || *place >= y.shape.n[i]) {
+                st_error_set("st_scatter_add: element %td goes to index %td of axis %d of %s", e, *place, i,
+                             st_shape_text(y.shape).text);
+                return;
+            }
+    st_tensor source = st_overlaps(y, x) ? st_tensor_clone(x) : x;
+    st_walk(1, &source, ST_ROW_MAJOR, scatter_row, &(scatter){ y, index });
+    if (source.storage != x.storage) st_tensor_free(source);
+}

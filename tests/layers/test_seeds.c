@@ -151,9 +151,8 @@ static st_tensor inside(st_tensor padded, const ptrdiff_t padding[2])
     return st_narrow(rows, 2, padding[1], s.n[2] - 2 * padding[1]);
 }
 
-/* Oracle: a loop that adds each element of each window to the place that its coordinates name, and leaves out the
- * padding. */
-TEST(adding_into_windows_adds_by_coordinates)
+/* Oracle: a loop over all elements of all windows, that leaves out what falls into the padding. */
+TEST(scattering_by_coordinates_is_adding_into_windows)
 {
     dice d = { { 20 } };
     for (int i = 0; i < 300; i++) {
@@ -165,19 +164,27 @@ TEST(adding_into_windows_adds_by_coordinates)
             size[axis] = kernel[axis] + roll(&d, 0, 6);
         }
         st_shape s = ST_SHAPE(roll(&d, 1, 3), size[0] + 2 * padding[0], size[1] + 2 * padding[1]);
-        auto_tensor by_view = st_tensor_new(s), expected = st_tensor_new(ST_SHAPE(s.n[0], size[0], size[1]));
+        auto_tensor by_view = st_tensor_new(s), by_index = st_tensor_new(s),
+                    expected = st_tensor_new(ST_SHAPE(s.n[0], size[0], size[1]));
         st_tensor view = windows_of(by_view, kernel, stride);
         auto_tensor values = roll_tensor(&d, view.shape, -9, 9);
 
+        static ptrdiff_t coordinates[3 * 11 * 11 * 16][3];
         for (ptrdiff_t e = 0; e < st_numel(values); e++) {
             st_shape at = index_of(values.shape, e); /* c, oh, ow, kh, kw */
-            ptrdiff_t h = at.n[1] * stride[0] + at.n[3] - padding[0],
-                      w = at.n[2] * stride[1] + at.n[4] - padding[1];
+            ptrdiff_t h = at.n[1] * stride[0] + at.n[3], w = at.n[2] * stride[1] + at.n[4];
+            coordinates[e][0] = at.n[0];
+            coordinates[e][1] = h;
+            coordinates[e][2] = w;
+            h -= padding[0];
+            w -= padding[1];
             if (h < 0 || w < 0 || h >= size[0] || w >= size[1]) continue;
             *st_at(expected, ST_INDEX(at.n[0], h, w)) += *st_at(values, at);
         }
+        st_scatter_add(by_index, coordinates[0], values);
         st_add(view, 1, values);
         about("case %d: windows %s of %s", i, st_shape_text(view.shape).text, st_shape_text(s).text);
+        assert_same(by_index, by_view);
         assert_same(inside(by_view, padding), expected);
     }
 }

@@ -305,6 +305,7 @@ TEST(nothing_moves_to_or_from_the_null_tensor)
         st_sum(y, z, (st_axes){ 0 }), expect_error("st_sum: the tensor is null");
         st_mean(y, z, (st_axes){ 0 }), expect_error("st_mean: the tensor is null");
         st_max(y, z, (st_axes){ 0 }), expect_error("st_max: the tensor is null");
+        st_scatter_add(y, index, z), expect_error("st_scatter_add: the tensor is null");
         st_gemm(y, 1, z, x, 0), expect_error("st_gemm: the tensor is null");
         st_gemm(y, 1, x, z, 0), expect_error("st_gemm: the tensor is null");
     }

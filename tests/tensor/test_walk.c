@@ -486,3 +486,51 @@ TEST(reductions_onto_a_part_of_x_read_x_first)
         assert_same(y, expected);
     }
 }
+
+/* ---- scatter --------------------------------------------------------------------------------- */
+
+/* Oracle: a loop. Coordinates repeat, y may overlap itself and x. */
+TEST(scattering_adds_each_element_where_its_index_says)
+{
+    dice d = { { 12 } };
+    int shared = 0;
+    for (int i = 0; i < 3000; i++) {
+        auto_tensor whole = roll_tensor(&d, ST_SHAPE(60), -9, 9);
+        st_tensor y = roll_strided(&d, whole, roll_shape(&d, 0, 3, 1, 4));
+        bool together = chance(&d, 50);
+        st_tensor x = together ? roll_strided(&d, whole, roll_shape(&d, 0, 3, 0, 4)) : (st_tensor){ 0 };
+        if (!st_is_null(x)) shared++;
+        else x = roll_source(&d, roll_shape(&d, 0, 3, 0, 4));
+        if (!st_is_null(y)) {
+            ptrdiff_t index[64 * 3], *next = index;
+            st_real read[64];
+            auto_tensor expected = st_tensor_clone(whole);
+            for (ptrdiff_t e = 0; e < st_numel(x); e++) read[e] = *element(x, e);
+            for (ptrdiff_t e = 0; e < st_numel(x); e++) {
+                st_shape at = index_of(y.shape, roll(&d, 0, st_numel(y) - 1));
+                for (int axis = 0; axis < at.rank; axis++) *next++ = at.n[axis];
+                st_data(expected)[st_at(y, at) - st_data(whole)] += read[e];
+            }
+            st_scatter_add(y, index, x);
+            about("case %d: %s into %s", i, st_shape_text(x.shape).text, st_shape_text(y.shape).text);
+            assert_same(whole, expected);
+        }
+        if (!st_shares_storage(x, whole)) st_tensor_free(x);
+    }
+    assert_true(shared > 500);
+}
+
+TEST(an_index_outside_adds_nothing_at_all)
+{
+    auto_tensor y = tensor_of(ST_SHAPE(2, 3), 1, 2, 3, 4, 5, 6), x = tensor_of(ST_SHAPE(2), 10, 20);
+    const ptrdiff_t outside[][2] = { { 2, 0 },  { 0, 3 },           { -1, 0 },
+                                     { 0, -1 }, { PTRDIFF_MAX, 0 }, { 0, PTRDIFF_MIN } };
+    for (size_t i = 0; i < sizeof outside / sizeof *outside; i++) {
+        const ptrdiff_t index[] = { 0, 0, outside[i][0], outside[i][1] };
+        int axis = outside[i][0] != 0 && i != 1 ? 0 : 1;
+        st_scatter_add(y, index, x);
+        expect_error("st_scatter_add: element 1 goes to index %td of axis %d of [2, 3]", outside[i][axis],
+                     axis);
+        assert_elements(y, 1, 2, 3, 4, 5, 6);
+    }
+}
