@@ -8,7 +8,6 @@
 
 #include <limits.h>
 #include <math.h>
-#include <string.h>
 
 enum { MOST_RUNS = 6 };
 

@@ -4,6 +4,7 @@
 #include "examples/stride/dataset.h"
 #include "examples/stride/model.h"
 #include "examples/stride/network.h"
+#include "examples/stride/paths.h"
 #include "examples/stride/scores.h"
 #include "examples/stride/text.h"
 #include "nn/export_c/export_c.h"
@@ -32,8 +33,7 @@ static void write_tensor(const st_net_tensor *t, void *folder)
 /* A .npy file for each parameter and state. */
 static int write_folder(st_net *n, const char *path)
 {
-    struct stat about;
-    if (mkdir(path, 0777) && (errno != EEXIST || stat(path, &about) || !S_ISDIR(about.st_mode)))
+    if (mkdir(path, 0777) && (errno != EEXIST || !path_is_folder(path)))
         return st_error_set("%.200s: %s", path, strerror(errno));
     st_net_visit(n, write_tensor, (void *)path);
     return st_error() ? -1 : 0;

@@ -1,11 +1,9 @@
 /* page.c: text, numbers and tables in HTML. */
 #include "examples/stride/page.h"
 #include "examples/stride/text.h"
-#include "tensor/error.h"
 
 #include <math.h>
 #include <stdbool.h>
-#include <stdlib.h>
 #include <string.h>
 
 /* ---- text -------------------------------------------------------------------------------------- */

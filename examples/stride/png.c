@@ -100,7 +100,7 @@ int page_image(FILE *to, const char *alt, st_tensor image, double low, double hi
 {
     static const char digit[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
     const ptrdiff_t *n = image.shape.n;
-    if (image.shape.rank != 3) return 0;
+    if (image.shape.rank != 3 || st_numel(image) == 0) return 0;
     const ptrdiff_t block = ((n[1] > n[2] ? n[1] : n[2]) + MOST_SIDE - 1) / MOST_SIDE;
     const picture p = {
         image, low, high, block, (n[2] + block - 1) / block, (n[1] + block - 1) / block, n[0] == 3 ? 3 : 1

@@ -15,7 +15,6 @@
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 typedef struct settings {
@@ -279,10 +278,9 @@ static void tell(session *t, int status)
 
 static void predict(session *t, const char *path)
 {
-    struct stat about;
     folder_paths files = { 0 };
     if (strcmp(path, "-") == 0) tell(t, standard_input(t));
-    else if (stat(path, &about) || !S_ISDIR(about.st_mode)) tell(t, file(t, path));
+    else if (!path_is_folder(path)) tell(t, file(t, path));
     else if (folder_pictures(path, &files)) tell(t, -1);
     for (int i = 0; i < files.count; i++) tell(t, file(t, files.path[i]));
     folder_free_paths(&files);

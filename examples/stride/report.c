@@ -5,7 +5,6 @@
 #include "nn/files/replace.h"
 
 #include <math.h>
-#include <stdlib.h>
 #include <string.h>
 
 enum {

@@ -11,7 +11,6 @@
 #include "examples/stride/dataset.h"
 #include <stride.h>
 
-#include <errno.h>
 #include <math.h>
 #include <signal.h>
 #include <stdlib.h>

@@ -96,17 +96,17 @@ static void networks_against(const campaign *c, const char *pass, const char *fa
         }
 }
 
-/* Stride's training, in one way against another: of a network with this ending of its name, and threads. */
-static void against_itself(const campaign *c, const char *title, const char *ending, int slow, int fast,
-                           const aim *goals, FILE *to)
+/* Stride's training of networks with this ending of their names, with two threads against one. */
+static void against_itself(const campaign *c, const char *title, const char *ending, const aim *goals,
+                           FILE *to)
 {
     for (const aim *g = goals; g->network && c->threads_count > 1; g++) {
         char name[SUBJECT_TEXT], what[80];
         snprintf(name, sizeof name, "%s%s", g->network, ending);
         snprintf(what, sizeof what, "train %s, %s", g->network, title);
         int which = campaign_find(c, name, "train");
-        double ratio = seconds_of(c, which, slow) / seconds_of(c, which, fast);
-        line(to, what, campaign_threads[fast], ratio, AT_LEAST, g->ratio, "x");
+        double ratio = seconds_of(c, which, 0) / seconds_of(c, which, 1);
+        line(to, what, campaign_threads[1], ratio, AT_LEAST, g->ratio, "x");
     }
 }
 
@@ -180,9 +180,8 @@ void moonshot_table(const campaign *c, const program_runs *runs, FILE *to)
     layers(c, "convolution/dnnl", (const char *[]){ "conv ", NULL }, TIMES_DNNL, 1, 1.3, to);
     layers(c, "pool, relu/dnnl", (const char *[]){ "pool ", "relu ", NULL }, TIMES_DNNL, 1, 0, to);
     layers(c, "product/fma", (const char *[]){ "@1x1", "dense ", NULL }, SHARE_OF_PEAK, 90, 0, to);
-    against_itself(c, "two threads against one", "", 0, 1, second, to);
-    against_itself(c, "beside a busy process, two threads against one", " beside a busy process", 0, 1, busy,
-                   to);
+    against_itself(c, "two threads against one", "", second, to);
+    against_itself(c, "beside a busy process, two threads against one", " beside a busy process", busy, to);
     line(to, "predicting one picture, from exec on", 0, 1e3 * runs->once_seconds, AT_MOST, 8, "ms");
     line(to, "predicting one picture, peak memory", 0, runs->once_megabytes, AT_MOST, 8, "MB");
     line(to, "make mnist, time", 0, runs->mnist_seconds, BELOW, 3, "s");
