@@ -13,7 +13,6 @@ enum {
     SLAB = 64,             /* images whose features are transposed together */
     PIECE = 48,            /* the most outputs, or rows of weights, in a piece of work */
     LOW = 12,              /* and the fewest */
-    TALL = 256,            /* and the most in one of the gradient */
     STRIP = 256,           /* inputs in a piece of the backward pass and the gradient, about */
     NARROW = 64,           /* a strip is a multiple of this */
     DEPTH = 1024,          /* inputs in a block: a slab of that many stays in cache */
@@ -68,12 +67,6 @@ static ptrdiff_t strips(ptrdiff_t in)
 static ptrdiff_t strip_width(ptrdiff_t in, ptrdiff_t i)
 {
     return i + 1 < strips(in) ? strip_size(in) : in - i * strip_size(in);
-}
-
-/* The outputs in a piece of the gradient, whose strip of inputs is read, and packed, for each piece. */
-static ptrdiff_t gradient_size(ptrdiff_t in, ptrdiff_t out)
-{
-    return strips(in) > 1 ? smallest(out, TALL) : piece_size(out);
 }
 
 /* ---- plan ----------------------------------------------------------------------------------------------- */
@@ -250,7 +243,7 @@ static void backward(const st_call *c, st_tensor x, st_tensor y, st_tensor dy, s
 static void gradient_piece(ptrdiff_t i, void *context)
 {
     const job *j = context;
-    const ptrdiff_t in = j->x.shape.n[1], out = j->y.shape.n[1], size = gradient_size(in, out),
+    const ptrdiff_t in = j->x.shape.n[1], out = j->y.shape.n[1], size = piece_size(out),
                     blocks = ceil_div(out, size), strip = i / blocks, left = strip * strip_size(in);
     ptrdiff_t outputs, first = piece(i % blocks, size, out, &outputs);
     product(j, &j->p->gradient, outputs, strip_width(in, strip), j->x.shape.n[0], st_data(j->y) + first,
@@ -262,7 +255,7 @@ static void gradient(const st_call *c, st_tensor x, st_tensor y, st_tensor dy)
     (void)y;
     const ptrdiff_t in = x.shape.n[1], out = dy.shape.n[1];
     job j = job_of(c, contiguous(c, x), dy);
-    st_parallel_for(c, strips(in) * ceil_div(out, gradient_size(in, out)), gradient_piece, &j);
+    st_parallel_for(c, strips(in) * ceil_div(out, piece_size(out)), gradient_piece, &j);
     dense_bias_gradient(c, dy);
 }
 

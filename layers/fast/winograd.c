@@ -22,8 +22,6 @@
 #include "layers/fast/winograd.h"
 #include "tensor/counts.h"
 
-#include <string.h>
-
 enum { X_PIXELS, Y_PIXELS, X_TILES, Y_TILES, PRODUCTS, WEIGHTS }; /* scratch */
 
 enum {
@@ -159,8 +157,8 @@ static void take_tiles(const pass *p, side *s, winograd_transform *into, ptrdiff
     }
 }
 
-/* The inverse. */
-static void give_tiles(const pass *p, side *s, winograd_transform *back, ptrdiff_t first, ptrdiff_t count)
+/* The inverse, to outputs. */
+static void give_tiles(const pass *p, side *s, ptrdiff_t first, ptrdiff_t count)
 {
     st_real *pixel[WINOGRAD_PLACES], *element[WINOGRAD_PLACES];
     for (ptrdiff_t t = 0; t < count; t++) {
@@ -168,7 +166,7 @@ static void give_tiles(const pass *p, side *s, winograd_transform *back, ptrdiff
         if (opens_band(p, at)) move_to_band(p, s, at);
         pixels_of(s, at, pixel);
         tile_of(s, t, element);
-        back(s->padded, (const st_real *const *)element, pixel);
+        p->plan->t->output(s->padded, (const st_real *const *)element, pixel);
         if (closes_band(p, at)) give_band(p, s, at);
     }
 }
@@ -352,7 +350,7 @@ static void convolve(const st_call *c, pass *p, const st_real *bias, bool back)
             kernel_product(p->plan->k, count, y->padded, x->channels, x->tiles + f * x->plane, p->by_wide,
                            p->plan->unit, p->products + f * x->channels * y->padded, p->by_narrow,
                            y->tiles + f * y->plane, y->padded, bias && f == WINOGRAD_WHOLE);
-        give_tiles(p, y, p->plan->t->output, first, count);
+        give_tiles(p, y, first, count);
     }
 }
 
