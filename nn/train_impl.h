@@ -18,8 +18,7 @@ typedef struct train_batches {
     st_tensor x, target, dy;
     ptrdiff_t *picked; /* argmax */
     int top;           /* a target among so many largest outputs is a hit; 0: argmax */
-    ptrdiff_t
-        *matrix; /* NULL, or the counts of targets and argmax, of which train_tally adds those of a batch */
+    ptrdiff_t *matrix; /* NULL, or counts by target and argmax, to which train_tally adds */
 } train_batches;
 
 extern const st_field train_fields[];        /* of train */

@@ -127,7 +127,7 @@ static bool ends_in(const char *path, const char *ending)
 /* Tests that the log can be written; the first epoch changes it. */
 static void begin(memory *m)
 {
-    m->json = ends_in(m->path, ".jsonl");
+    *m = (memory){ m->path, NULL, ends_in(m->path, ".jsonl") };
     if (m->json || ends_in(m->path, ".csv")) st_file_try(m->path, copy_lines, &(earlier){ m, 0 });
     else st_error_set("%s: expected a log's name to end in .csv or .jsonl", m->path);
 }
