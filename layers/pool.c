@@ -3,7 +3,6 @@
  * A kind of pooling is two functions of one window, whose elements are copied into an array. */
 #include "layers/layer_impl.h"
 #include "layers/pool_impl.h"
-#include "layers/separable.h"
 #include "layers/types.h"
 #include "tensor/counts.h"
 #include "tensor/sum.h"
@@ -217,47 +216,6 @@ static int plan_avgpool(st_layer *l, st_shape x, st_shape *y)
     return p ? 0 : -1;
 }
 
-/* ---- lppool: the p-norm: y = (sum of |x|^p)^(1/p), as ONNX's LpPool ------------------------------------ *
- * To avoid overflow, powers are taken of ratios of at most 1: y = m (sum of (|x|/m)^p)^(1/p), with m the
- * largest |x| of the window, and dx = dy sign(x) (|x|/y)^(p-1). */
-
-static double power(double ratio, double p)
-{
-    return p == 2 ? ratio * ratio : p == 1 ? ratio : pow(ratio, p);
-}
-
-/* NaN propagates. */
-static st_real lppool_value(const pool_window *at)
-{
-    const double p = ((const st_lppool_options *)at->options)->p;
-    double most = 0, sum = 0;
-    for (ptrdiff_t k = 0; k < at->n; k++) {
-        const double size = fabs((double)at->x[k]);
-        if (isnan(size)) return (st_real)size;
-        if (size > most) most = size;
-    }
-    if (most == 0 || isinf(most)) return (st_real)most;
-    for (ptrdiff_t k = 0; k < at->n; k++) sum += power(fabs((double)at->x[k]) / most, p);
-    return (st_real)(most * pow(sum, 1 / p));
-}
-
-static void lppool_adjoint(const pool_window *at, st_real y, st_real dy, st_real *dx)
-{
-    const double p = ((const st_lppool_options *)at->options)->p, norm = (double)y;
-    for (ptrdiff_t k = 0; k < at->n; k++) {
-        double value = (double)at->x[k], slope = 0;
-        if (value != 0 && y != 0)
-            slope = p == 2 ? value / norm : copysign(pow(fabs(value) / norm, p - 1), value);
-        dx[k] = (st_real)((double)dy * slope);
-    }
-}
-
-static int plan_lppool(st_layer *l, st_shape x, st_shape *y)
-{
-    const st_lppool_options *o = l->options;
-    return plan_windows(l, x, y, WINDOW_OF(o), o->ceil_mode, lppool_value, lppool_adjoint) ? 0 : -1;
-}
-
 /* ---- pool: a function of the user's; its adjoint, too, or central differences ---------------------------- */
 
 static st_real pool_value(const pool_window *at)
@@ -298,56 +256,6 @@ static int plan_pool(st_layer *l, st_shape x, st_shape *y)
     return p ? 0 : -1;
 }
 
-/* ---- adaptive_avgpool: the image cut into output_size parts, the mean of each ------------------------------ */
-
-/* As a row of a matrix: 1/length over the part, from floor(i H / OH) to ceil((i+1) H / OH). */
-static taps part_of(const void *options, ptrdiff_t i, ptrdiff_t from, ptrdiff_t to)
-{
-    (void)options;
-    ptrdiff_t begin = i * from / to, count = ceil_div((i + 1) * from, to) - begin;
-    return (taps){ begin, count, 1 / (st_real)count, 1 / (st_real)count };
-}
-
-static int adaptive_avgpool_plan(st_layer *l, st_shape x, st_shape *y)
-{
-    const st_adaptive_avgpool_options *o = l->options;
-    if (x.rank != 4)
-        return st_layer_refuse(l, "the input is %s, expected [N, C, H, W]", st_shape_text(x).text);
-    *y = ST_SHAPE(x.n[0], x.n[1], o->output_size[0], o->output_size[1]);
-    if (st_shape_numel(*y, "adaptive_avgpool") < 0) return -1;
-    separable *s = st_layer_plan_data(l, sizeof *s);
-    if (s) s->of = part_of;
-    return s ? 0 : -1;
-}
-
-/* y += the means of x; or backwards, the sides swapped. */
-static void add_means(bool back, st_tensor x, st_tensor y)
-{
-    st_fill(back ? x : y, 0);
-    for (ptrdiff_t oh = 0; oh < y.shape.n[2]; oh++)
-        for (ptrdiff_t ow = 0; ow < y.shape.n[3]; ow++) {
-            const taps rows = part_of(NULL, oh, x.shape.n[2], y.shape.n[2]);
-            const taps columns = part_of(NULL, ow, x.shape.n[3], y.shape.n[3]);
-            const st_real weight = 1 / ((st_real)rows.count * (st_real)columns.count);
-            st_tensor part =
-                st_narrow(st_narrow(x, 2, rows.first, rows.count), 3, columns.first, columns.count);
-            st_tensor mean = st_expand(st_narrow(st_narrow(y, 2, oh, 1), 3, ow, 1), part.shape);
-            st_add(back ? part : mean, weight, back ? mean : part);
-        }
-}
-
-static void adaptive_avgpool_forward(const st_call *c, st_tensor x, st_tensor y)
-{
-    (void)c;
-    add_means(false, x, y);
-}
-
-static void adaptive_avgpool_backward(const st_call *c, st_tensor x, st_tensor y, st_tensor dy, st_tensor dx)
-{
-    (void)c, (void)x, (void)y;
-    add_means(true, dx, dy);
-}
-
 /* ---- the types --------------------------------------------------------------------------------------- */
 
 /* A pooling by windows, with options of its own besides those that all have. */
@@ -385,27 +293,7 @@ POOLING(maxpool, st_maxpool_options, &maxpool_traits,
         { "pad_value", ST_FIELD_CHOICE, offsetof(st_maxpool_options, pad_value), .choices = pad_values })
 POOLING(avgpool, st_avgpool_options, &traits,
         { "count_exclude_pad", ST_FIELD_BOOL, offsetof(st_avgpool_options, count_exclude_pad) })
-POOLING(lppool, st_lppool_options, NULL,
-        { "p", ST_FIELD_REAL, offsetof(st_lppool_options, p), .fallback = 2, .least = 1 })
 POOLING(pool, st_pool_options, NULL,
         { "function", ST_FIELD_NAMED, offsetof(st_pool_options, function) },
         { "pad_value", ST_FIELD_CHOICE, offsetof(st_pool_options, pad_value), .choices = pad_values })
 /* clang-format on */
-
-static const st_field adaptive_avgpool_fields[] = {
-    { "output_size", ST_FIELD_PAIR, offsetof(st_adaptive_avgpool_options, output_size), .fallback = 1,
-      .least = 1, .square = true },
-    { 0 },
-};
-
-const st_layer_type layer_type_adaptive_avgpool = {
-    .name = "adaptive_avgpool",
-    .options_size = sizeof(st_adaptive_avgpool_options),
-    .fields = adaptive_avgpool_fields,
-    .plan = adaptive_avgpool_plan,
-    .forward = adaptive_avgpool_forward,
-    .backward = adaptive_avgpool_backward,
-    .traits = &traits,
-};
-
-CONSTRUCTOR(adaptive_avgpool, st_adaptive_avgpool_options)

@@ -1,8 +1,9 @@
-/* shape.c: layers that change the shape of an image or of the batch: pad2d, upsample, flatten, unflatten,
- * identity. */
+/* shape.c: layers that change the shape of an image or of the batch: pad2d, upsample, adaptive_avgpool,
+ * flatten, unflatten, identity. */
 #include "layers/layer_impl.h"
 #include "layers/separable.h"
 #include "layers/types.h"
+#include "tensor/counts.h"
 
 #include <math.h>
 
@@ -111,12 +112,56 @@ const st_layer_type layer_type_pad2d = {
 
 CONSTRUCTOR(pad2d, st_pad2d_options)
 
-/* ---- upsample: each pixel repeated, or the image interpolated bilinearly ----------------------------------- *
- * Both are A x Bᵀ: a row of A has the weights of the rows of x in a row of y. Each row of y is a weighted sum of
- * a few rows of x, and likewise for columns; the adjoint is the same list of adds with the sides swapped. */
+/* ---- upsample and adaptive_avgpool: y = A x Bᵀ of each channel ------------------------------------------------- *
+ * A row of A has the weights of the rows of x in a row of y. Each row of y is a weighted sum of a few rows of x, and
+ * likewise for columns; the adjoint is the same list of adds with the sides swapped. */
 
 enum { HALF };                  /* scratch: A x [C, OH, W] of one image */
 enum { ROWS = 1, COLUMNS = 2 }; /* axes of an image [C, H, W] */
+
+static int plan_separable(st_layer *l, st_shape x, st_shape y,
+                          taps (*of)(const void *options, ptrdiff_t i, ptrdiff_t from, ptrdiff_t to))
+{
+    if (st_shape_numel(y, l->type->name) < 0) return -1;
+    separable *s = st_layer_plan_data(l, sizeof *s);
+    if (!s) return -1;
+    s->of = of;
+    return st_layer_scratch(l, ST_SHAPE(x.n[1], y.n[2], x.n[3]));
+}
+
+/* y = the matrix applied to x along an axis of images [C, H, W]; or backwards, x = its transpose applied to
+ * y. */
+static void apply(const st_call *c, bool back, int axis, st_tensor x, st_tensor y)
+{
+    const separable *s = c->plan;
+    const ptrdiff_t from = x.shape.n[axis], to = y.shape.n[axis];
+    st_fill(back ? x : y, 0);
+    for (ptrdiff_t i = 0; i < to; i++) {
+        const taps row = s->of(c->options, i, from, to);
+        for (ptrdiff_t k = 0; k < row.count; k++) {
+            st_real weight = k == 0 ? row.weight : row.rest;
+            st_tensor out = st_select(y, axis, i), in = st_select(x, axis, row.first + k);
+            if (weight != 0) st_add(back ? in : out, weight, back ? out : in);
+        }
+    }
+}
+
+static void separable_forward(const st_call *c, st_tensor x, st_tensor y)
+{
+    for (ptrdiff_t i = 0; i < x.shape.n[0]; i++) {
+        apply(c, false, ROWS, st_select(x, 0, i), st_scratch(c, HALF));
+        apply(c, false, COLUMNS, st_scratch(c, HALF), st_select(y, 0, i));
+    }
+}
+
+static void separable_backward(const st_call *c, st_tensor x, st_tensor y, st_tensor dy, st_tensor dx)
+{
+    (void)x, (void)y;
+    for (ptrdiff_t i = 0; i < dx.shape.n[0]; i++) {
+        apply(c, true, COLUMNS, st_scratch(c, HALF), st_select(dy, 0, i));
+        apply(c, true, ROWS, st_select(dx, 0, i), st_scratch(c, HALF));
+    }
+}
 
 /* The position of output row `out` in the input, as PyTorch defines it: a scale_factor is used as it is given,
  * also where it makes a fraction of a row. */
@@ -171,44 +216,7 @@ static int upsample_plan(st_layer *l, st_shape x, st_shape *y)
             return st_layer_refuse(l, "size %dx%d, scale %dx%d: expected at least 1 on either axis",
                                    o->size[0], o->size[1], o->scale[0], o->scale[1]);
     }
-    if (st_shape_numel(*y, "upsample") < 0) return -1;
-    separable *s = st_layer_plan_data(l, sizeof *s);
-    if (!s) return -1;
-    s->of = upsample_taps;
-    return st_layer_scratch(l, ST_SHAPE(x.n[1], y->n[2], x.n[3]));
-}
-
-/* y = the matrix applied to x along an axis of images [C, H, W]; or backwards, x = its transpose applied to
- * y. */
-static void apply(const st_call *c, bool back, int axis, st_tensor x, st_tensor y)
-{
-    const ptrdiff_t from = x.shape.n[axis], to = y.shape.n[axis];
-    st_fill(back ? x : y, 0);
-    for (ptrdiff_t i = 0; i < to; i++) {
-        const taps row = upsample_taps(c->options, i, from, to);
-        for (ptrdiff_t k = 0; k < row.count; k++) {
-            st_real weight = k == 0 ? row.weight : row.rest;
-            st_tensor out = st_select(y, axis, i), in = st_select(x, axis, row.first + k);
-            if (weight != 0) st_add(back ? in : out, weight, back ? out : in);
-        }
-    }
-}
-
-static void upsample_forward(const st_call *c, st_tensor x, st_tensor y)
-{
-    for (ptrdiff_t i = 0; i < x.shape.n[0]; i++) {
-        apply(c, false, ROWS, st_select(x, 0, i), st_scratch(c, HALF));
-        apply(c, false, COLUMNS, st_scratch(c, HALF), st_select(y, 0, i));
-    }
-}
-
-static void upsample_backward(const st_call *c, st_tensor x, st_tensor y, st_tensor dy, st_tensor dx)
-{
-    (void)x, (void)y;
-    for (ptrdiff_t i = 0; i < dx.shape.n[0]; i++) {
-        apply(c, true, COLUMNS, st_scratch(c, HALF), st_select(dy, 0, i));
-        apply(c, true, ROWS, st_select(dx, 0, i), st_scratch(c, HALF));
-    }
+    return plan_separable(l, x, *y, upsample_taps);
 }
 
 static const char *const upsample_modes[] = { "nearest", "bilinear", NULL };
@@ -227,12 +235,47 @@ const st_layer_type layer_type_upsample = {
     .options_size = sizeof(st_upsample_options),
     .fields = upsample_fields,
     .plan = upsample_plan,
-    .forward = upsample_forward,
-    .backward = upsample_backward,
+    .forward = separable_forward,
+    .backward = separable_backward,
     .traits = &(const layer_traits){ .ignores_y = true },
 };
 
 CONSTRUCTOR(upsample, st_upsample_options)
+
+/* 1 / length over part i of the image, from floor(i H / OH) to ceil((i + 1) H / OH). */
+static taps part_of(const void *options, ptrdiff_t i, ptrdiff_t from, ptrdiff_t to)
+{
+    (void)options;
+    const ptrdiff_t begin = i * from / to, count = ceil_div((i + 1) * from, to) - begin;
+    return (taps){ begin, count, 1 / (st_real)count, 1 / (st_real)count };
+}
+
+static int adaptive_avgpool_plan(st_layer *l, st_shape x, st_shape *y)
+{
+    const st_adaptive_avgpool_options *o = l->options;
+    if (x.rank != 4)
+        return st_layer_refuse(l, "the input is %s, expected [N, C, H, W]", st_shape_text(x).text);
+    *y = ST_SHAPE(x.n[0], x.n[1], o->output_size[0], o->output_size[1]);
+    return plan_separable(l, x, *y, part_of);
+}
+
+static const st_field adaptive_avgpool_fields[] = {
+    { "output_size", ST_FIELD_PAIR, offsetof(st_adaptive_avgpool_options, output_size), .fallback = 1,
+      .least = 1, .square = true },
+    { 0 },
+};
+
+const st_layer_type layer_type_adaptive_avgpool = {
+    .name = "adaptive_avgpool",
+    .options_size = sizeof(st_adaptive_avgpool_options),
+    .fields = adaptive_avgpool_fields,
+    .plan = adaptive_avgpool_plan,
+    .forward = separable_forward,
+    .backward = separable_backward,
+    .traits = &(const layer_traits){ .ignores_y = true },
+};
+
+CONSTRUCTOR(adaptive_avgpool, st_adaptive_avgpool_options)
 
 /* ---- flatten, unflatten, identity: the same elements under another shape -------------------------- */
 
