@@ -347,31 +347,23 @@ static st_tensor weights(const st_call *c, st_shape x)
     return st_expand(weight.shape.n[0] > 1 ? st_reshape(weight, channels) : weight, x);
 }
 
-static void prelu_value_row(ptrdiff_t n, st_real *const at[], const ptrdiff_t stride[], void *unused)
-{
-    (void)unused;
-    for (ptrdiff_t i = 0; i < n; i++) {
-        const st_real x = at[1][i * stride[1]];
-        at[0][i * stride[0]] = x > 0 ? x : at[2][i * stride[2]] * x;
-    }
-}
-
-static void prelu_forward(const st_call *c, st_tensor x, st_tensor y)
-{
-    st_walk(3, (st_tensor[]){ y, x, weights(c, x.shape) }, ST_ANY_ORDER, prelu_value_row, NULL);
-}
-
-static void prelu_derivative_row(ptrdiff_t n, st_real *const at[], const ptrdiff_t stride[], void *unused)
+/* A factor times 1, or times the weight where x is not positive: y for the factor x, and dx for the factor dy. */
+static void prelu_row(ptrdiff_t n, st_real *const at[], const ptrdiff_t stride[], void *unused)
 {
     (void)unused;
     for (ptrdiff_t i = 0; i < n; i++)
         at[0][i * stride[0]] = at[1][i * stride[1]] * (at[2][i * stride[2]] > 0 ? 1 : at[3][i * stride[3]]);
 }
 
+static void prelu_forward(const st_call *c, st_tensor x, st_tensor y)
+{
+    st_walk(4, (st_tensor[]){ y, x, x, weights(c, x.shape) }, ST_ANY_ORDER, prelu_row, NULL);
+}
+
 static void prelu_backward(const st_call *c, st_tensor x, st_tensor y, st_tensor dy, st_tensor dx)
 {
     (void)y;
-    st_walk(4, (st_tensor[]){ dx, dy, x, weights(c, x.shape) }, ST_ANY_ORDER, prelu_derivative_row, NULL);
+    st_walk(4, (st_tensor[]){ dx, dy, x, weights(c, x.shape) }, ST_ANY_ORDER, prelu_row, NULL);
 }
 
 static void prelu_sum_row(ptrdiff_t n, st_real *const at[], const ptrdiff_t stride[], void *sum)

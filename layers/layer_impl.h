@@ -121,11 +121,9 @@ typedef struct layer_link {
     st_tensor x, y;
 } layer_link;
 
-/* The number of these consecutive planned layers, from the first one, that form a fused run; at least 1. */
-int layer_fuse(st_layer *const child[], int count);
-
-/* In a parent's plan: requests the memory of a fused run. */
-int layer_plan_fused(st_layer *parent, st_layer *const child[], int count);
+/* In a parent's plan: the number of these consecutive planned layers, from the first one, that form a fused run, at least
+ * 1. Requests the run's memory. */
+int layer_plan_fused(st_layer *parent, const layer_link link[], int count);
 
 void layer_forward_fused(const layer_link link[], int count);
 void layer_backward_fused(const layer_link link[], int count, st_tensor dy, st_tensor dx);

@@ -200,23 +200,21 @@ int st_layer_plan(st_layer *l, st_shape x, st_shape *y)
 
 /* ---- measuring --------------------------------------------------------------------------------- */
 
-static ptrdiff_t up(ptrdiff_t count)
+static ptrdiff_t aligned(ptrdiff_t count)
 {
     return ceil_div(count, CACHE_LINE) * CACHE_LINE;
 }
 
-static int total(const st_layer *l, ptrdiff_t *sum, ptrdiff_t amount)
+/* A sum that overflows stays the largest number, which cannot be allocated. */
+static void add(ptrdiff_t *sum, ptrdiff_t amount)
 {
-    if (amount < 0) return -1;
-    if (!__builtin_add_overflow(*sum, amount, sum) && *sum < PTRDIFF_MAX / (ptrdiff_t)sizeof(st_real))
-        return 0;
-    return st_layer_refuse(l, "the net needs more memory than can be addressed");
+    if (__builtin_add_overflow(*sum, amount, sum)) *sum = PTRDIFF_MAX;
 }
 
 ptrdiff_t layer_own_parameters(const st_layer *l)
 {
     ptrdiff_t own = 0;
-    for (int i = 0; i < l->params; i++) own += st_shape_numel(l->param[i].shape, l->type->name);
+    for (int i = 0; i < l->params; i++) add(&own, st_shape_numel(l->param[i].shape, l->type->name));
     return own;
 }
 
@@ -241,69 +239,50 @@ bool layer_sums_chunks(const st_layer *l, ptrdiff_t parameters)
     return parameters <= PARTIAL_GRADIENTS / most_chunks(l, l->x.n[0]);
 }
 
-int layer_fuse(st_layer *const child[], int count)
+int layer_plan_fused(st_layer *parent, const layer_link link[], int count)
 {
-    ptrdiff_t own = layer_own_parameters(child[0]);
+    const st_layer *first = link[0].l;
+    const ptrdiff_t n = first->x.n[0], images = smallest(layer_chunk(first, n), n);
+    ptrdiff_t own = layer_own_parameters(first);
     int links = 1;
-    if (is_whole(child[0]) || !layer_sums_chunks(child[0], own)) return 1;
-    for (; links < count && links < LAYER_FUSED; links++) {
-        const st_layer *next = child[links];
+    for (; links < count && links < LAYER_FUSED && !is_whole(first); links++) {
+        const st_layer *next = link[links].l;
         own += layer_own_parameters(next);
-        bool alike = !is_whole(next) && next->type->chunk == child[0]->type->chunk;
-        if (!alike || !layer_sums_chunks(child[0], own)) break;
+        if (is_whole(next) || next->type->chunk != first->type->chunk || !layer_sums_chunks(first, own))
+            break;
+        const ptrdiff_t dx = st_shape_numel(next->x, next->type->name) / n * images;
+        parent->impl->ping_pong = largest(parent->impl->ping_pong, aligned(dx));
+        parent->impl->chunk_gradients = largest(parent->impl->chunk_gradients, own * most_chunks(first, n));
     }
     return links;
 }
 
-int layer_plan_fused(st_layer *parent, st_layer *const child[], int count)
+/* Slots of memory and scratch begin on cache lines. */
+static void add_slots(ptrdiff_t *sum, const st_tensor slot[], int count)
 {
-    ptrdiff_t own = layer_own_parameters(child[0]), n = child[0]->x.n[0], chunk = layer_chunk(child[0], n);
-    for (int i = 1; i < count; i++) {
-        ptrdiff_t elements = st_shape_numel(child[i]->x, parent->type->name);
-        if (elements < 0) return -1;
-        parent->impl->ping_pong =
-            largest(parent->impl->ping_pong, up(elements / n * (chunk < n ? chunk : n)));
-        own += layer_own_parameters(child[i]);
-    }
-    if (count > 1)
-        parent->impl->chunk_gradients =
-            largest(parent->impl->chunk_gradients, own * most_chunks(child[0], n));
-    return 0;
+    for (int i = 0; i < count; i++) add(sum, aligned(st_shape_numel(slot[i].shape, "slot")));
 }
 
-/* Adds the elements of slots; those of memory and scratch begin on cache lines. */
-static int add_slots(const st_layer *l, ptrdiff_t *sum, const st_tensor slot[], int count, bool aligned)
-{
-    for (int i = 0; i < count; i++) {
-        ptrdiff_t elements = st_shape_numel(slot[i].shape, l->type->name);
-        if (total(l, sum, aligned ? up(elements) : elements)) return -1;
-    }
-    return 0;
-}
-
-static int measure(const st_layer *l, st_layer_needs *needs)
+static void measure(const st_layer *l, st_layer_needs *needs)
 {
     const layer_impl *impl = l->impl;
-    ptrdiff_t scratch = 0, own = 0;
-    if (add_slots(l, &own, l->param, l->params, false) || total(l, &needs->parameters, own) ||
-        add_slots(l, &needs->state, l->state, l->states, false) ||
-        add_slots(l, &needs->memory, impl->memory, impl->memories, true) ||
-        add_slots(l, &needs->memory, &impl->output, impl->output.shape.rank > 0, true) ||
-        add_slots(l, &scratch, impl->scratch, impl->scratches, true))
-        return -1;
+    const ptrdiff_t own = layer_own_parameters(l), chunks = most_chunks(l, l->x.n[0]);
+    ptrdiff_t scratch = 0;
+    add(&needs->parameters, own);
+    for (int i = 0; i < l->states; i++) add(&needs->state, st_shape_numel(l->state[i].shape, "state"));
+    add_slots(&needs->memory, impl->memory, impl->memories);
+    add_slots(&needs->memory, &impl->output, impl->output.shape.rank > 0);
+    add_slots(&scratch, impl->scratch, impl->scratches);
     if (l->children > 0) { /* its scratch is in use while its children run */
-        if (total(l, &needs->memory, scratch)) return -1;
+        add(&needs->memory, scratch);
     } else {
         ptrdiff_t *greediest = is_whole(l) ? &needs->whole : &needs->scratch;
         *greediest = largest(*greediest, scratch);
     }
-    if (most_chunks(l, l->x.n[0]) > 1 && layer_sums_chunks(l, own))
-        needs->partial = largest(needs->partial, own * most_chunks(l, l->x.n[0]));
+    if (chunks > 1 && layer_sums_chunks(l, own)) needs->partial = largest(needs->partial, own * chunks);
     needs->partial = largest(needs->partial, impl->chunk_gradients);
     needs->ping_pong = largest(needs->ping_pong, impl->ping_pong);
-    for (int i = 0; i < l->children; i++)
-        if (measure(l->child[i], needs)) return -1;
-    return 0;
+    for (int i = 0; i < l->children; i++) measure(l->child[i], needs);
 }
 
 int st_layer_measure(const st_layer *root, st_layer_needs *needs)
@@ -313,8 +292,11 @@ int st_layer_measure(const st_layer *root, st_layer_needs *needs)
         return st_layer_refuse(root, needs ? "measured before it is planned" : "the needs are NULL");
     *needs =
         (st_layer_needs){ .threads = (int)smallest(st_num_threads(), smallest(root->x.n[0], MOST_CHUNKS)) };
-    if (measure(root, needs) || total(root, &needs->scratch, needs->ping_pong)) return -1;
-    return total(root, &needs->scratch, needs->ping_pong);
+    measure(root, needs);
+    add(&needs->scratch, needs->ping_pong);
+    add(&needs->scratch, needs->ping_pong);
+    if (layer_needed(needs) < (double)PTRDIFF_MAX / sizeof(st_real)) return 0;
+    return st_layer_refuse(root, "the net needs more memory than can be addressed");
 }
 
 double layer_needed(const st_layer_needs *needs)

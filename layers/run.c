@@ -259,15 +259,7 @@ void layer_forward_fused(const layer_link link[], int count)
 
 void st_layer_forward(st_layer *l, st_tensor x, st_tensor y)
 {
-    if (!runnable(l, "forward", x, y)) return;
-    if (l->children == 0) {
-        layer_forward_fused(&(layer_link){ l, x, y }, 1);
-        return;
-    }
-    st_call c = call_of(l, 0, x.shape.n[0], 0);
-    bool failed = st_error() != NULL;
-    l->impl->hooks.forward(&c, x, y);
-    blame(l, failed, "forward");
+    if (runnable(l, "forward", x, y)) layer_forward_fused(&(layer_link){ l, x, y }, 1);
 }
 
 static bool gradients_fit(const st_layer *l, st_tensor x, st_tensor y, st_tensor dy, st_tensor dx)
@@ -284,31 +276,19 @@ static bool gradients_fit(const st_layer *l, st_tensor x, st_tensor y, st_tensor
 
 enum { PIECE = 1 << 12 }; /* parameters that are added up in one item */
 
-/* Gradients of chunks [chunks, n], and the gradients [n] that they are added to. */
-typedef struct addition {
-    st_tensor to, partial;
-} addition;
-
-/* Adds chunks in order, so that the sum does not depend on which chunk finished first. */
+/* Adds chunks in order, so that the sum does not depend on which chunk finished first. The gradients of a run's layers are
+ * adjacent. */
 static void add_piece(ptrdiff_t i, int thread, void *context)
 {
     (void)thread;
-    const addition *a = context;
-    ptrdiff_t first = i * PIECE, count = smallest(a->to.shape.n[0] - first, PIECE);
-    st_tensor to = st_narrow(a->to, 0, first, count);
-    for (ptrdiff_t k = 0; k < a->partial.shape.n[0]; k++)
-        st_add(to, 1, st_narrow(st_select(a->partial, 0, k), 0, first, count));
-}
-
-static void add_partial(const pass *p)
-{
+    const pass *p = context;
     const st_layer_run *run = run_of(p);
-    ptrdiff_t all = p->chunks * p->partial;
-    int first = 0;
-    while (p->link[first].l->params == 0) first++;
-    addition a = { st_narrow(run->gradients, 0, p->link[first].l->grad[0].offset, p->partial),
-                   st_reshape(st_narrow(run->partial, 0, 0, all), ST_SHAPE(p->chunks, p->partial)) };
-    parallel_for((double)all < run->grain ? 1 : run->threads, ceil_div(p->partial, PIECE), add_piece, &a);
+    const layer_link *link = p->link;
+    while (link->l->params == 0) link++;
+    const ptrdiff_t first = i * PIECE, count = smallest(p->partial - first, PIECE);
+    st_tensor to = st_narrow(run->gradients, 0, link->l->grad[0].offset + first, count);
+    for (ptrdiff_t k = 0; k < p->chunks; k++)
+        st_add(to, 1, st_narrow(run->partial, 0, k * p->partial + first, count));
 }
 
 void layer_backward_fused(const layer_link link[], int count, st_tensor dy, st_tensor dx)
@@ -329,18 +309,15 @@ void layer_backward_fused(const layer_link link[], int count, st_tensor dy, st_t
         p.backward = true, p.gradient = false;
     }
     parallel_for(p.threads, p.chunks, backward_chunk, &p);
-    if (p.partial > 0) add_partial(&p);
+    const bool little = (double)(p.chunks * p.partial) < run_of(&p)->grain;
+    if (p.partial > 0)
+        parallel_for(little ? 1 : run_of(&p)->threads, ceil_div(p.partial, PIECE), add_piece, &p);
 }
 
 void st_layer_backward(st_layer *l, st_tensor x, st_tensor y, st_tensor dy, st_tensor dx)
 {
-    if (!runnable(l, "backward", x, y) || !gradients_fit(l, x, y, dy, dx)) return;
-    if (l->children == 0) {
+    if (runnable(l, "backward", x, y) && gradients_fit(l, x, y, dy, dx))
         layer_backward_fused(&(layer_link){ l, x, y }, 1, dy, dx);
-        return;
-    }
-    st_call c = call_of(l, 0, x.shape.n[0], 0);
-    run_backward(&c, has_gradient(l), true, x, y, dy, dx);
 }
 
 /* ---- children ---------------------------------------------------------------------------------- */

@@ -9,24 +9,22 @@
 
 /* One child, in the order in which they run. */
 typedef struct step {
-    st_layer *l;
     int number;    /* of the child */
     int run;       /* length of the fused run that begins here; 0: it began earlier */
     bool in_place; /* its output overwrites its input */
 } step;
 
-/* The plan's data: a step for each child, and a link for each, which forward and backward fill in. */
-static step *steps(const st_layer *l)
+/* The plan's data: a link for each child, whose x and y forward and backward fill in, and a step for each. Scratch holds
+ * two ping-pong buffers: dx of a fused run, which is dy of the run before it. */
+static layer_link *links(const st_layer *l)
 {
     return l->plan;
 }
 
-static layer_link *links(const st_layer *l)
+static step *steps(const st_layer *l)
 {
-    return (layer_link *)(void *)(steps(l) + l->children);
+    return (step *)(void *)(links(l) + l->children);
 }
-
-/* Scratch holds two ping-pong buffers: dx of a fused run, which is dy of the run before it. */
 
 static const layer_traits *traits(const st_layer *l)
 {
@@ -42,33 +40,33 @@ static bool swaps(const st_layer *l, int i)
     return traits(next)->takes_maxima && traits(next)->takes_maxima(next);
 }
 
-static int plan_steps(st_layer *l, st_shape x, st_shape *y, step s[])
+static int plan_steps(st_layer *l, st_shape x, st_shape *y)
 {
-    for (int i = 0; i < l->children; i++) {
+    const int last = l->children - 1;
+    step *s = steps(l);
+    for (int i = 0; i <= last; i++) {
         int number = swaps(l, i) ? i + 1 : swaps(l, i - 1) ? i - 1 : i;
-        s[i] = (step){ .l = l->child[number], .number = number };
+        st_layer *child = l->child[number];
         if (st_plan_child(l, number, x, y)) return -1;
-        s[i].in_place = i > 0 && traits(s[i].l)->in_place && traits(s[i - 1].l)->ignores_y;
-        if (number < i) s[i].l->impl->shown = s[i - 1].l->x; /* it was written before that layer */
+        links(l)[i].l = child;
+        s[i].number = number;
+        s[i].in_place = i > 0 && traits(child)->in_place && traits(links(l)[i - 1].l)->ignores_y;
+        if (number < i) child->impl->shown = links(l)[i - 1].l->x; /* it was written before that layer */
         x = *y;
     }
-    for (int i = 0; i < l->children;
-         i++) /* outputs that are overwritten, and the sequence's own y, need no memory */
-        if (i + 1 == l->children || s[i + 1].in_place) s[i].l->impl->output = (st_tensor){ 0 };
+    for (int i = 0; i <= last; i++) /* overwritten outputs, and the sequence's own y, need no memory */
+        if (i == last || s[i + 1].in_place) links(l)[i].l->impl->output = (st_tensor){ 0 };
     return 0;
 }
 
-static int plan_runs(st_layer *l, step s[])
+static int plan_runs(st_layer *l)
 {
-    st_layer *fused[LAYER_FUSED];
+    step *s = steps(l);
     ptrdiff_t largest_dx = 0;
     int runs = 0;
     for (int first = 0; first < l->children; first += s[first].run, runs++) {
-        int count = l->children - first < LAYER_FUSED ? l->children - first : LAYER_FUSED;
-        for (int i = 0; i < count; i++) fused[i] = s[first + i].l;
-        s[first].run = layer_fuse(fused, count);
-        if (layer_plan_fused(l, fused, s[first].run)) return -1;
-        if (first > 0) largest_dx = largest(largest_dx, st_shape_numel(fused[0]->x, "sequence"));
+        s[first].run = layer_plan_fused(l, links(l) + first, l->children - first);
+        if (first > 0) largest_dx = largest(largest_dx, st_shape_numel(links(l)[first].l->x, "sequence"));
     }
     for (int buffer = 0; buffer < 2; buffer++)
         if (st_layer_scratch(l, ST_SHAPE(runs > buffer + 1 ? largest_dx : 0))) return -1;
@@ -78,8 +76,8 @@ static int plan_runs(st_layer *l, step s[])
 static int plan(st_layer *l, st_shape x, st_shape *y)
 {
     if (l->children == 0) return st_layer_refuse(l, "holds no layers");
-    step *s = st_layer_plan_data(l, (size_t)l->children * (sizeof *s + sizeof(layer_link)));
-    return !s || plan_steps(l, x, y, s) || plan_runs(l, s) ? -1 : 0;
+    if (!st_layer_plan_data(l, (size_t)l->children * (sizeof(step) + sizeof(layer_link)))) return -1;
+    return plan_steps(l, x, y) || plan_runs(l) ? -1 : 0;
 }
 
 /* x and y of every layer for this batch. */
@@ -89,12 +87,12 @@ static layer_link *link_up(const st_call *c, st_tensor x, st_tensor y)
     layer_link *link = links(c->layer);
     int last = c->layer->children - 1;
     for (int i = 0, at = 0; i <= last; i++) {
-        st_shape planned = s[i].l->y;
+        st_shape planned = link[i].l->y;
         planned.n[0] = c->images;
         while (at < i || (at < last && s[at + 1].in_place))
             at++; /* the layer whose output is also this one's */
         st_tensor out = st_reshape(at == last ? y : st_child_output(c, s[at].number), planned);
-        link[i] = (layer_link){ s[i].l, i > 0 ? link[i - 1].y : x, out };
+        link[i] = (layer_link){ link[i].l, i > 0 ? link[i - 1].y : x, out };
     }
     return link;
 }
@@ -112,7 +110,7 @@ static void backward(const st_call *c, st_tensor x, st_tensor y, st_tensor dy, s
     const step *s = steps(c->layer);
     const layer_link *link = link_up(c, x, y);
     int end = c->layer->children, last = 0, buffer = 0;
-    while (st_is_null(dx) && last < end && !layer_trains(s[last].l)) last++;
+    while (st_is_null(dx) && last < end && !layer_trains(link[last].l)) last++;
     while (end > last) {
         int first = end - 1;
         while (first > last && s[first].run == 0) first--;
