@@ -23,10 +23,13 @@ double st_clip_grad_norm(st_tensor gradients, double most)
     return norm;
 }
 
-static st_real clipped(st_real x, void *context)
+static void clip_row(ptrdiff_t n, st_real *const at[], const ptrdiff_t stride[], void *context)
 {
-    st_real most = *(const st_real *)context;
-    return x > most ? most : x < -most ? -most : x;
+    const st_real most = *(const st_real *)context;
+    for (ptrdiff_t i = 0; i < n; i++) {
+        st_real *x = at[0] + i * stride[0];
+        *x = *x > most ? most : *x < -most ? -most : *x;
+    }
 }
 
 void st_clip_grad_value(st_tensor gradients, double most)
@@ -36,7 +39,7 @@ void st_clip_grad_value(st_tensor gradients, double most)
         return;
     }
     st_real bound = (st_real)most;
-    st_map(gradients, clipped, &bound, gradients);
+    st_walk(1, &gradients, ST_ANY_ORDER, clip_row, &bound);
 }
 
 /* ---- the callback -------------------------------------------------------------------------------- */
