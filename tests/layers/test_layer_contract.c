@@ -30,13 +30,6 @@ static int set_threads(int threads)
     return before;
 }
 
-static st_real mean_of(const st_real *in, ptrdiff_t n, const void *context)
-{
-    st_real sum = 0;
-    for (ptrdiff_t i = 0; i < n; i++) sum += in[i];
-    return sum / (st_real)n;
-}
-
 /* A net with most layers in it: [N, 2, 8, 8] -> [N, 5]. */
 static st_layer *small_net(void)
 {
@@ -207,32 +200,6 @@ TEST(wrong_arguments_are_refused)
 
 /* ---- describing, visiting, measuring --------------------------------------------------------- */
 
-static void assert_described(st_layer *made, const char *expected)
-{
-    auto_layer *l = made;
-    char text[256];
-    assert_non_null(l);
-    assert_int_equal(st_layer_describe(l, text, sizeof text), strlen(expected));
-    assert_string_equal(text, expected);
-}
-
-TEST(layers_are_described_by_what_differs_from_the_default)
-{
-    static const st_pool_function mean = { .name = "mean", .value = mean_of };
-    assert_described(
-        st_conv2d(8, { 3, 5 }, { 2, 1 }, { 1, 1 }, { 1, 2 }, 4, true),
-        "conv2d(out_channels=8, kernel=3x5, stride=2x1, padding=1x1, dilation=1x2, groups=4, no_bias)");
-    assert_described(st_conv2d(8, { 1, 1 }, { 1, 1 }, { 0, 0 }, { 1, 1 }, 1, false),
-                     "conv2d(out_channels=8, kernel=1x1)");
-    assert_described(st_maxpool(), "maxpool");
-    assert_described(st_maxpool(.kernel = { 2, 2 }, .ceil_mode = true, .pad_value = ST_PAD_ZERO),
-                     "maxpool(kernel=2x2, ceil_mode, pad_value=zero)");
-    assert_described(st_pool(&mean, .kernel = { 2, 2 }), "pool(kernel=2x2, function=mean)");
-    assert_described(st_elu(.alpha = 1), "elu");
-    assert_described(st_elu(.alpha = 0.5), "elu(alpha=0.5)");
-    assert_described(st_sequence(st_relu()), "sequence");
-}
-
 TEST(a_description_is_cut_where_it_does_not_fit)
 {
     const char *whole = "conv2d(out_channels=32, kernel=3x3)";
@@ -382,106 +349,6 @@ TEST(parameters_are_a_function_of_the_seed_and_their_place)
     auto_layer *other = st_layer_clone(a);
     assert_int_equal(st_layer_build(other, ST_SHAPE(1, 12), 6), 0);
     assert_true(equal_elements(st_layer_parameters(other), st_layer_parameters(a)) < 3);
-}
-
-/* ---- a type of one's own --------------------------------------------------------------------- */
-
-/* y = scale x + shift for each feature: [N, F] -> [N, F]. Memory keeps x for the gradient; scratch holds the
- * product of one image. */
-typedef struct affine {
-    double scale; /* at first; 1 */
-} affine;
-
-static int affine_plan(st_layer *l, st_shape x, st_shape *y)
-{
-    if (x.rank != 2)
-        return st_layer_refuse(l, "the input is %s, expected [N, features]", st_shape_text(x).text);
-    *y = x;
-    st_shape features = ST_SHAPE(x.n[1]);
-    st_init scale = { .constant = ((const affine *)l->options)->scale };
-    return st_layer_parameter(l, "scale", features, scale) ||
-           st_layer_parameter(l, "shift", features, (st_init){ 0 }) || st_layer_memory(l, x) ||
-           st_layer_scratch(l, features) || st_layer_state(l, "seen", ST_SHAPE(1), 3);
-}
-
-static void affine_forward(const st_call *c, st_tensor x, st_tensor y)
-{
-    st_copy(st_memory(c, 0), x);
-    st_copy(y, x);
-    st_mul(y, st_expand(c->param[0], y.shape));
-    st_add(y, 1, st_expand(c->param[1], y.shape));
-}
-
-static void affine_backward(const st_call *c, st_tensor x, st_tensor y, st_tensor dy, st_tensor dx)
-{
-    st_copy(dx, dy);
-    st_mul(dx, st_expand(c->param[0], dx.shape));
-}
-
-static void affine_gradient(const st_call *c, st_tensor x, st_tensor y, st_tensor dy)
-{
-    for (ptrdiff_t i = 0; i < dy.shape.n[0]; i++) {
-        st_copy(st_scratch(c, 0), st_select(dy, 0, i));
-        st_mul(st_scratch(c, 0), st_select(st_memory(c, 0), 0, i));
-        st_add(st_grad(c, 0), 1, st_scratch(c, 0));
-        st_add(st_grad(c, 1), 1, st_select(dy, 0, i));
-    }
-}
-
-static const st_field affine_fields[] = {
-    { "scale", ST_FIELD_REAL, offsetof(affine, scale), .fallback = 1, .least = -8, .below = 8 },
-    { 0 },
-};
-
-static const st_layer_type affine_type = {
-    .name = "affine",
-    .options_size = sizeof(affine),
-    .fields = affine_fields,
-    .chunk = 3,
-    .plan = affine_plan,
-    .forward = affine_forward,
-    .backward = affine_backward,
-    .gradient = affine_gradient,
-};
-
-static st_layer *layer_affine(double scale)
-{
-    return st_layer_new(&affine_type, &(affine){ scale }, 0, NULL);
-}
-
-TEST(a_type_of_ones_own_has_options_like_any_other)
-{
-    assert_described(layer_affine(0), "affine");
-    assert_described(layer_affine(2.5), "affine(scale=2.5)");
-    assert_refused(layer_affine(8), "affine: scale is 8, expected at least -8 and below 8");
-    assert_unbuildable(layer_affine(1), ST_SHAPE(2, 3, 4),
-                       "affine: the input is [2, 3, 4], expected [N, features]");
-}
-
-TEST(a_type_of_ones_own_runs_like_any_other)
-{
-    dice d = { { 3 } };
-    auto_layer *l = st_sequence(st_relu(), layer_affine(2));
-    st_layer *own = l->child[1];
-    auto_tensor x = roll_tensor(&d, ST_SHAPE(19, 4), 1, 9), dy = roll_tensor(&d, x.shape, -9, 9);
-    auto_tensor y = full(x.shape, NAN), dx = full(x.shape, NAN);
-    auto_tensor scales = full(ST_SHAPE(4), 0), shifts = full(ST_SHAPE(4), 0);
-    assert_built(l, x.shape);
-    assert_all(own->param[0], 2);
-    assert_all(own->param[1], 0);
-    assert_all(st_layer_states(l), 3);
-    roll_elements(&d, st_layer_parameters(l), -5, 5);
-    st_layer_forward(l, x, y);
-    st_layer_backward(l, x, y, dy, dx);
-    for (ptrdiff_t k = 0; k < 19 * 4; k++) {
-        st_real scale = *element(own->param[0], k % 4), shift = *element(own->param[1], k % 4);
-        assert_true(*element(y, k) == scale * *element(x, k) + shift);
-        assert_true(*element(dx, k) == scale * *element(dy, k));
-        *element(scales, k % 4) += *element(dy, k) * *element(x, k);
-        *element(shifts, k % 4) += *element(dy, k);
-    }
-    assert_same(own->grad[0], scales);
-    assert_same(own->grad[1], shifts);
 }
 
 /* ---- what hooks are given -------------------------------------------------------------------- */
@@ -861,7 +728,7 @@ TEST(inputs_that_do_not_fit_are_refused)
         { st_maxpool(.kernel = { 3, 3 }, .padding = { 3, 0 }), image, "padding 3×0" },
         { st_avgpool(.kernel = { 1, 8 }, .padding = { 0, 1 }), image, "kernel 1×8" },
         { st_avgpool(.kernel = { 2, 3 }, .padding = { 0, 9 }, .dilation = { 1, 4 }), image, "padding 0×9" },
-        { st_lppool(.kernel = { 3, 3 }), ST_SHAPE(1, 1, 2, 4), "lppool: kernel 3×3" },
+        { st_avgpool(.kernel = { 3, 3 }), ST_SHAPE(1, 1, 2, 4), "avgpool: kernel 3×3" },
         { st_pool(&nameless, .kernel = { 2, 2 }), image, "function ? has no name" },
         { st_pool(&valueless, .kernel = { 2, 2 }), image, "function nothing has no value" },
         { transposed(4, 0, 0), ST_SHAPE(2, 6, 3, 3), "groups=4" },
@@ -942,21 +809,6 @@ TEST(sharing_wants_a_clone_and_what_it_is_of)
     assert_ptr_equal(st_data(clone->param[0]), st_data(built->param[0]));
     assert_int_equal(st_layer_build_shared(clone, ST_SHAPE(1, 3), built), -1);
     expect_error("st_layer_build_shared: ");
-}
-
-TEST(a_clone_for_which_the_parameters_do_not_do_is_refused)
-{
-    st_layer *own[] = { of(&counting), st_sequence(of(&counting)), st_dense(.out_features = 2),
-                        st_sequence(st_dense(.out_features = 2)) };
-    const char *const expected[] = { "needs 4 parameters", "needs 4 parameters", "weight is [2, 3]",
-                                     "weight is [2, 3]" };
-    for (int i = 0; i < 4; i++) {
-        st_layer *clone = st_layer_clone(own[i]);
-        assert_int_equal(st_layer_build(own[i], ST_SHAPE(1, 3), 1), 0);
-        assert_int_equal(st_layer_build_shared(clone, ST_SHAPE(1, 4), own[i]), -1);
-        expect_error("%s", expected[i]);
-        st_layer_free(clone), st_layer_free(own[i]);
-    }
 }
 
 SETUP(all_work_is_shared)

@@ -1,4 +1,4 @@
-/* test_layers.c: numbers worked out by hand or by PyTorch's rules, functions far from zero, masks of dropout, running
+/* test_layers.c: functions far from zero, masks of dropout, running
  * statistics. That layers are their definitions for any options is for test_cases.c. */
 #include "tests/layers/cases.h"
 #include "tests/layers/layer_claims.h"
@@ -11,46 +11,6 @@
 static void assert_about(double value, double expected)
 {
     assert_close(value, expected, 8 * (double)ST_REAL_EPSILON * fmax(1, fabs(expected)));
-}
-
-/* ---- worked out by hand ------------------------------------------------------------------------ */
-
-/* Pooling of 1 … size in one row: outputs of maxpool, and of avgpool with and without padding. The comment shows what
- * windows see: 0 is padding, - what ceil_mode hangs over. */
-static const struct {
-    st_maxpool_options o;
-    ptrdiff_t size;
-    int count;
-    double expected[3][3];
-} line_cases[] = {
-    /* 1 2, 3 4, 5 - */
-    { { { 1, 2 }, .ceil_mode = true }, 5, 3, { { 2, 4, 5 }, { 1.5, 3.5, 5 }, { 1.5, 3.5, 5 } } },
-    /* 0 1, 2 3, 4 5, and none that begins in the right padding */
-    { { { 1, 2 }, .padding = { 0, 1 }, .ceil_mode = true },
-      5,
-      3,
-      { { 1, 3, 5 }, { 0.5, 2.5, 4.5 }, { 1, 2.5, 4.5 } } },
-    /* 0 1 2 3, 4 5 6 0: the right padding counts */
-    { { { 1, 4 }, .padding = { 0, 1 } }, 6, 2, { { 3, 6 }, { 1.5, 3.75 }, { 2, 5 } } },
-    /* 0 1 2 3, 4 5 0 -: of two places outside the image one is padding */
-    { { { 1, 4 }, .padding = { 0, 1 }, .ceil_mode = true }, 5, 2, { { 3, 5 }, { 1.5, 3 }, { 2, 4.5 } } },
-    /* 1 3 5, 3 5 7 */
-    { { { 1, 3 }, .stride = { 1, 2 }, .dilation = { 1, 2 } }, 7, 2, { { 5, 7 }, { 3, 5 }, { 3, 5 } } },
-};
-
-TEST(pooling_sizes_and_divisors_follow_pytorch)
-{
-    for (size_t i = 0; i < 3 * sizeof line_cases / sizeof *line_cases; i++) {
-        st_maxpool_options o = line_cases[i / 3].o;
-        auto_layer *l =
-            i % 3 == 0 ? st_maxpool_new(o) : st_avgpool(WINDOWS(o), .count_exclude_pad = i % 3 == 2);
-        auto_tensor x = st_tensor_new(ST_SHAPE(1, 1, 1, line_cases[i / 3].size));
-        for (ptrdiff_t k = 0; k < st_numel(x); k++) *element(x, k) = (st_real)(k + 1);
-        about("case %zu", i);
-        assert_built(l, x.shape);
-        auto_tensor y = forward(l, x);
-        assert_list_at(y, line_cases[i / 3].count, line_cases[i / 3].expected[i % 3], __FILE__, __LINE__);
-    }
 }
 
 /* ---- activations ----------------------------------------------------------------------------- */

@@ -1,8 +1,7 @@
-/* test_gemm.c: a matrix product is three loops, whatever the strides, alpha, beta and thread. */
+/* test_gemm.c: a matrix product is three loops, whatever the strides, alpha and beta. */
 #include "tests/support.h"
 
 #include <math.h>
-#include <pthread.h>
 
 /* ---- oracle ---------------------------------------------------------------------------------- */
 
@@ -235,45 +234,4 @@ TEST(sizes_beyond_blas_are_refused)
     auto_tensor one = st_tensor_new(ST_SHAPE(1, 1)), c = st_tensor_new(ST_SHAPE(1, 1));
     st_gemm(c, 1, st_expand(one, ST_SHAPE(1, beyond)), st_expand(one, ST_SHAPE(beyond, 1)), 0);
     expect_error("st_gemm: [1, 1] = [1, 2147483648] times [2147483648, 1] is too large");
-}
-
-/* ---- threads --------------------------------------------------------------------------------- */
-
-enum { THREADS = 4, ROUNDS = 200 };
-
-typedef struct worker {
-    uint64_t seed;
-    bool failed;
-} worker;
-
-/* Claims are made by the main thread alone: a worker notes what it sees. */
-static void *multiplies(void *context)
-{
-    worker *w = context;
-    dice d = { { w->seed } };
-    for (int i = 0; i < ROUNDS; i++) {
-        ptrdiff_t m = roll(&d, 1, 24), k = roll(&d, 1, 24), n = roll(&d, 1, 24);
-        auto_tensor a = st_tensor_new(ST_SHAPE(m, k)), b = st_transpose(st_tensor_new(ST_SHAPE(n, k)), 0, 1);
-        auto_tensor c = st_flip(st_tensor_new(ST_SHAPE(m, n)), 0), expected = st_tensor_new(ST_SHAPE(m, n));
-        for (ptrdiff_t e = 0; e < m * k; e++) st_data(a)[e] = (st_real)roll(&d, -4, 4);
-        for (ptrdiff_t e = 0; e < n * k; e++) st_data(b)[e] = (st_real)roll(&d, -4, 4);
-        naive(expected, 1, a, b, 0);
-        st_gemm(c, 1, a, b, 0);
-        for (ptrdiff_t e = 0; e < m * n; e++)
-            if (*st_at(c, index_of(c.shape, e)) != st_data(expected)[e]) w->failed = true;
-    }
-    if (st_error()) w->failed = true;
-    return NULL;
-}
-
-TEST(four_threads_multiply_at_once)
-{
-    pthread_t thread[THREADS];
-    worker workers[THREADS];
-    for (int i = 0; i < THREADS; i++) {
-        workers[i] = (worker){ .seed = (uint64_t)(17 + i) };
-        assert_int_equal(pthread_create(&thread[i], NULL, multiplies, &workers[i]), 0);
-    }
-    for (int i = 0; i < THREADS; i++) pthread_join(thread[i], NULL);
-    for (int i = 0; i < THREADS; i++) assert_false(workers[i].failed);
 }

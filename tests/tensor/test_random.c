@@ -1,58 +1,11 @@
-/* test_random.c: the numbers are the published ones, look random, and depend on nothing but their key
- * and counter.
- *
- * Statistics are of fixed seeds, so a test passes always or never. Limits are five deviations or more
- * of the statistic: a right generator would miss one for about one seed in a million. */
+/* test_random.c: the numbers are the published ones, and depend on nothing but their key and counter. */
 #include "tests/support.h"
 
 #include <stdlib.h>
 #include <string.h>
 #include <tgmath.h>
 
-enum { DRAWS = 100000 };
-
 static const st_random_key KEY = { .seed = 0x0123456789abcdef, .stream = 42 };
-
-/* ---- helpers --------------------------------------------------------------------------------- */
-
-static int by_value(const void *a, const void *b)
-{
-    double x = *(const double *)a, y = *(const double *)b;
-    return (x > y) - (x < y);
-}
-
-/* The k-th moment of x about c. */
-static double moment(const double *x, double c, int k)
-{
-    double sum = 0;
-    for (int i = 0; i < DRAWS; i++) sum += pow(x[i] - c, k);
-    return sum / DRAWS;
-}
-
-/* Kolmogorov and Smirnov: the largest distance between the samples' distribution and the one that
- * `cumulative` gives, in units of 1/sqrt(DRAWS). Above 2.6 for one right generator in a million. */
-static double distance(double *x, double (*cumulative)(double))
-{
-    qsort(x, DRAWS, sizeof *x, by_value);
-    double most = 0;
-    for (int i = 0; i < DRAWS; i++) {
-        double f = cumulative(x[i]);
-        double above = f - (double)i / DRAWS, below = (double)(i + 1) / DRAWS - f;
-        if (above > most) most = above; /* no fmax: gcc 12 dies of vectorizing it for Arm */
-        if (below > most) most = below;
-    }
-    return most * sqrt((double)DRAWS);
-}
-
-/* Pearson's statistic of counts that should be equal has `cells` - 1 degrees of freedom. */
-static void assert_equally_filled(const int *count, int cells)
-{
-    double total = 0, statistic = 0;
-    for (int i = 0; i < cells; i++) total += count[i];
-    double expected = total / cells;
-    for (int i = 0; i < cells; i++) statistic += (count[i] - expected) * (count[i] - expected) / expected;
-    assert_close(statistic, cells - 1, 5 * sqrt(2.0 * (cells - 1)));
-}
 
 /* ---- the generator --------------------------------------------------------------------------- */
 
@@ -126,50 +79,6 @@ TEST(numbers_stay_what_they_are)
     assert_memory_equal(order, expected, sizeof order);
 }
 
-/* ---- uniform --------------------------------------------------------------------------------- */
-
-static double cumulative_uniform(double x)
-{
-    return x;
-}
-
-TEST(uniform_has_its_moments_and_distribution)
-{
-    double *x = malloc(DRAWS * sizeof *x);
-    assert_non_null(x);
-    for (int i = 0; i < DRAWS; i++) {
-        x[i] = st_random_uniform(KEY, (uint64_t)i);
-        assert_true(x[i] >= 0 && x[i] < 1);
-    }
-    assert_close(moment(x, 0, 1), 0.5, 5 / sqrt(12.0 * DRAWS));
-    assert_close(moment(x, 0.5, 2), 1.0 / 12, 5 / sqrt(180.0 * DRAWS));
-    assert_true(distance(x, cumulative_uniform) < 2.6);
-    free(x);
-}
-
-/* ---- normal ---------------------------------------------------------------------------------- */
-
-static double cumulative_normal(double x)
-{
-    return 0.5 * erfc(-x / sqrt(2.0));
-}
-
-TEST(normal_has_its_moments_and_distribution)
-{
-    double *x = malloc(DRAWS * sizeof *x);
-    assert_non_null(x);
-    for (int i = 0; i < DRAWS; i++) {
-        x[i] = st_random_normal(KEY, (uint64_t)i);
-        assert_true(isfinite(x[i]));
-    }
-    assert_close(moment(x, 0, 1), 0, 5 / sqrt((double)DRAWS));
-    assert_close(moment(x, 0, 2), 1, 5 * sqrt(2.0 / DRAWS));
-    assert_close(moment(x, 0, 3), 0, 5 * sqrt(15.0 / DRAWS));
-    assert_close(moment(x, 0, 4), 3, 5 * sqrt(96.0 / DRAWS));
-    assert_true(distance(x, cumulative_normal) < 2.6);
-    free(x);
-}
-
 /* ---- below ----------------------------------------------------------------------------------- */
 
 TEST(below_0_and_1_is_0)
@@ -205,29 +114,17 @@ TEST(element_e_takes_counter_e_in_any_view)
 TEST(uniform_never_is_high)
 {
     auto_tensor x = st_tensor_new(ST_SHAPE(1000));
-    const st_real low[] = { 1, -1, 0, -ST_REAL_MAX, 3 };
+    const st_real low[] = { 1, -1, 0, -ST_REAL_MAX, 3, -ST_REAL_MAX };
     const st_real high[] = { nextafter((st_real)1, (st_real)2), nextafter((st_real)-1, (st_real)0),
                              nextafter((st_real)0, (st_real)1), nextafter(-ST_REAL_MAX, (st_real)0),
-                             3 + 4 * ST_REAL_EPSILON };
-    for (int i = 0; i < 5; i++) {
+                             3 + 4 * ST_REAL_EPSILON,           ST_REAL_MAX };
+    for (int i = 0; i < 6; i++) {
         st_uniform(x, KEY, low[i], high[i]);
         for (int e = 0; e < 1000; e++) {
             assert_true(st_data(x)[e] >= low[i]);
             assert_true(st_data(x)[e] < high[i]);
         }
     }
-}
-
-TEST(uniform_reaches_over_the_whole_range)
-{
-    auto_tensor x = st_tensor_new(ST_SHAPE(1000));
-    st_uniform(x, KEY, -ST_REAL_MAX, ST_REAL_MAX);
-    int count[2] = { 0 };
-    for (int e = 0; e < 1000; e++) {
-        assert_true(isfinite(st_data(x)[e]));
-        count[st_data(x)[e] > 0]++;
-    }
-    assert_equally_filled(count, 2);
 }
 
 TEST(no_interval_is_its_end_and_a_reversed_one_an_error)
