@@ -91,6 +91,7 @@ static double parameter(const st_layer *l, int i, ptrdiff_t k, double otherwise)
 static void write_weights(writer *w)
 {
     const step *s = w->s;
+    const bool int8 = s->range > 0;
     const st_layer *l = s->form->kind == PRODUCT ? s->l : NULL, *norm = s->norm;
     const st_normalization *input = s->form == &form_normalize ? w->input : NULL;
     const ptrdiff_t channels = input ? input->channels : s->l->y.n[1];
@@ -98,7 +99,7 @@ static void write_weights(writer *w)
               weight = st_tensor_clone(l ? int8_weight(l) : bias);
     const ptrdiff_t each = st_numel(weight) / channels;
     if (!l) st_fill(weight, 1);
-    if (s->range > 0 && each > INT32_MAX / (127 * 127))
+    if (int8 && each > INT32_MAX / (127 * 127))
         st_error_set("layer %s: %s: its sums overflow int32_t", s->path, s->l->type->name);
     for (ptrdiff_t k = 0; k < channels && !st_error(); k++) {
         double mean = 0, gain = 1;
@@ -109,12 +110,11 @@ static void write_weights(writer *w)
         st_tensor row = st_select(st_reshape(weight, ST_SHAPE(channels, each)), 0, k);
         st_scale(row, (st_real)gain);
         st_data(bias)[k] = (st_real)((parameter(l, 1, k, 0) - mean) * gain + parameter(norm, 1, k, 0));
-        if (s->range > 0)
-            st_data(scale)[k] = (st_real)(int8_round(st_data(row), each, 0) / 127 * s->range / 127);
+        if (int8) st_data(scale)[k] = (st_real)(int8_round(st_data(row), each, 0) / 127 * s->range / 127);
     }
-    write_constants(w, s->range > 0 ? "int8_t" : "float", "weight", weight);
-    if (s->range > 0) write_constants(w, "float", "scale", scale);
-    if (s->range > 0) w->sizes.as_float += 3 * st_numel(weight) - 4 * channels;
+    write_constants(w, int8 ? "int8_t" : "float", "weight", weight);
+    if (int8) write_constants(w, "float", "scale", scale);
+    if (int8) w->sizes.as_float += 3 * st_numel(weight) - 4 * channels;
     write_constants(w, "float", "bias", bias);
     w->products += l ? l->flops / 2 / (double)l->x.n[0] : 0;
     st_tensor_free(weight), st_tensor_free(bias), st_tensor_free(scale);
@@ -304,7 +304,7 @@ int st_net_export_c(st_net *n, const char *path, st_export_c_options options)
     if (!path) return st_error_set("st_net_export_c: the path is NULL");
     if (st_is_null(st_net_parameters(n)))
         return st_error_set("%s: st_net_export_c before st_net_build", path);
-    if (!length || length >= NAME_SIZE || isdigit((unsigned char)w.name[0]) ||
+    if (length < 1 || length >= NAME_SIZE || isdigit((unsigned char)w.name[0]) ||
         w.name[strspn(w.name, letters)])
         return st_error_set("%s: the name is \"%s\", expected a C identifier", path, w.name);
     for (int i = 0; i < length; i++) w.upper[i] = (char)toupper((unsigned char)w.name[i]);

@@ -15,7 +15,7 @@ typedef struct st_export_c_sizes {
 
 /* How a net is written as C. */
 typedef struct st_export_c_options {
-    const char *name; /* what the file's names begin with: a C identifier; NULL: "model" */
+    const char *name; /* what the file's names begin with: a C identifier of up to 63 bytes; NULL: "model" */
 
     /* Samples as the net takes them, of which at most 1,024 are used; NULL: weights are float. With it convolutions
      * and dense layers compute with 8-bit integers, and their weights take a quarter: weights are scaled by output
