@@ -129,8 +129,10 @@ static int replace(const char *path, char *name, st_file_writer *write, const vo
     int reason = descriptor < 0 ? errno : fill(descriptor, write, context);
     if (!reason && !only_try && rename(name, path)) reason = errno;
     if (descriptor >= 0 && (reason || only_try)) unlink(name);
-    if (folder >= 0)
-        fsync(folder), close(folder); /* the new name; a failure is not reported: it is in place */
+    if (folder >= 0) {
+        fsync(folder); /* flushes the new name; the file is in place, so a failure is not reported */
+        close(folder);
+    }
     return reason;
 }
 
