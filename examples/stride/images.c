@@ -97,18 +97,36 @@ static int read_png(pixels *p)
 
 #ifdef STRIDE_JPEG
 
+/* CMYK is stored inverted, as Adobe's programs write it. */
+static void from_cmyk(pixels *p, const unsigned char *cmyk)
+{
+    for (ptrdiff_t i = 0; i < p->height * p->width; i++)
+        for (int k = 0; k < 3; k++)
+            p->at[3 * i + k] = (unsigned char)(cmyk[4 * i + k] * cmyk[4 * i + 3] / 255);
+}
+
 /* Warnings are errors, for example of a truncated file. */
 static int read_jpeg(pixels *p)
 {
     int width = 0, height = 0, sampling, colours = 0;
+    unsigned char *cmyk = NULL;
     tjhandle jpeg = tjInitDecompress();
     int status =
         jpeg ? tjDecompressHeader3(jpeg, p->file, p->size, &width, &height, &sampling, &colours) : -1;
-    const bool grey = colours == TJCS_GRAY;
-    if (status == 0 && make_pixels(p, height, width, grey ? 1 : 3, false) == 0)
-        status = tjDecompress2(jpeg, p->file, p->size, p->at, width, 0, height, grey ? TJPF_GRAY : TJPF_RGB,
-                               TJFLAG_ACCURATEDCT | TJFLAG_STOPONWARNING);
+    bool ink = colours == TJCS_CMYK || colours == TJCS_YCCK, grey = colours == TJCS_GRAY;
+    if (status == 0 && make_pixels(p, height, width, grey ? 1 : 3, false) == 0) {
+        if (ink) cmyk = calloc((size_t)height * (size_t)width, 4);
+        if (ink && !cmyk) st_error_set("%.200s: no memory for %dx%d pixels", p->path, height, width);
+        else
+            status = tjDecompress2(jpeg, p->file, p->size, ink ? cmyk : p->at, width, 0, height,
+                                   ink    ? TJPF_CMYK
+                                   : grey ? TJPF_GRAY
+                                          : TJPF_RGB,
+                                   TJFLAG_ACCURATEDCT | TJFLAG_STOPONWARNING);
+        if (ink && status == 0 && !st_error()) from_cmyk(p, cmyk);
+    }
     if (status) st_error_set("%.200s: broken JPEG: %.100s", p->path, tjGetErrorStr2(jpeg));
+    free(cmyk);
     tjDestroy(jpeg);
     return st_error() ? -1 : 0;
 }

@@ -1,7 +1,7 @@
 /* pictures.h: pictures from PNG and JPEG files, and folders of them as data sets.
  *
- * Pixels are 0 to 1, of 1 channel (grey) or 3 (red, green, blue). Palettes are expanded, transparent
- * pixels are blended with black; JPEG of CMYK is not read. PNG needs libpng and JPEG TurboJPEG when this is built;
+ * Pixels are 0 to 1, of 1 channel (grey) or 3 (red, green, blue). Palettes are expanded, CMYK becomes RGB,
+ * transparent pixels are blended with black. PNG needs libpng and JPEG TurboJPEG when this is built;
  * without them reading such a file is an error. */
 #ifndef STRIDE_EXAMPLES_STRIDE_PICTURES_H
 #define STRIDE_EXAMPLES_STRIDE_PICTURES_H

@@ -51,7 +51,7 @@ static void write_png(const char *path, const picture *p, const unsigned char *r
 
 static void write_jpeg(const char *path, int channels, int width, int height, const unsigned char *raw)
 {
-    const int format = channels == 1 ? TJPF_GRAY : TJPF_RGB;
+    const int format = channels == 1 ? TJPF_GRAY : channels == 3 ? TJPF_RGB : TJPF_CMYK;
     unsigned char *packed = NULL;
     unsigned long size = 0;
     tjhandle jpeg = tjInitCompress();
@@ -162,8 +162,9 @@ TEST(what_is_transparent_lies_on_black)
 
 TEST(jpeg_is_read)
 {
-    unsigned char grey[64], rgb[192];
+    unsigned char grey[64], rgb[192], cmyk[256];
     memset(grey, 200, sizeof grey);
+    memset(cmyk, 90, sizeof cmyk);
     for (int i = 0; i < 64; i++) rgb[3 * i] = 255, rgb[3 * i + 1] = 128, rgb[3 * i + 2] = 0;
     write_jpeg(path_of("grey.jpg"), 1, 8, 8, grey);
     st_tensor image = image_read(path_of("grey.jpg"));
@@ -175,6 +176,13 @@ TEST(jpeg_is_read)
     assert_shape(image, 3, 8, 8);
     for (int i = 0; i < 192; i++)
         assert_true(fabs((double)*element(image, i) - (i < 64 ? 1 : i < 128 ? 128 / 255.0 : 0)) < 0.02);
+    st_tensor_free(image);
+    for (int i = 0; i < 64; i++) cmyk[4 * i] = 255, cmyk[4 * i + 3] = 200; /* inverted: no cyan, some black */
+    write_jpeg(path_of("cmyk.jpg"), 4, 8, 8, cmyk);
+    image = image_read(path_of("cmyk.jpg"));
+    assert_shape(image, 3, 8, 8);
+    for (int i = 0; i < 192; i++)
+        assert_true(fabs((double)*element(image, i) - (i < 64 ? 200 : 90 * 200 / 255.0) / 255) < 0.02);
     st_tensor_free(image);
 }
 
