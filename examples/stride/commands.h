@@ -43,8 +43,8 @@ int net_check(const subcommand *c, const net_options *o);
 /* Reads that net and builds it for the batch. NULL with an error. */
 st_net *net_given(const net_options *o, ptrdiff_t batch, uint64_t seed);
 
-/* The subcommands, and examples. */
-void put_usage(FILE *to);
+/* Usage and examples, for a command line without a subcommand. */
+void put_short_help(FILE *to);
 
 /* The command line, quoted for a shell; cut off if it is long. */
 extern char command_line[];

@@ -8,6 +8,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#define USAGE "usage: stride SUBCOMMAND [options]\n\n"
+
 static const char examples[] =
     "  stride train 'conv 16 3x3, relu, maxpool 2, dense 2' --data pictures --size 32x32 --split 0.2\n"
     "  stride eval pictures               loss, accuracy, confusion matrix\n"
@@ -16,9 +18,15 @@ static const char examples[] =
     "  stride summary model.safetensors   layers, parameters, operations\n"
     "  stride export model.onnx           the net for other programs\n";
 
-void put_usage(FILE *to)
+void put_short_help(FILE *to)
 {
-    fputs("usage: stride SUBCOMMAND [options]\n\nTrains, evaluates and uses small neural networks.\n\n", to);
+    fprintf(to, "%s%s\n%s", USAGE, examples,
+            "stride --help lists all subcommands, stride train --help the options of one.\n");
+}
+
+static void print_usage(FILE *to)
+{
+    fputs(USAGE "Trains, evaluates and uses small neural networks.\n\n", to);
     for (const subcommand *const *c = subcommands; *c; c++) {
         fprintf(to, "  %-12s ", (*c)->name);
         put_wrapped(to, (*c)->what, 15);
@@ -120,7 +128,7 @@ static void print_manual(FILE *to)
 static int run_help(void *settings, int count, char **operands)
 {
     (void)settings;
-    if (count == 0) put_usage(stdout);
+    if (count == 0) print_usage(stdout);
     else if (strcmp(operands[0], "network") == 0) print_network_help(stdout);
     else if (strcmp(operands[0], "man") == 0) print_manual(stdout);
     else {

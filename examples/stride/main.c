@@ -105,7 +105,7 @@ int main(int argc, char **argv)
     note_command_line(argc, argv);
     const char *name = argc > 1 ? argv[1] : "";
     if (argc < 2) {
-        put_usage(stderr);
+        put_short_help(stderr);
         return 2;
     }
     if (strcmp(name, "--version") == 0) {

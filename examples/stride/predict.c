@@ -35,6 +35,7 @@ typedef struct session {
     ptrdiff_t *ranked; /* their indices in descending order of value */
     json_t *list;      /* of --json */
     FILE *table;       /* --output */
+    bool lines;        /* which is JSON lines, not CSV */
     int why;           /* errno of the first write to it that failed */
     int done, failed;
 } session;
@@ -156,13 +157,15 @@ static void put_row(const session *t, const char *name)
 
 static void put(session *t, const char *name)
 {
-    json_t *one = t->s->json ? as_json(t, name) : NULL;
+    json_t *one = t->s->json || t->lines ? as_json(t, name) : NULL;
     if (st_error()) return;
-    if (t->table) put_row(t, name);
+    if (t->lines) json_dumpf(one, t->table, JSON_COMPACT | JSON_REAL_PRECISION(9)), fputc('\n', t->table);
+    else if (t->table) put_row(t, name);
     if (t->table && ferror(t->table) && !t->why) t->why = errno;
     t->done++;
-    if (one) json_array_append_new(t->list, one);
+    if (t->s->json) json_array_append(t->list, one);
     else if (!t->table) show(t, name);
+    json_decref(one);
 }
 
 /* Checks the shape of an image, which is contiguous, inverts it if asked to, and prints its prediction. */
@@ -317,8 +320,9 @@ static int check(const settings *s, int count, char **operands)
     if (count > 0 && (s->source.data || s->index))
         return subcommand_refuse(c, "files, or --data and --index, not both");
     if (!s->output) return 0;
-    if (!text_ends(s->output, ".csv"))
-        return subcommand_refuse(c, "--output: expected a name that ends in .csv, not %.200s", s->output);
+    if (!text_ends(s->output, ".csv") && !text_ends(s->output, ".jsonl"))
+        return subcommand_refuse(c, "--output: expected a name that ends in .csv or .jsonl, not %.200s",
+                                 s->output);
     for (int i = 0; i < count; i++)
         if (path_same(s->output, operands[i]))
             return subcommand_refuse(c, "--output and %s are the same file", operands[i]);
@@ -339,7 +343,8 @@ static int write_table(FILE *to, const void *context)
 {
     session *t = *(session *const *)context;
     t->table = to;
-    put_heading(t);
+    t->lines = text_ends(t->s->output, ".jsonl");
+    if (!t->lines) put_heading(t);
     predict_all(t);
     if (t->why) errno = t->why;
     return t->why || st_error() || t->done == 0 ? -1 : 0;
@@ -376,7 +381,8 @@ static int run(void *settings_, int count, char **operands)
 
 static const option_row options[] = {
     MODEL_OPTION,
-    { "output", 'o', OPTION_TEXT, AT(output), "FILE", .help = "write a table instead, .csv" },
+    { "output", 'o', OPTION_TEXT, AT(output), "FILE",
+      .help = "write a table instead: .csv, or .jsonl with an object per line" },
     { "index", 'i', OPTION_INTEGER, AT(index), "N", "0", "without files: sample N of --data", 0, 1e15 },
     { "top", 'k', OPTION_INTEGER, AT(top), "K", "10", "show the K most probable classes", 1, 1e6 },
     { "resize", 'r', OPTION_FLAG, AT(resize), .help = "resize pictures to the net's input" },

@@ -53,6 +53,7 @@ static const command commands[] = {
     { "resume", TRAIN "--epochs 2 --save OUT/net.safetensors --checkpoint OUT/run --resume --quiet" },
     { "eval", "eval IN/table.csv --model IN/net.safetensors --json" },
     { "predict", "predict IN/table.csv --model IN/net.safetensors --output OUT/classes.csv" },
+    { "predict in lines", "predict IN/table.csv --model IN/net.safetensors --output OUT/classes.jsonl" },
     { "predict in json", "predict IN/x.npy --model IN/net.safetensors --json" },
     { "predict of stdin", "predict - --model IN/net.safetensors", "x.npy" },
     { "summary", "summary IN/net.safetensors" },
@@ -606,7 +607,7 @@ static void make_files(void)
              "echo 'input 1x8x8, conv 3 3x3, relu, maxpool 2, dense 2' >in/net; "
              "train --epochs 1 --checkpoint old/run --save in/net.safetensors --log in/log.csv && "
              "train --epochs 2 --save net --log in/longer.csv || exit; "
-             "for f in net.safetensors log.csv page.html classes.csv net.onnx net.c "
+             "for f in net.safetensors log.csv page.html classes.csv classes.jsonl net.onnx net.c "
              "copy.safetensors copy.net; do echo old >old/$f; done; chmod 640 old/*; "
              "localedef -i de_DE -f UTF-8 locale/de_DE.UTF-8",
              program,
