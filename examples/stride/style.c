@@ -1,5 +1,5 @@
 /* style.c: the style sheet: one colour for training and correct predictions, one for validation and
- * mistakes; light and dark. Text has a contrast of at least 4.5. */
+ * mistakes; light and dark, for small screens. Text has a contrast of at least 4.5. */
 #include "examples/stride/page.h"
 
 /* clang-format off */
@@ -106,6 +106,14 @@ static const char *const sheet[] = {
     ".images small { color: var(--soft); font-size: .8125rem; display: block; }",
     ".filters { grid-template-columns: repeat(auto-fill,3.25rem); gap: .6rem; }",
     ".filters img { width: 3.25rem; height: 3.25rem; margin: 0; outline: 1px solid var(--rule); }",
+    "@media (max-width:40rem) {",
+    "  body { padding: 1.5rem 1rem 2rem; }",
+    "  .facts div { grid-template-columns: 6rem 1fr; }",
+    /* scrolling tables fade out at the right */
+    "  .scroll { mask-image: linear-gradient(90deg,#000 calc(100% - 2rem),transparent);",
+    "      -webkit-mask-image: linear-gradient(90deg,#000 calc(100% - 2rem),transparent); }",
+    "  .scroll table { margin-right: 2rem; }",
+    "}",
 };
 /* clang-format on */
 

@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# Pages of runs: they say what the log says, are well formed, and refer to nothing outside.
+# Pages of runs: they say what the log says, are well formed, and a real browser shows them without a complaint,
+# without a request, and no wider than a phone.
 set -u
 tmp=${STRIDE_TEST_TMP:-$(mktemp -d)}/report
 . tests/tools/claims.sh
@@ -64,4 +65,40 @@ else
     echo "skip well-formedness: neither xmllint nor python3 is installed"
 fi
 
+# ---- a browser -------------------------------------------------------------------------------------
+
+browser=
+for name in chromium chromium-browser google-chrome; do
+    [ -n "$browser" ] || browser=$(command -v $name)
+done
+if [ -z "$browser" ] || ! command -v node >/dev/null; then
+    echo "skip a real browser: Chromium and node are not both installed (make deps-web)"
+    exit $failed
+fi
+browse() { timeout 120 node tests/examples/report/browse.js "$browser" "$tmp/profile" 390 "${@/#/$tmp/}" >"$tmp/said" 2>&1; } # PAGE...
+if ! browse empty.html; then
+    echo "skip a real browser: $browser does not run here: $(tail -n 1 "$tmp/said")"
+    exit $failed
+fi
+
+says() { grep -q "$1" "$tmp/said" || { cat "$tmp/said" && return 1; }; }
+complains_of_bad_pages() {
+    sed 's|</main>|<img src="http://localhost:9/x.png"/><script>1</script></main>|' "$tmp/digits.html" >"$tmp/bad.html"
+    sed 's|<main>|<main><div style="width: 500px">wide</div>|' "$tmp/digits.html" >"$tmp/wide.html"
+    browse bad.html wide.html && says 'bad.html: .*img-src' && says 'bad.html: .*script' && says 'wide.html: [0-9]* pixels wide'
+}
+is_silent() {
+    # shellcheck disable=SC2086
+    browse $pages && [ ! -s "$tmp/said" ] || { cat "$tmp/said" && return 1; }
+}
+# Names that are markup are text.
+stays_text() {
+    local dom=$tmp/hostile.html.dom
+    grep -qF '<h1>&lt;img src=x onerror=alert(1)&gt; &amp; "friends" &lt;!--&lt;script&gt;</h1>' "$dom" &&
+        grep -qF '&lt;/script&gt;&lt;script&gt;alert(1)&lt;/script&gt;</th>' "$dom" && ! grep -q '<script' "$dom"
+}
+claim "a browser would say what a page tries to load or run, and that it is wider than a phone" complains_of_bad_pages
+claim "it says nothing of these pages" is_silent
+claim "what a browser shows is what the log says" table_is_the_logs "$tmp/digits.html.dom"
+claim "names that look like markup are shown as they are" stays_text
 exit $failed
