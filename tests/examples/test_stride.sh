@@ -60,7 +60,7 @@ helps() {
     done
     succeeds --help && for name in $subcommands; do says "^  $name +[A-Z]" || return; done
     run "$stride"
-    [ $status = 2 ] && [ ! -s "$out" ] && grep -q '^usage:' "$err" || because "stride alone" || return
+    [ $status = 2 ] && [ ! -s "$out" ] && grep -q '^usage:' "$err" && [ "$(lines "$err")" -le 10 ] || because "stride alone" || return
     succeeds --version && says '^stride [0-9]+\.[0-9]+\.[0-9]+$'
 }
 refuses_words() {
@@ -476,7 +476,36 @@ finds_it_first() { # before data are read, drawn or opened
         fails "line 1, column 8: 'stide' is not an option" train 'conv 3 stide=2' --data nothing &&
         refuses '--net is given twice' train relu --net relu
 }
+spells() { # one file, by two names; what is closed; what is a link
+    mkdir -p "$tmp/links" && ln -sf ../later "$tmp/links/there" || return
+    refuses "--save and --checkpoint are the same file" train relu --checkpoint "$tmp/x" --save "$tmp/../${tmp##*/}/x" || return
+    fails '.*there: cannot be written: No such file' train "$net 10" --data "$digits" --epochs 1 --save "$tmp/links/there" && : >"$tmp/later" &&
+        succeeds train "$net 10" --data "$digits" --epochs 1 --quiet --save "$tmp/links/there" && [ -L "$tmp/links/there" ] && [ -s "$tmp/later" ] ||
+        because "a link to nothing, and then to a file" || return
+    (exec 2>&- && "$stride" train "$net 10" --data "$digits" --epochs 2 --save "$tmp/closed" --log "$tmp/closed.csv" --checkpoint "$tmp/closed.c" >"$out") &&
+        [ "$(lines "$tmp/closed.csv")" = 3 ] && succeeds summary --model "$tmp/closed" && succeeds summary --model "$tmp/closed.c" || because "stderr is closed" || return
+    "$stride" summary relu --input 3 >&- 2>"$err" && because "stdout is closed, and it says nothing"
+    [ "$(lines "$err")" = 1 ]
+}
+tries_first() { # what would fail at the end fails at the beginning, and a path of any bytes is no failure
+    local name
+    name=$tmp/$(printf 'odd\377\303')
+    cp -r "$digits" "$name" && succeeds train "$net 10" --data "$name" --epochs 1 --quiet --save "$tmp/odd" && succeeds summary --model "$tmp/odd" &&
+        says '^data: .*odd\\xff\\xc3$' || because "a path that is not UTF-8" || return
+    mkfifo "$tmp/fifo" && fails '.*fifo: not a regular file' train "$net 10" --data "$digits" --epochs 1 --save "$tmp/fifo" &&
+        fails '.*/dev/null: not a regular file' train "$net 10" --data "$digits" --epochs 1 --save /dev/null &&
+        fails '.*(File name too long|cannot be written)' train "$net 10" --data "$digits" --epochs 1 --save "$tmp/$(printf 'x%.0s' $(seq 256))"
+}
 many=${SANITIZE:+30} many=${many:-300} # epochs of a run that something happens to; with a sanitizer they are slow
+keeps_the_weights() { # where the folder goes away in the middle of it
+    mkdir -p "$tmp/gone" "$tmp/second" || return
+    local job kept
+    TMPDIR=$tmp/second begin train "$net 10" --data "$digits" --epochs $many --save "$tmp/gone/net"
+    rm -r "$tmp/gone"
+    ends
+    kept=$(sed -n 's/.*; the net is in \(.*\)$/\1/p' "$err")
+    [ $status = 1 ] && [ -s "$kept" ] && [ "${kept%/*}" = "$tmp/second" ] && succeeds summary --model "$kept" || because "lost"
+}
 leaves_ignored() { # an interrupt that is ignored where it began
     local job
     trap '' INT
@@ -511,6 +540,9 @@ learns_words() {
 claim "columns of tables are matched by name" matches_columns
 claim "classes of a table may be words" learns_words
 claim "a misspelt network or path is found before anything else" finds_it_first
+claim "one file by two names, links, closed streams" spells
+claim "a place that a net cannot be saved to is refused at the beginning" tries_first
+claim "a net that cannot be saved in the end is kept elsewhere" keeps_the_weights
 claim "a loss that is not known is an error" knows_losses
 set -m # a shell's background jobs ignore interrupts unless it has job control
 claim "an ignored interrupt stays ignored" leaves_ignored
@@ -568,6 +600,8 @@ writes_predictions() {
     for name in pictures/test/d/000.png t10k-x.npy; do # standard input
         "$stride" predict - --model "$tmp/pictures.safetensors" --top 1 <"$digits/$name" >"$out" 2>"$err" && grep -q '^-.*: [a-d] ' "$out" || because "$name" || return
     done
+    succeeds predict "$many/sub" --model "$tmp/pictures.safetensors" --output "$tmp/predictions.jsonl" &&
+        grep -q '^{"input":.*x.jpg","class":"c",' "$tmp/predictions.jsonl" || because "JSON lines" || return
     refuses '--output and .* are the same file' predict "$tmp/predictions.csv" --output "$tmp/./predictions.csv" &&
         refuses '--output: expected a name that ends' predict a.png --output "$tmp/predictions.txt" || return
     # Names of any length, and such as are not UTF-8.
