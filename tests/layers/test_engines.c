@@ -111,6 +111,33 @@ TEST(large_and_narrow_images_are_convolved_as_by_the_reference)
     use_engine(NULL);
 }
 
+/* ---- pooling ----------------------------------------------------------------------------------------- */
+
+/* Windows of -inf alone, whose gradients go to their first element in the image; equal maxima; images so narrow that
+ * the windows of a row and of the next one have columns in common, or so large that they are left to the definition. */
+TEST(maxima_and_their_gradients_are_those_of_the_reference)
+{
+    st_layer *all[] = { st_maxpool({ 3, 3 }, .stride = { 2, 2 }, .padding = { 1, 1 }),
+                        st_maxpool({ 3, 3 }, .stride = { 1, 1 }, .padding = { 1, 1 }),
+                        st_maxpool({ 3, 2 }, .stride = { 1, 2 }, .padding = { 2, 1 }), st_maxpool({ 2, 2 }) };
+    const st_shape shapes[] = { ST_SHAPE(3, 5, 7, 9), ST_SHAPE(2, 3, 5, 2), ST_SHAPE(2, 3, 2, 4098),
+                                ST_SHAPE(1, 2, 4200, 3) };
+    for (int m = 0; m < 4 * 4 * ENGINES; m++) {
+        st_layer *l = all[m % 4];
+        const char *engine = engines[m / 16];
+        if (!choose_engine(engine)) continue;
+        assert_as_the_reference(engine, l, shapes[m / 4 % 4]);
+        auto_tensor x = st_tensor_new(shapes[m / 4 % 4]);
+        st_fill(x, -(st_real)INFINITY);
+        results reference = run_layer("reference", st_layer_clone(l), x, (dice){ { 1 } }),
+                fast = run_layer(engine, st_layer_clone(l), x, (dice){ { 1 } });
+        assert_same(fast.dx, reference.dx);
+        free_results(reference), free_results(fast);
+    }
+    for (int i = 0; i < 4; i++) st_layer_free(all[i]);
+    use_engine(NULL);
+}
+
 /* ---- elements ---------------------------------------------------------------------------------------- */
 
 /* The least number above 0, of which 1 / 2^(bits of the mantissa) is left, and the least that has them all. */
