@@ -49,7 +49,7 @@ static bool only_padding(const window *w, int axis)
     return only;
 }
 
-/* Means and norms of dilated windows are an error. */
+/* Means of dilated windows are an error. */
 static bool refuse_dilation(graph_place at, const window *w)
 {
     const bool dilated = w->dilation[0] > 1 || w->dilation[1] > 1;
