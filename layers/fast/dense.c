@@ -26,7 +26,8 @@ typedef struct tables {
 
 typedef struct dense_plan {
     const kernel *k;
-    tables forward, few, backward, gradient;
+    tables forward, backward, gradient;
+    ptrdiff_t *few; /* offsets */
     ptrdiff_t table[];
 } dense_plan;
 
@@ -86,21 +87,19 @@ static int plan(st_layer *l, const void *given)
     const ptrdiff_t n = l->x.n[0], in = l->x.n[1], out = l->y.n[1], slabs = n > FEW ? ceil_div(n, SLAB) : 0;
     const ptrdiff_t high = smallest(piece_size(out), out), deep = smallest(in, DEPTH);
     const ptrdiff_t lanes = kernel_of(l)->lanes, vectors = ceil_div(in, lanes);
-    const ptrdiff_t room = (high + 2 * deep) + (high + vectors) + (n + 2 * out) + (out + 2 * n);
+    const ptrdiff_t room = (high + 2 * deep) + vectors + (n + 2 * out) + (out + 2 * n);
     dense_plan *p = st_layer_plan_data(l, sizeof *p + (size_t)room * sizeof *p->table);
     if (!p) return -1;
     ptrdiff_t *at = p->table;
     p->k = kernel_of(l);
     p->forward = (tables){ multiples(&at, high, in), multiples(&at, deep, 1), multiples(&at, deep, SLAB) };
-    p->few = (tables){ .row = multiples(&at, high, in), .offset = multiples(&at, vectors, lanes) };
-    p->few.offset[vectors - 1] = in - lanes; /* the last vector overlaps the previous one */
+    p->few = multiples(&at, vectors, lanes);
+    p->few[vectors - 1] = in - lanes; /* the last vector overlaps the previous one */
     p->backward = (tables){ multiples(&at, n, out), multiples(&at, out, 1), multiples(&at, out, in) };
     p->gradient = (tables){ multiples(&at, out, 1), multiples(&at, n, out), multiples(&at, n, in) };
     if (st_layer_scratch(l, l->x) || st_layer_scratch(l, ST_SHAPE(slabs, deep, SLAB))) return -1;
-    return st_layer_scratch(l, ST_SHAPE(slabs, out, SLAB)) ||
-                   st_layer_scratch(l, ST_SHAPE(smallest(n, FEW), vectors * lanes))
-               ? -1
-               : 0;
+    if (st_layer_scratch(l, ST_SHAPE(slabs, out, SLAB))) return -1;
+    return st_layer_scratch(l, ST_SHAPE(smallest(n, FEW), vectors * lanes));
 }
 
 /* The data shared by the pieces of a pass. */
@@ -194,7 +193,7 @@ static void few_piece(ptrdiff_t i, void *context)
     const ptrdiff_t in = j->c->layer->x.n[1], out = j->y.shape.n[1], pitch = kernel_padded(k, in);
     ptrdiff_t outputs, first = piece(i, piece_size(out), out, &outputs);
     kernel_dot(k, j->x.shape.n[0], outputs, pitch / k->lanes, st_data(j->x), pitch,
-               st_data(j->c->param[DENSE_WEIGHT]) + first * in, j->p->few.row, j->p->few.offset,
+               st_data(j->c->param[DENSE_WEIGHT]) + first * in, j->p->forward.row, j->p->few,
                st_data(j->y) + first, out);
 }
 

@@ -231,15 +231,15 @@ static int plan(st_layer *l, const void *given)
     iota(p->unit = p->table, count, 1);
     iota(p->by_in = p->table + count, count, in_padded);
     iota(p->by_out = p->table + 2 * count, count, out_padded);
-    if (st_layer_scratch(l, ST_SHAPE(in_pixels, in_padded)) ||
-        st_layer_scratch(l, ST_SHAPE(out_pixels, out_padded)) ||
-        st_layer_scratch(l, ST_SHAPE(WINOGRAD_PLACES, plane_of(in_padded))) ||
-        st_layer_scratch(l, ST_SHAPE(WINOGRAD_PLACES, plane_of(out_padded))))
-        return -1;
-    return st_layer_scratch(l, ST_SHAPE(WINOGRAD_PLACES, weights)) ||
-                   st_layer_scratch(l, ST_SHAPE(9, weights))
-               ? -1
-               : 0;
+    const st_shape scratch[] = { ST_SHAPE(in_pixels, in_padded),
+                                 ST_SHAPE(out_pixels, out_padded),
+                                 ST_SHAPE(WINOGRAD_PLACES, plane_of(in_padded)),
+                                 ST_SHAPE(WINOGRAD_PLACES, plane_of(out_padded)),
+                                 ST_SHAPE(WINOGRAD_PLACES, weights),
+                                 ST_SHAPE(9, weights) };
+    for (int i = 0; i <= WEIGHTS; i++)
+        if (st_layer_scratch(l, scratch[i])) return -1;
+    return 0;
 }
 
 /* ---- passes ---------------------------------------------------------------------------------------------- */
@@ -263,21 +263,15 @@ static side side_of(const st_call *c, bool out, st_tensor images)
     return s;
 }
 
-static void widen(side *s, ptrdiff_t above, ptrdiff_t left)
-{
-    s->reach += 2;
-    s->before[0] = above;
-    s->before[1] = left;
-}
-
 static pass pass_over(const st_call *c, st_tensor x, st_tensor y, bool back)
 {
     const winograd_plan *plan = c->plan;
     const ptrdiff_t *before = plan->w.before;
-    side of_x = side_of(c, false, x), of_y = side_of(c, true, y);
-    if (back) widen(&of_y, 2 - before[0], 2 - before[1]);
-    else widen(&of_x, before[0], before[1]);
-    pass p = { .plan = plan, .wide = back ? of_y : of_x, .narrow = back ? of_x : of_y };
+    pass p = { .plan = plan,
+               .wide = side_of(c, back, back ? y : x),
+               .narrow = side_of(c, !back, back ? x : y) };
+    p.wide.reach += 2;
+    for (int axis = 0; axis < 2; axis++) p.wide.before[axis] = back ? 2 - before[axis] : before[axis];
     p.by_wide = back ? plan->by_out : plan->by_in;
     p.by_narrow = back ? plan->by_in : plan->by_out;
     p.rows = ceil_div(p.narrow.height, WINOGRAD_SIZE);
