@@ -259,7 +259,15 @@ void layer_forward_fused(const layer_link link[], int count)
 
 void st_layer_forward(st_layer *l, st_tensor x, st_tensor y)
 {
-    if (runnable(l, "forward", x, y)) layer_forward_fused(&(layer_link){ l, x, y }, 1);
+    if (!runnable(l, "forward", x, y)) return;
+    if (l->children == 0) {
+        layer_forward_fused(&(layer_link){ l, x, y }, 1);
+        return;
+    }
+    st_call c = call_of(l, 0, x.shape.n[0], 0); /* a layer that holds layers sees the whole batch */
+    bool failed = st_error() != NULL;
+    l->impl->hooks.forward(&c, x, y);
+    blame(l, failed, "forward");
 }
 
 static bool gradients_fit(const st_layer *l, st_tensor x, st_tensor y, st_tensor dy, st_tensor dx)
