@@ -86,6 +86,7 @@ static void check_all(totals *t)
         st_avgpool(.kernel = { 3, 3 }, .stride = { 2, 2 }, .padding = { 1, 1 },
                                  .ceil_mode = true, .count_exclude_pad = true),
         st_avgpool(),
+        st_lppool(.kernel = { 2, 2 }, .p = 3),
         st_adaptive_avgpool(.output_size = { 3, 4 }),
         st_pool(.function = &with_adjoint, .kernel = { 3, 2 }, .stride = { 2, 1 }),
         st_pool(.function = &without_adjoint, .kernel = { 2, 2 }),

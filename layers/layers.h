@@ -99,6 +99,16 @@ st_layer *st_avgpool_new(st_avgpool_options options);
 #define st_global_maxpool() st_maxpool()
 #define st_global_avgpool() st_avgpool()
 
+/* The p-norm of each window, (sum of |x|^p)^(1/p), with zero padding; where it is 0, so is its gradient. */
+typedef struct st_lppool_options {
+    int kernel[2], stride[2], padding[2], dilation[2];
+    bool ceil_mode;
+    double p; /* 2; at least 1 */
+    int pad_height[2], pad_width[2];
+} st_lppool_options;
+st_layer *st_lppool_new(st_lppool_options options);
+#define st_lppool(...) st_lppool_new(ST_OPTIONS(st_lppool_options, __VA_ARGS__))
+
 /* The mean of each of OH x OW parts of the image: part i has rows floor(i H / OH) to ceil((i + 1) H / OH), so
  * that parts may overlap by a row. */
 typedef struct st_adaptive_avgpool_options {
@@ -322,7 +332,7 @@ st_layer *st_concat_of(int count, st_layer *const branches[]);
 /* Every type above, by its name in saved nets; and the table of them, which ends with NULL. */
 /* clang-format off */
 #define ST_EACH_LAYER_TYPE(DO)                                                                               \
-    DO(conv2d) DO(conv_transpose2d) DO(maxpool) DO(avgpool) DO(adaptive_avgpool) DO(pool)         \
+    DO(conv2d) DO(conv_transpose2d) DO(maxpool) DO(avgpool) DO(lppool) DO(adaptive_avgpool) DO(pool)         \
     DO(dense) DO(batchnorm) DO(layernorm) DO(rmsnorm) DO(groupnorm)                                          \
     DO(relu) DO(relu6) DO(hardtanh) DO(leaky_relu) DO(prelu) DO(elu) DO(selu) DO(gelu) DO(silu) DO(mish)     \
     DO(sigmoid) DO(tanh) DO(softplus) DO(softsign) DO(hardsigmoid) DO(hardswish)                             \

@@ -216,6 +216,47 @@ static int plan_avgpool(st_layer *l, st_shape x, st_shape *y)
     return p ? 0 : -1;
 }
 
+/* ---- lppool: the p-norm: y = (sum of |x|^p)^(1/p), as ONNX's LpPool ------------------------------------ *
+ * To avoid overflow, powers are taken of ratios of at most 1: y = m (sum of (|x|/m)^p)^(1/p), with m the
+ * largest |x| of the window, and dx = dy sign(x) (|x|/y)^(p-1). */
+
+static double power(double ratio, double p)
+{
+    return p == 2 ? ratio * ratio : p == 1 ? ratio : pow(ratio, p);
+}
+
+/* NaN propagates. */
+static st_real lppool_value(const pool_window *at)
+{
+    const double p = ((const st_lppool_options *)at->options)->p;
+    double most = 0, sum = 0;
+    for (ptrdiff_t k = 0; k < at->n; k++) {
+        const double size = fabs((double)at->x[k]);
+        if (isnan(size)) return (st_real)size;
+        if (size > most) most = size;
+    }
+    if (most == 0 || isinf(most)) return (st_real)most;
+    for (ptrdiff_t k = 0; k < at->n; k++) sum += power(fabs((double)at->x[k]) / most, p);
+    return (st_real)(most * pow(sum, 1 / p));
+}
+
+static void lppool_adjoint(const pool_window *at, st_real y, st_real dy, st_real *dx)
+{
+    const double p = ((const st_lppool_options *)at->options)->p, norm = (double)y;
+    for (ptrdiff_t k = 0; k < at->n; k++) {
+        double value = (double)at->x[k], slope = 0;
+        if (value != 0 && y != 0)
+            slope = p == 2 ? value / norm : copysign(pow(fabs(value) / norm, p - 1), value);
+        dx[k] = (st_real)((double)dy * slope);
+    }
+}
+
+static int plan_lppool(st_layer *l, st_shape x, st_shape *y)
+{
+    const st_lppool_options *o = l->options;
+    return plan_windows(l, x, y, WINDOW_OF(o), o->ceil_mode, lppool_value, lppool_adjoint) ? 0 : -1;
+}
+
 /* ---- pool: a function of the user's; its adjoint, too, or central differences ---------------------------- */
 
 static st_real pool_value(const pool_window *at)
@@ -293,6 +334,8 @@ POOLING(maxpool, st_maxpool_options, &maxpool_traits,
         { "pad_value", ST_FIELD_CHOICE, offsetof(st_maxpool_options, pad_value), .choices = pad_values })
 POOLING(avgpool, st_avgpool_options, &traits,
         { "count_exclude_pad", ST_FIELD_BOOL, offsetof(st_avgpool_options, count_exclude_pad) })
+POOLING(lppool, st_lppool_options, NULL,
+        { "p", ST_FIELD_REAL, offsetof(st_lppool_options, p), .fallback = 2, .least = 1 })
 POOLING(pool, st_pool_options, NULL,
         { "function", ST_FIELD_NAMED, offsetof(st_pool_options, function) },
         { "pad_value", ST_FIELD_CHOICE, offsetof(st_pool_options, pad_value), .choices = pad_values })

@@ -1,4 +1,4 @@
-/* pool_impl.h: the plan's data of maxpool, avgpool and pool. */
+/* pool_impl.h: the plan's data of maxpool, avgpool, lppool and pool. */
 #ifndef STRIDE_LAYERS_POOL_IMPL_H
 #define STRIDE_LAYERS_POOL_IMPL_H
 

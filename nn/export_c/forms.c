@@ -109,7 +109,8 @@ static const char weighted_sum[] =
 
 /* ---- the table ----------------------------------------------------------------------------------------- */
 
-/* A maxpool pads with zeros where pad_value is ST_PAD_ZERO, 1; NaN is greater than any number. */
+/* A maxpool pads with zeros where pad_value is ST_PAD_ZERO, 1; NaN is greater than any number. An lppool
+ * takes powers of ratios to the greatest element so far, which do not overflow. */
 static const form forms[] = {
     { &layer_type_conv2d, PRODUCT, convolution },
     { &layer_type_conv_transpose2d, PRODUCT, convolution },
@@ -121,6 +122,12 @@ static const form forms[] = {
       WINDOW("float sum = 0, count = 0", "0",
              "sum += e;\n                        count += {count_exclude_pad} ? inside : h < LH && v < LW",
              "count > 0 ? sum / count : 0") },
+    { &layer_type_lppool, WINDOWS,
+      WINDOW("float most = 0, sum = 0", "0",
+             "const float size = fabsf(e);\n"
+             "                        if (size > most) sum = sum * powf(most / size, {p}) + 1, most = size;\n"
+             "                        else sum += most > 0 ? powf(size / most, {p}) : size",
+             "most * powf(sum, 1.0f / {p})") },
     { &layer_type_adaptive_avgpool, TAPS, weighted_sum },
     { &layer_type_upsample, TAPS, weighted_sum },
     { &layer_type_pad2d, WINDOWS, padded },

@@ -70,6 +70,7 @@ const char *graph_layer(graph_place at, const char *x);
 const char *graph_pad2d(graph_place at, const char *x);
 const char *graph_maxpool(graph_place at, const char *x);
 const char *graph_avgpool(graph_place at, const char *x);
+const char *graph_lppool(graph_place at, const char *x);
 const char *graph_adaptive_avgpool(graph_place at, const char *x);
 
 #endif

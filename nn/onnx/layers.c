@@ -292,6 +292,7 @@ static const struct counterpart {
     { "conv_transpose2d", NULL, add_conv_transpose2d },
     { "maxpool", NULL, graph_maxpool },
     { "avgpool", NULL, graph_avgpool },
+    { "lppool", NULL, graph_lppool },
     { "adaptive_avgpool", NULL, graph_adaptive_avgpool },
     { "pool", NULL, add_pool },
     { "dense", NULL, add_dense },

@@ -3,6 +3,7 @@
 #include "layers/pool_impl.h"
 #include "nn/onnx/graph.h"
 
+#include <limits.h>
 #include <math.h>
 #include <string.h>
 
@@ -104,6 +105,18 @@ const char *graph_avgpool(graph_place at, const char *x)
     graph_end(at, "AveragePool", x);
     graph_windows(at, &w);
     return graph_int(at, "count_include_pad", !o->count_exclude_pad && !extended);
+}
+
+const char *graph_lppool(graph_place at, const char *x)
+{
+    const st_lppool_options *o = at.l->options;
+    const window w = windows_of(at);
+    if (refuse_dilation(at, &w)) return "";
+    if (o->p != floor(o->p) || o->p > INT_MAX)
+        return graph_refuse(at, "p is %g, ONNX has integers only", o->p);
+    graph_end(at, "LpPool", x);
+    graph_windows(at, &w);
+    return graph_int(at, "p", (ptrdiff_t)o->p);
 }
 
 const char *graph_adaptive_avgpool(graph_place at, const char *x)

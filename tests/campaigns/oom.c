@@ -340,7 +340,7 @@ static uint64_t layers(void)
     if (alone && st_layer_build(alone, ST_SHAPE(2, 1, 4, 4), 1)) st_layer_free(alone), alone = NULL;
     st_layer *whole = st_sequence(alone, st_conv_transpose2d(.out_channels = 2, .kernel = { 2, 2 }),
                                   st_pad2d(.height = { 1, 1 }), st_upsample(.scale = { 2, 2 }),
-                                  st_avgpool(.kernel = { 2, 2 }), st_layernorm(),
+                                  st_lppool(.kernel = { 2, 2 }), st_layernorm(),
                                   st_residual_projected(st_conv2d(.out_channels = 4, .kernel = { 1, 1 }),
                                                         st_conv2d(.out_channels = 4, .kernel = { 1, 1 })));
     st_layer *twin = whole ? st_layer_clone(whole) : NULL;

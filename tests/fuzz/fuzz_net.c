@@ -265,7 +265,7 @@ static void large(void)
 /* clang-format off */
 static const char *const words[] = {
     "\"input\":[1,4,4]", "\"layers\":[", "{\"type\":\"", "\"dense\"", "\"conv2d\"", "\"conv_transpose2d\"",
-    "\"maxpool\"", "\"avgpool\"", "\"adaptive_avgpool\"", "\"batchnorm\"", "\"layernorm\"",
+    "\"maxpool\"", "\"avgpool\"", "\"lppool\"", "\"adaptive_avgpool\"", "\"batchnorm\"", "\"layernorm\"",
     "\"groupnorm\"", "\"relu\"", "\"leaky_relu\"", "\"elu\"", "\"softmax\"", "\"log_softmax\"", "\"dropout\"",
     "\"channel_dropout\"", "\"pad2d\"", "\"upsample\"", "\"flatten\"", "\"identity\"", "\"residual\"",
     "\"concat\"", "\"sequence\"", "\"out_channels\":", "\"out_features\":", "\"kernel\":[", "\"stride\":[",

@@ -92,7 +92,7 @@ static void seed(void)
 
 /* clang-format off */
 static const char *const words[] = {
-    "input ", "1x28x28", "conv ", "conv_transpose ", "maxpool ", "avgpool ", "adaptive_avgpool ",
+    "input ", "1x28x28", "conv ", "conv_transpose ", "maxpool ", "avgpool ", "lppool ", "adaptive_avgpool ",
     "batchnorm", "layernorm", "groupnorm ", "relu", "leaky_relu ", "softmax", "log_softmax", "dropout ",
     "channel_dropout ", "pad ", "upsample ", "flatten", "identity", "residual(", "concat(", "sequence(",
     "dense ", "padding=same", "stride=2", "dilation=", "groups=", "no_bias", "mode=", "epsilon=", "momentum=",

@@ -198,23 +198,80 @@ static st_layer *roll_pool(dice *d, st_shape *x)
     return st_pool(&squares, WINDOWS(o), .pad_value = o.pad_value == ST_PAD_LOWEST ? 0 : o.pad_value);
 }
 
+/* value(x) of each window's elements, and the derivative by one, after the whole. */
+static naive each_window(st_maxpool_options o, st_tensor x, st_tensor dy,
+                         double (*term)(double x, ptrdiff_t i, double p),
+                         double (*whole)(double sum, double p),
+                         double (*slope)(double x, ptrdiff_t i, double y, double p), double p)
+{
+    naive_axis h = naive_maxpool_axis(o, x.shape, 0), w = naive_maxpool_axis(o, x.shape, 1);
+    naive want = { .y = st_tensor_new(naive_maxpool_shape(o, x.shape)), .dx = st_tensor_new(x.shape) };
+    for (ptrdiff_t k = 0; k < st_numel(want.y); k++) {
+        st_shape at = index_of(want.y.shape, k);
+        double sum = 0;
+        for (int backward = 0; backward < 2; backward++) {
+            double y = whole(sum, p);
+            for (ptrdiff_t i = 0; i < h.kernel * w.kernel; i++) {
+                ptrdiff_t r = naive_place(h, at.n[2], i / w.kernel),
+                          c = naive_place(w, at.n[3], i % w.kernel);
+                if (r < 0 || r >= h.size || c < 0 || c >= w.size) continue;
+                st_shape place = ST_INDEX(at.n[0], at.n[1], r, c);
+                double value = (double)*st_at(x, place);
+                if (!backward) sum += term(value, i, p);
+                else *st_at(want.dx, place) += (st_real)(slope(value, i, y, p) * (double)*element(dy, k));
+            }
+        }
+        *element(want.y, k) = (st_real)whole(sum, p);
+    }
+    return want;
+}
+
+static double square(double x, ptrdiff_t i, double p)
+{
+    return (double)(first_weight + i) * x * x;
+}
+
+static double itself(double sum, double p)
+{
+    return sum;
+}
+
+static double slope_of_square(double x, ptrdiff_t i, double y, double p)
+{
+    return 2 * (double)(first_weight + i) * x;
+}
+
 static naive want_pool(const st_layer *l, st_tensor x, st_tensor dy)
 {
     st_maxpool_options o = { WINDOWS(OPTIONS(st_pool_options)) };
-    naive_axis h = naive_maxpool_axis(o, x.shape, 0), w = naive_maxpool_axis(o, x.shape, 1);
-    naive want = { .y = st_tensor_new(naive_maxpool_shape(o, x.shape)), .dx = st_tensor_new(x.shape) };
-    for (ptrdiff_t k = 0; k < st_numel(want.y); k++)
-        for (ptrdiff_t i = 0; i < h.kernel * w.kernel; i++) {
-            const st_shape at = index_of(want.y.shape, k);
-            const ptrdiff_t r = naive_place(h, at.n[2], i / w.kernel),
-                            c = naive_place(w, at.n[3], i % w.kernel);
-            if (r < 0 || r >= h.size || c < 0 || c >= w.size) continue;
-            const st_shape place = ST_INDEX(at.n[0], at.n[1], r, c);
-            const st_real value = *st_at(x, place), weight = (st_real)(first_weight + i);
-            *element(want.y, k) += weight * value * value;
-            *st_at(want.dx, place) += 2 * weight * value * *element(dy, k);
-        }
-    return want;
+    return each_window(o, x, dy, square, itself, slope_of_square, 2);
+}
+
+static st_layer *roll_lppool(dice *d, st_shape *x)
+{
+    st_maxpool_options o = roll_windows(d, x);
+    return st_lppool(WINDOWS(o), .p = chance(d, 30) ? 0 : 1 + 0.5 * (double)roll(d, 0, 4));
+}
+
+static double power(double x, ptrdiff_t i, double p)
+{
+    return pow(fabs(x), p);
+}
+
+static double root(double sum, double p)
+{
+    return pow(sum, 1 / p);
+}
+
+static double slope_of_norm(double x, ptrdiff_t i, double y, double p)
+{
+    return x == 0 || y == 0 ? 0 : copysign(pow(fabs(x) / y, p - 1), x);
+}
+
+static naive want_lppool(const st_layer *l, st_tensor x, st_tensor dy)
+{
+    st_maxpool_options o = { WINDOWS(OPTIONS(st_lppool_options)) };
+    return each_window(o, x, dy, power, root, slope_of_norm, OPTIONS(st_lppool_options).p);
 }
 
 static st_layer *roll_adaptive_avgpool(dice *d, st_shape *x)
@@ -637,7 +694,7 @@ static st_layer *roll_nested(dice *d, st_shape *x)
     return st_sequence(wide, st_channel_dropout(.p = 0.25), st_batchnorm(),
                        st_conv_transpose2d(.out_channels = 4, .kernel = { 2, 2 }, .stride = { 2, 2 }),
                        st_pad2d(.height = { 1, 2 }, .width = { 2, 1 }, .mode = ST_PAD_REFLECT),
-                       st_avgpool(.kernel = { 3, 3 }, .stride = { 2, 2 }),
+                       st_lppool(.kernel = { 3, 3 }, .stride = { 2, 2 }),
                        st_upsample(.scale = { 2, 2 }, .mode = ST_UPSAMPLE_BILINEAR),
                        st_adaptive_avgpool({ 2, 5 }), st_flatten(), st_dense(.out_features = 5),
                        st_log_softmax());
@@ -671,6 +728,7 @@ const layer_case layer_cases[] = {
     { "maxpool",             roll_maxpool,           naive_maxpool,          2,  1,    0,    EXTREMES | OFTEN },
     { "avgpool",             roll_avgpool,           naive_avgpool,          4,  3600, 0,    LINEAR | OFTEN },
     { "pool",                roll_pool,              want_pool,              3,  1,    0,    0 },
+    { "lppool",              roll_lppool,            want_lppool,            3,  0,    100,  0 },
     { "adaptive_avgpool",    roll_adaptive_avgpool,  naive_adaptive_avgpool, 4,  3600, 0,    LINEAR },
     { "batchnorm",           roll_batchnorm,         want_batchnorm,         4,  0,    5000, WHOLE },
     { "layernorm",           roll_layernorm,         want_layernorm,         4,  0,    5000, 0 },

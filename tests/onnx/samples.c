@@ -60,6 +60,11 @@ static st_layer *mean_without(st_pool_options o)
     return st_avgpool(AS(o), .count_exclude_pad = true);
 }
 
+static st_layer *norm_2(st_pool_options o)
+{
+    return st_lppool(AS(o));
+}
+
 static const struct kind {
     const char *name;
     st_layer *(*make)(st_pool_options o);
@@ -68,6 +73,7 @@ static const struct kind {
     { "maxpool", max_lowest, NULL },
     { "avgpool", mean_with, "layer 0: avgpool: dilation 2x2, ONNX has 1x1 only" },
     { "avgpool_exclude", mean_without, "layer 0: avgpool: dilation 2x2, ONNX has 1x1 only" },
+    { "lppool", norm_2, "layer 0: lppool: dilation 2x2, ONNX has 1x1 only" },
 };
 
 /* Bits of a way. Images of 9×8 leave part of a window over with either stride. */
@@ -111,6 +117,8 @@ static void visit_more_pools(sample_visit *visit, void *context)
           st_maxpool(.kernel = { 2, 2 }, .stride = { 1, 1 }, .padding = { 3, 2 }, .dilation = { 4, 4 }));
     VISIT("avgpool global", st_avgpool());
     VISIT("avgpool of columns", st_avgpool(.kernel = { 0, 1 }));
+    VISIT("lppool global", st_lppool(.p = 3));
+    VISIT("lppool p=1", st_lppool(.kernel = { 2, 2 }, .p = 1));
     VISIT("adaptive_avgpool 1x1", st_adaptive_avgpool());
     VISIT("adaptive_avgpool 3x4", st_adaptive_avgpool({ 3, 4 }));
     VISIT("maxpool zero", st_maxpool(.kernel = { 2, 2 }, .pad_value = ST_PAD_ZERO));
@@ -119,6 +127,8 @@ static void visit_more_pools(sample_visit *visit, void *context)
           "layer 0: maxpool: pad_value zero, ONNX ignores padding", context);
     visit("adaptive_avgpool 3x3", image, st_adaptive_avgpool({ 3, 3 }),
           "layer 0: adaptive_avgpool: 3x3 windows of 9x8 pixels differ in size", context);
+    visit("lppool p=2.5", image, st_lppool(.p = 2.5), "layer 0: lppool: p is 2.5, ONNX has integers only",
+          context);
     visit("pool", image, st_pool(.function = &first, .kernel = { 2, 2 }),
           "layer 0: pool: its function first is written in C", context);
     visit("maxpool of padding", ST_SHAPE(1, 1, 1),

@@ -200,6 +200,16 @@ def avgpool(rng):
     return Draw(module, {"type": "avgpool", **o, "count_exclude_pad": exclude}, shape)
 
 
+def lppool(rng):
+    """On positive numbers: PyTorch takes powers of x, not of |x|. Without ceil_mode, in which PyTorch
+    scales a window that hangs over the edge up to a whole one's size."""
+    o, shape = windows(rng, dilated=False, padded=False)
+    o["ceil_mode"] = False
+    p = rng.choice([1.0, 1.5, 2.0, 3.0])
+    return Draw(nn.LPPool2d(p, o["kernel"], o["stride"]), {"type": "lppool", **o, "p": p}, shape,
+                x=lambda shape: exact(normal(*shape).abs() + 0.125))
+
+
 def adaptive_avgpool(rng):
     shape, size = image(rng, 1, 9), pair(rng, 1, 6)
     return Draw(nn.AdaptiveAvgPool2d(size), {"type": "adaptive_avgpool", "output_size": size}, shape)
@@ -499,6 +509,7 @@ NETS = {
     "conv_transpose2d": conv_transpose,
     "maxpool2d": maxpool,
     "avgpool2d": avgpool,
+    "lppool2d": lppool,
     "adaptive_avgpool2d": adaptive_avgpool,
     "global_pool": global_pool,
     "linear": linear,
