@@ -210,6 +210,24 @@ static void put_axis(printer *p, int axis, const st_real *at)
     put(&p->w, "]");
 }
 
+/* A tensor of rank 0 is printed as a Python number, with all its digits: 1.0, 1e-05. */
+static void put_number(writer *w, st_real x)
+{
+    char text[NUMBER];
+    const double size = fabs((double)x);
+    int digits = fewest_digits(x, 'e', DBL_DECIMAL_DIG);
+    if (size == 0 || (size >= 1e-4 && size < 1e16)) {
+        snprintf(text, sizeof text, "%.*e", digits, (double)x);
+        digits -= atoi(strchr(text, 'e') + 1);
+        write_number(text, strtod(text, NULL), 'f', digits > 1 ? digits : 1);
+    } else {
+        write_number(text, (double)x, 'e', digits);
+        char *point = strstr(text, ".e");
+        if (point) memmove(point, point + 1, strlen(point));
+    }
+    put(w, text);
+}
+
 static size_t print(writer w, st_tensor x)
 {
     printer p = { .w = w, .shape = x.shape, .stride = x.stride, .summary = st_numel(x) > SUMMARY_ABOVE };
@@ -217,6 +235,8 @@ static size_t print(writer w, st_tensor x)
         put(&p.w, "null");
     } else if (st_numel(x) == 0) {
         put(&p.w, "[]");
+    } else if (x.shape.rank == 0) {
+        put_number(&p.w, *st_data(x));
     } else {
         choose_columns(&p, st_data(x));
         put_axis(&p, 0, st_data(x));

@@ -134,6 +134,7 @@ void st_add(st_tensor y, st_real alpha,
             st_tensor x); /* y += alpha x; if an element is in y several times, all are added */
 void st_scale(st_tensor y, st_real alpha); /* y *= alpha; y must not overlap itself */
 void st_mul(st_tensor y, st_tensor x);     /* y *= x; likewise */
+void st_map(st_tensor y, st_real (*f)(st_real x, void *context), void *context, st_tensor x); /* y = f(x) */
 
 /* Reductions over the given axes (count 0: all axes). y has the remaining axes, in order. Sums along the
  * innermost axis are accumulated in double, sums over the others in st_real. */

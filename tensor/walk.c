@@ -213,6 +213,23 @@ void st_mul(st_tensor y, st_tensor x)
     walk_pair(y, x, "st_mul", multiply_row, NULL);
 }
 
+typedef struct mapping {
+    st_real (*f)(st_real x, void *context);
+    void *context;
+} mapping;
+
+static void map_row(ptrdiff_t n, st_real *const at[], const ptrdiff_t stride[], void *context)
+{
+    const mapping *m = context;
+    for (ptrdiff_t i = 0; i < n; i++) at[0][i * stride[0]] = m->f(at[1][i * stride[1]], m->context);
+}
+
+void st_map(st_tensor y, st_real (*f)(st_real x, void *context), void *context, st_tensor x)
+{
+    if (!f) st_error_set("st_map: the function is NULL");
+    else walk_pair(y, x, "st_map", map_row, &(mapping){ f, context });
+}
+
 /* ---- reductions ------------------------------------------------------------------------------ */
 
 /* y, which has the axes of x that are not reduced, as a view of x's shape: stride 0 along the reduced

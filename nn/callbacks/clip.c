@@ -23,13 +23,10 @@ double st_clip_grad_norm(st_tensor gradients, double most)
     return norm;
 }
 
-static void clip_row(ptrdiff_t n, st_real *const at[], const ptrdiff_t stride[], void *context)
+static st_real clipped(st_real x, void *context)
 {
-    const st_real most = *(const st_real *)context;
-    for (ptrdiff_t i = 0; i < n; i++) {
-        st_real *x = at[0] + i * stride[0];
-        *x = *x > most ? most : *x < -most ? -most : *x;
-    }
+    st_real most = *(const st_real *)context;
+    return x > most ? most : x < -most ? -most : x;
 }
 
 void st_clip_grad_value(st_tensor gradients, double most)
@@ -39,7 +36,7 @@ void st_clip_grad_value(st_tensor gradients, double most)
         return;
     }
     st_real bound = (st_real)most;
-    st_walk(1, &gradients, ST_ANY_ORDER, clip_row, &bound);
+    st_map(gradients, clipped, &bound, gradients);
 }
 
 /* ---- the callback -------------------------------------------------------------------------------- */

@@ -191,29 +191,178 @@ TEST(scattering_by_coordinates_is_adding_into_windows)
 
 /* ---- 3. a convolution's backward pass ---------------------------------------------------------- */
 
-/* That it is right for any stride and padding is in test_cases.c; here are numbers to look at: each of 8 output channels
- * of each window that sees an element adds 2. */
+/* X [N, H, W, C], padded alike on both sides, W [KH, KW, C, O], Z [N, OH, OW, O]. */
+typedef struct convolution {
+    ptrdiff_t n, h, w, c, kh, kw, o, oh, ow, stride[2], padding[2];
+} convolution;
+
+static st_shape padded_shape(const convolution *v)
+{
+    return ST_SHAPE(v->n, v->h + 2 * v->padding[0], v->w + 2 * v->padding[1], v->c);
+}
+
+static convolution roll_convolution(dice *d)
+{
+    convolution v = {
+        .n = roll(d, 1, 3), .c = roll(d, 1, 4), .kh = roll(d, 1, 3), .kw = roll(d, 1, 3), .o = roll(d, 1, 4)
+    };
+    for (int axis = 0; axis < 2; axis++) {
+        v.stride[axis] = roll(d, 1, 3);
+        v.padding[axis] = roll(d, 0, 2);
+    }
+    v.h = v.kh + roll(d, 0, 4);
+    v.w = v.kw + roll(d, 0, 4);
+    v.oh = (v.h + 2 * v.padding[0] - v.kh) / v.stride[0] + 1;
+    v.ow = (v.w + 2 * v.padding[1] - v.kw) / v.stride[1] + 1;
+    return v;
+}
+
+/* A contiguous copy, seen as a matrix; the caller frees it. */
+static st_tensor matrix_of(st_tensor x, ptrdiff_t rows)
+{
+    st_tensor copy = st_tensor_clone(x);
+    return st_reshape(copy, ST_SHAPE(rows, st_numel(x) / rows));
+}
+
+/* Windows of x [N, H, W, C] that begin an output: [N, OH, OW, KH, KW, C]. */
+static st_tensor conv_windows(const convolution *v, st_tensor x)
+{
+    st_tensor rows = st_unfold(x, 1, v->kh, v->stride[0], 1);    /* [N, ?, W, C, KH] */
+    st_tensor both = st_unfold(rows, 2, v->kw, v->stride[1], 1); /* [N, ?, ?, C, KH, KW] */
+    both = st_narrow(st_narrow(both, 1, 0, v->oh), 2, 0, v->ow);
+    return st_permute(both, ST_AXES(0, 1, 2, 4, 5, 3));
+}
+
+static st_tensor interior_of(const convolution *v, st_tensor padded)
+{
+    return st_narrow(st_narrow(padded, 1, v->padding[0], v->h), 2, v->padding[1], v->w);
+}
+
+/* dW [KH, KW, C, O] = columnsᵀ dZ. */
+static st_tensor weights_by_columns(const convolution *v, st_tensor x, st_tensor dz)
+{
+    auto_tensor padded = st_tensor_new(padded_shape(v));
+    st_tensor dw = st_tensor_new(ST_SHAPE(v->kh, v->kw, v->c, v->o));
+    st_copy(interior_of(v, padded), x);
+    ptrdiff_t places = v->n * v->oh * v->ow;
+    auto_tensor columns = matrix_of(conv_windows(v, padded), places); /* [N OH OW, KH KW C] */
+    st_gemm(st_reshape(dw, ST_SHAPE(v->kh * v->kw * v->c, v->o)), 1, st_transpose(columns, 0, 1),
+            st_reshape(dz, ST_SHAPE(places, v->o)), 0);
+    return dw;
+}
+
+/* First route to the padded dX: dcolumns = dZ Wᵀ, added into the windows. */
+static st_tensor data_by_columns(const convolution *v, st_tensor w, st_tensor dz)
+{
+    st_tensor dx = st_tensor_new(padded_shape(v));
+    auto_tensor columns = st_tensor_new(ST_SHAPE(v->n, v->oh, v->ow, v->kh, v->kw, v->c));
+    ptrdiff_t places = v->n * v->oh * v->ow, area = v->kh * v->kw * v->c;
+    st_gemm(st_reshape(columns, ST_SHAPE(places, area)), 1, st_reshape(dz, ST_SHAPE(places, v->o)),
+            st_transpose(st_reshape(w, ST_SHAPE(area, v->o)), 0, 1), 0);
+    st_add(conv_windows(v, dx), 1, columns);
+    return dx;
+}
+
+/* Second route: dZ with stride - 1 zeros between its elements and f - 1 and more around, correlated at
+ * stride 1 with W rotated by 180°. */
+static st_tensor data_by_rotation(const convolution *v, st_tensor w, st_tensor dz)
+{
+    st_shape s = padded_shape(v);
+    auto_tensor dilated = st_tensor_new(ST_SHAPE(v->n, s.n[1] + v->kh - 1, s.n[2] + v->kw - 1, v->o));
+    st_tensor rows = st_narrow(dilated, 1, v->kh - 1, (v->oh - 1) * v->stride[0] + 1);
+    st_tensor both = st_narrow(rows, 2, v->kw - 1, (v->ow - 1) * v->stride[1] + 1);
+    st_copy(st_step(st_step(both, 1, v->stride[0]), 2, v->stride[1]), dz);
+
+    st_tensor rotated = st_permute(st_flip(st_flip(w, 0), 1), ST_AXES(0, 1, 3, 2)); /* [KH, KW, O, C] */
+    auto_tensor weight = matrix_of(rotated, v->kh * v->kw * v->o);
+    const convolution unit = { .kh = v->kh, .kw = v->kw, .oh = s.n[1], .ow = s.n[2], .stride = { 1, 1 } };
+    auto_tensor columns = matrix_of(conv_windows(&unit, dilated), v->n * s.n[1] * s.n[2]);
+    st_tensor dx = st_tensor_new(s);
+    st_gemm(st_reshape(dx, ST_SHAPE(v->n * s.n[1] * s.n[2], v->c)), 1, columns, weight, 0);
+    return dx;
+}
+
+/* The layer takes NCHW: an NHWC batch is a permuted view, and so are the weights. */
+typedef struct conv_result {
+    st_tensor dx, dw; /* as NHWC and [KH, KW, C, O] views */
+} conv_result;
+
+static conv_result by_layer(const convolution *v, st_tensor x, st_tensor w, st_tensor dz)
+{
+    auto_layer *l = st_conv2d(.out_channels = (int)v->o, .kernel = { (int)v->kh, (int)v->kw },
+                              .stride = { (int)v->stride[0], (int)v->stride[1] },
+                              .padding = { (int)v->padding[0], (int)v->padding[1] }, .no_bias = true);
+    st_shape images = ST_SHAPE(v->n, v->c, v->h, v->w);
+    if (!l || st_layer_build(l, images, 1)) fail_msg("%s", st_error());
+    st_copy(l->param[0], st_permute(w, ST_AXES(3, 2, 0, 1))); /* [O, C, KH, KW] */
+    st_tensor nchw = st_permute(x, ST_AXES(0, 3, 1, 2));
+    auto_tensor y = run(l, nchw), dy = st_tensor_clone(st_permute(dz, ST_AXES(0, 3, 1, 2)));
+    st_tensor dx = backward(l, nchw, y, dy);
+    return (conv_result){ st_permute(dx, ST_AXES(0, 2, 3, 1)),
+                          st_permute(st_tensor_clone(l->grad[0]), ST_AXES(2, 3, 1, 0)) };
+}
+
+/* Oracle: the layer, which test_cases.c holds against its definition, and two routes to dX that share nothing. */
+TEST(a_convolution_goes_backward_for_any_stride_and_padding)
+{
+    dice d = { { 21 } };
+    for (int i = 0; i < 200; i++) {
+        convolution v = roll_convolution(&d);
+        auto_tensor x = roll_tensor(&d, ST_SHAPE(v.n, v.h, v.w, v.c), -4, 4),
+                    w = roll_tensor(&d, ST_SHAPE(v.kh, v.kw, v.c, v.o), -4, 4);
+        auto_tensor dz = roll_tensor(&d, ST_SHAPE(v.n, v.oh, v.ow, v.o), -4, 4);
+        auto_tensor dw_columns = weights_by_columns(&v, x, dz), first = data_by_columns(&v, w, dz);
+        auto_tensor second = data_by_rotation(&v, w, dz);
+        conv_result r = by_layer(&v, x, w, dz);
+        about("case %d: X %s, W %s, stride %tdx%td, padding %tdx%td", i, st_shape_text(x.shape).text,
+              st_shape_text(w.shape).text, v.stride[0], v.stride[1], v.padding[0], v.padding[1]);
+        assert_same(dw_columns, r.dw);
+        assert_same(interior_of(&v, first), r.dx);
+        assert_same(second, first);
+        st_tensor_free(r.dx), st_tensor_free(r.dw);
+    }
+}
+
+/* Each of 8 output channels of each window that sees an element adds 2. */
 static const double golden_rows[8][8] = {
     { 16, 32, 32, 32, 16, 0, 0, 0 }, { 32, 64, 64, 64, 32, 0, 0, 0 }, { 32, 64, 64, 64, 32, 0, 0, 0 },
     { 32, 64, 64, 64, 32, 0, 0, 0 }, { 16, 32, 32, 32, 16, 0, 0, 0 },
 };
 
-/* dx of images [10, 3, size, size] and kernels of 2x2 ones; dy is 2 in the first 4x4 windows, 0 in the others. */
+/* Every image and channel of dX [N, H, W, C], H and W up to 8. */
+static void assert_golden(st_tensor dx)
+{
+    for (ptrdiff_t k = 0; k < st_numel(dx); k++) {
+        st_shape at = index_of(dx.shape, k);
+        assert_true(*element(dx, k) == (st_real)golden_rows[at.n[1]][at.n[2]]);
+    }
+}
+
 TEST(ones_and_twos_give_16_32_and_64)
 {
-    for (ptrdiff_t size = 5; size <= 8; size += 3) {
-        auto_layer *l = st_conv2d(.out_channels = 8, .kernel = { 2, 2 }, .no_bias = true);
-        auto_tensor x = st_tensor_new(ST_SHAPE(10, 3, size, size));
-        assert_built(l, x.shape);
-        st_fill(l->param[0], 1);
-        auto_tensor y = forward(l, x), dy = full(y.shape, 0);
-        st_fill(st_narrow(st_narrow(dy, 2, 0, 4), 3, 0, 4), 2);
-        auto_tensor dx = backward(l, x, y, dy);
-        for (ptrdiff_t k = 0; k < st_numel(dx); k++) {
-            st_shape at = index_of(dx.shape, k);
-            assert_true(*element(dx, k) == (st_real)golden_rows[at.n[2]][at.n[3]]);
-        }
-    }
+    auto_tensor w = st_tensor_new(ST_SHAPE(2, 2, 3, 8)), dz = st_tensor_new(ST_SHAPE(10, 4, 4, 8)),
+                wide = st_tensor_new(ST_SHAPE(10, 7, 7, 8));
+    st_fill(w, 1);
+    st_fill(dz, 2);
+    st_copy(st_narrow(st_narrow(wide, 1, 0, 4), 2, 0, 4), dz);
+    convolution v = {
+        .n = 10, .h = 8, .w = 8, .c = 3, .kh = 2, .kw = 2, .o = 8, .oh = 4, .ow = 4, .stride = { 1, 1 }
+    };
+    auto_tensor first = data_by_columns(&v, w, dz), second = data_by_rotation(&v, w, dz);
+    assert_shape(first, 10, 8, 8, 3);
+    assert_golden(first);
+    assert_same(second, first);
+
+    auto_tensor x = st_tensor_new(ST_SHAPE(10, 8, 8, 3));
+    st_tensor corner = st_narrow(st_narrow(x, 1, 0, 5), 2, 0, 5);
+    convolution all = v, part = v; /* the layer: all windows of 8x8, and 4x4 windows of 5x5 */
+    all.oh = all.ow = 7;
+    part.h = part.w = 5;
+    conv_result a = by_layer(&all, x, w, wide), b = by_layer(&part, corner, w, dz);
+    assert_golden(a.dx);
+    assert_golden(b.dx);
+    assert_shape(b.dx, 10, 5, 5, 3);
+    st_tensor_free(a.dx), st_tensor_free(a.dw), st_tensor_free(b.dx), st_tensor_free(b.dw);
 }
 
 /* ---- 4. block pooling without a loop ----------------------------------------------------------- */
@@ -263,6 +412,28 @@ TEST(blocks_are_pooled_without_a_loop)
     assert_elements(y, K_MEANS);
 }
 
+/* Both ways to block are one view: the same strides, in elements. */
+TEST(blocks_are_strides_that_are_checked)
+{
+    auto_tensor k = tensor_of_list(ST_SHAPE(8, 8), 64, K);
+    const ptrdiff_t elements[4] = { 16, 2, 8, 1 };
+    for (int i = 0; i < 2; i++) {
+        st_tensor blocks = blockings[i](k, 2, 2);
+        assert_shape(blocks, 4, 4, 2, 2);
+        assert_memory_equal(blocks.stride, elements, sizeof elements);
+        assert_int_equal(blocks.offset, 0);
+    }
+    st_tensor by_hand = st_as_strided(k, ST_SHAPE(4, 4, 2, 2), elements, 0);
+    assert_same(by_hand, blocks_by_windows(k, 2, 2));
+    for (ptrdiff_t bytes = 2; bytes <= 8; bytes *= 2) { /* strides in bytes of some other type */
+        const ptrdiff_t wrong[4] = { 16 * bytes, 2 * bytes, 8 * bytes, bytes };
+        assert_true(st_is_null(st_as_strided(k, ST_SHAPE(4, 4, 2, 2), wrong, 0)));
+        expect_error("[4, 4, 2, 2] from offset 0 reaches elements 0 to %td of a storage of 64", 63 * bytes);
+    }
+    assert_true(st_is_null(st_as_strided(k, ST_SHAPE(4, 4, 2, 2), elements, 1)));
+    expect_error("reaches elements 1 to 64 of a storage of 64");
+}
+
 /* ---- 5. views that one can reason about -------------------------------------------------------- */
 
 static void assert_same_places(st_tensor a, st_tensor b)
@@ -291,4 +462,18 @@ TEST(a_view_of_a_view_is_an_offset_and_strides)
     *st_at(y, ST_INDEX(0, 2)) = 30;
     assert_elements(w, 1, 2, 30, 2, 30, 4, 30, 4, 5, 4, 5, 6);
     assert_elements(z, 6, 4, 30, 1);
+}
+
+TEST(the_same_place_is_not_the_same_value)
+{
+    auto_tensor x = st_tensor_new(ST_SHAPE(6)), copy = st_tensor_clone(x);
+    st_tensor y = st_reshape(x, ST_SHAPE(2, 3)), w = st_unfold(x, 0, 3, 1, 1);
+    assert_true(st_shares_storage(y, w) && st_overlaps(y, w));
+    assert_false(st_shares_storage(y, copy) || st_overlaps(y, copy));
+    assert_true(st_shares_storage(st_select(y, 0, 0), st_select(y, 0, 1)));
+    assert_false(st_overlaps(st_select(y, 0, 0), st_select(y, 0, 1)));
+    assert_ptr_equal(st_at(w, ST_INDEX(0, 2)), st_at(w, ST_INDEX(2, 0)));
+    assert_ptr_equal(st_at(w, ST_INDEX(0, 2)), st_at(y, ST_INDEX(0, 2)));
+    assert_ptr_not_equal(st_at(w, ST_INDEX(0, 0)), st_at(w, ST_INDEX(1, 1)));
+    assert_true(*st_at(w, ST_INDEX(0, 0)) == *st_at(w, ST_INDEX(1, 1)));
 }

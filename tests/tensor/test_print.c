@@ -1,7 +1,7 @@
 /* test_print.c: what is printed is what NumPy prints.
  *
  * Oracle: NumPy 1.24.2. Every text expected here is str() of the array that stands beside it, made with
- * the dtype of this build, but for the two kinds of numbers where a comment says how NumPy's differs, and for rank 0. */
+ * the dtype of this build, but for the two kinds of numbers where a comment says how NumPy's differs. */
 #include "tests/support.h"
 
 #include <math.h>
@@ -143,12 +143,42 @@ TEST(rows_are_printed_as_numpy_does)
     assert_int_equal(wrong, 0);
 }
 
-TEST(rank_0_is_printed_without_brackets)
+/* ---- rank 0: a number as Python prints it ------------------------------------------------------ */
+
+typedef struct number_case {
+    st_real value;
+    const char *expected;
+} number_case;
+
+static const number_case numbers[] = {
+    { 0, "0.0" },
+    { -0.0, "-0.0" },
+    { 1, "1.0" },
+    { -2.5, "-2.5" },
+    { (st_real)0.1, "0.1" },
+    { (st_real)(1.0 / 3), BY_PRECISION("0.33333334", "0.3333333333333333") },
+    { 100000000, "100000000.0" },
+    { (st_real)1e-4, BY_PRECISION("1e-04", "0.0001") },
+    { (st_real)9.5e-5, "9.5e-05" },
+    { (st_real)1e-5, "1e-05" },
+    { (st_real)(-1.25e-7), "-1.25e-07" },
+    { (st_real)1.5e16, "1.5e+16" },
+    { (st_real)1e16, "1e+16" },
+    { (st_real)1234567948959744, BY_PRECISION("1234568000000000.0", "1234567948959744.0") },
+    { (st_real)9.9999e15, "9999900000000000.0" },
+    { NAN, "nan" },
+    { INFINITY, "inf" },
+    { -INFINITY, "-inf" },
+    /* NumPy: 1.2621775e-29, 8.209073602596753e-289 */
+    { (st_real)BY_PRECISION(0x1p-96, 0x1p-957), BY_PRECISION("1.26217745e-29", "8.2090736025967525e-289") },
+    { ST_REAL_MAX, BY_PRECISION("3.4028235e+38", "1.7976931348623157e+308") },
+    { (st_real)BY_PRECISION(1e-45, 5e-324), BY_PRECISION("1e-45", "5e-324") },
+};
+
+TEST(rank_0_is_printed_as_a_number)
 {
-    prints_and_ends(number(1), "1.");
-    prints_and_ends(number((st_real)-0.125), "-0.125");
-    prints_and_ends(number((st_real)1e-5), "1.e-05");
-    prints_and_ends(number((st_real)NAN), "nan");
+    for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++)
+        prints_and_ends(number(numbers[i].value), numbers[i].expected);
 }
 
 /* ---- shapes ---------------------------------------------------------------------------------- */

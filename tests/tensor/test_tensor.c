@@ -269,10 +269,21 @@ TEST(overlap_is_found_among_many_places)
 
 /* ---- failure --------------------------------------------------------------------------------- */
 
+static st_real same(st_real x, void *context)
+{
+    return x;
+}
+
 static void nothing(ptrdiff_t n, st_real *const at[], const ptrdiff_t stride[], void *context)
 {
     fail_msg("a row of a null tensor");
 }
+
+#define is_refused(view, name)                                                                               \
+    do {                                                                                                     \
+        assert_true(st_is_null(view));                                                                       \
+        expect_error(name ": the tensor is null");                                                           \
+    } while (0)
 
 TEST(nothing_moves_to_or_from_the_null_tensor)
 {
@@ -290,6 +301,7 @@ TEST(nothing_moves_to_or_from_the_null_tensor)
         st_copy(y, z), expect_error("st_copy: the tensor is null");
         st_add(y, 1, z), expect_error("st_add: the tensor is null");
         st_mul(y, z), expect_error("st_mul: the tensor is null");
+        st_map(y, same, NULL, z), expect_error("st_map: the tensor is null");
         st_sum(y, z, (st_axes){ 0 }), expect_error("st_sum: the tensor is null");
         st_mean(y, z, (st_axes){ 0 }), expect_error("st_mean: the tensor is null");
         st_max(y, z, (st_axes){ 0 }), expect_error("st_max: the tensor is null");

@@ -1,4 +1,5 @@
-/* test_threads.c: nets in several threads of one program. */
+/* test_threads.c: nets in several threads of one program, and in its children. */
+#define _POSIX_C_SOURCE 200809L
 #include "tests/support.h"
 
 #include "nn/data/digits.h"
@@ -7,6 +8,8 @@
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 enum { THREADS = 4, BATCH = 5, LEARNT = 20 }; /* images of a batch that is predicted, or learnt from */
 
@@ -28,6 +31,7 @@ static void draw(void)
     drawn = st_digits(60, 1);
 }
 
+/* Drawn when they are first asked for: a child may come before, which is work that threads share, too. */
 static const st_dataset *digits(void)
 {
     static pthread_once_t once = PTHREAD_ONCE_INIT;
@@ -40,6 +44,40 @@ static int train_net(st_net *n, uint64_t seed)
     auto_optim *o = st_sgd(.lr = 0.05, .momentum = 0.9);
     int status = st_train(n, digits(), .loss = st_cross_entropy(), .optim = o, .batch = LEARNT, .seed = seed);
     return status;
+}
+
+/* ---- children ----------------------------------------------------------------------------------- */
+
+/* The first test: as long as nothing has been shared, neither has threads; both then have their own. */
+TEST(a_child_from_before_all_work_does_the_same)
+{
+    st_net *n = some_net();
+    int ends[2];
+    assert_int_equal(pipe(ends), 0);
+    pid_t child = fork();
+    assert_true(child >= 0);
+    if (child == 0) {
+        alarm(60);
+        bool good = train_net(n, 1) == 0;
+        const char *at = (const char *)st_data(st_net_parameters(n));
+        for (size_t left = (size_t)st_numel(st_net_parameters(n)) * sizeof(st_real); good && left > 0;) {
+            ssize_t written = write(ends[1], at, left);
+            good = written > 0;
+            at += good ? written : 0, left -= good ? (size_t)written : 0;
+        }
+        _exit(!good);
+    }
+    close(ends[1]);
+    assert_int_equal(train_net(n, 1), 0);
+    st_tensor theirs = st_tensor_new(st_net_parameters(n).shape);
+    FILE *from = fdopen(ends[0], "rb");
+    size_t count = (size_t)st_numel(theirs);
+    assert_int_equal(fread(st_data(theirs), sizeof(st_real), count, from), count);
+    int status;
+    assert_int_equal(waitpid(child, &status, 0), child);
+    assert_true(WIFEXITED(status) && WEXITSTATUS(status) == 0);
+    assert_true(same_bytes(theirs, st_net_parameters(n)));
+    fclose(from), st_net_free(n), st_tensor_free(theirs);
 }
 
 /* ---- inference ---------------------------------------------------------------------------------- */

@@ -6,7 +6,12 @@
 
 enum { CASES = 9000, MOST_ELEMENTS = 400, STORAGE = 300 };
 
-/* ---- elementwise: copy add fill scale multiply -------------------------------------------- */
+/* ---- elementwise: copy add fill scale multiply map -------------------------------------------- */
+
+static st_real twice_plus(st_real x, void *context)
+{
+    return 2 * x + *(const st_real *)context;
+}
 
 #define RUN(name, call)                                                                                      \
     static void run_##name(st_tensor y, st_real alpha, st_tensor x)                                          \
@@ -15,6 +20,7 @@ enum { CASES = 9000, MOST_ELEMENTS = 400, STORAGE = 300 };
     }
 RUN(copy, st_copy(y, x))
 RUN(multiply, st_mul(y, x))
+RUN(map, st_map(y, twice_plus, &alpha, x))
 RUN(fill, st_fill(y, alpha))
 RUN(scale, st_scale(y, alpha))
 
@@ -27,6 +33,7 @@ RUN(scale, st_scale(y, alpha))
 BECOMES(copied, x)
 BECOMES(added, y + alpha * x)
 BECOMES(multiplied, y *x)
+BECOMES(mapped, 2 * x + alpha)
 BECOMES(filled, alpha)
 BECOMES(scaled, y *alpha)
 
@@ -38,11 +45,14 @@ typedef struct movement {
 } movement;
 
 static const movement movements[] = {
-    { "st_copy", run_copy, copied },        { "st_add", st_add, added, .in_turn = true },
-    { "st_mul", run_multiply, multiplied }, { "st_fill", run_fill, filled, .in_turn = true },
+    { "st_copy", run_copy, copied },
+    { "st_add", st_add, added, .in_turn = true },
+    { "st_mul", run_multiply, multiplied },
+    { "st_map", run_map, mapped },
+    { "st_fill", run_fill, filled, .in_turn = true },
     { "st_scale", run_scale, scaled },
 };
-enum { MOVEMENTS = sizeof movements / sizeof *movements, FROM_X = 3 }; /* the first three read x */
+enum { MOVEMENTS = sizeof movements / sizeof *movements, FROM_X = 4 }; /* the first four read x */
 
 /* y and x of one shape, and the whole tensor that y is a view of. */
 typedef struct scene {
