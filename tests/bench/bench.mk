@@ -3,8 +3,9 @@
 # The benchmarks' programs, in float only, with the files of tests/bench that each is made of: `bench` drives,
 # and asks stride_peer for Stride's part, dnnl_peer for oneDNN's. What a peer's needs are not there for is not
 # built.
-# DNNL are prefixes of oneDNN, of version 2 or 3; TORCH pythons that have PyTorch.
+# DNNL are prefixes of oneDNN, of version 2 or 3; TORCH pythons that have PyTorch; ONNX one that has onnxruntime.
 TORCH ?= /usr/bin/python3
+ONNX  ?= $(firstword $(TORCH))
 DNNL  ?= /usr
 HAS_DNNL := $(foreach prefix,$(DNNL),$(if $(wildcard $(prefix)/include/oneapi/dnnl/dnnl.h),$(prefix)))
 BENCHES := bench stride_peer $(if $(ONNX_PROTO),onnx_model)
@@ -67,7 +68,9 @@ PEERS = $(foreach python,$(TORCH),$(call torch,$(python)) \
     $(if $(MODELS),$(onnx),--peer='onnx=echo skip protobuf-c or onnx.proto is not installed (make deps-bench)')
 onnx = --peer='onnx node@infer=node tests/bench/onnx_peer.js $(PEER_FILES)' \
     $(foreach batch,16 256, \
-        --peer='onnx node batch $(batch)@infer=node tests/bench/onnx_peer.js $(PEER_FILES) $(batch)')
+        --peer='onnx node batch $(batch)@infer=node tests/bench/onnx_peer.js $(PEER_FILES) $(batch)') \
+    $(foreach provider,CPU Dnnl Xnnpack, \
+        --peer='onnx $(provider)@infer=$(ONNX) -B tests/bench/onnx_peer.py $(PEER_FILES) $(provider)ExecutionProvider')
 
 # A black picture of 28x28, and `stride predict` with the net that `mnist` has saved.
 PICTURE := iVBORw0KGgoAAAANSUhEUgAAABwAAAAcCAAAAABXZoBIAAAAEElEQVR42mNgGAWjYBQQAwADLAAB1wvpfAAAAABJRU5ErkJggg==

@@ -7,34 +7,8 @@
 import functools
 import os
 import sys
-import time
 
-LEAST = 0.05  # seconds of a measured repetition
-THREADS = int(os.environ.get("OMP_NUM_THREADS", "1"))
-clock = time.process_time if os.environ.get("BENCH_CLOCK") == "cpu" else time.perf_counter
-
-
-class Skip(Exception):
-    """With a reason, or without one where nobody would expect it of this peer."""
-
-
-def refuse(reason):
-    print("skip", reason, flush=True)
-    sys.exit()
-
-
-def seconds_a_call(call):
-    call()
-    calls = 1
-    while True:
-        began = clock()
-        for _ in range(calls):
-            call()
-        seconds = clock() - began
-        if seconds >= LEAST:
-            return seconds / calls
-        calls = int(calls * min(10, 1.2 * LEAST / max(seconds, 1e-9))) + 1
-
+from peer import Skip, THREADS, refuse, serve
 
 try:
     import torch
@@ -220,11 +194,4 @@ if "/blas/libblas" in used and "openblas" not in used:
 torch.set_num_threads(THREADS)
 torch.set_flush_denormal(True)
 torch.manual_seed(1)
-print(f"ready PyTorch {torch.__version__}, {used}, threads by set_num_threads", flush=True)
-for request in sys.stdin:
-    try:
-        print("ok", seconds_a_call(work(request.split())), -1, flush=True)
-    except Skip as reason:
-        print(f"skip {reason}".strip(), flush=True)
-    except Exception as error:  # a compiler's, say
-        print("error", " ".join(str(error).split())[:200], flush=True)
+serve(f"PyTorch {torch.__version__}, {used}, threads by set_num_threads", work)

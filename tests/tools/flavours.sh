@@ -101,6 +101,15 @@ with_library() { # name, path's end
     under "$1-reference" "$what, STRIDE_ENGINE=reference" env LD_LIBRARY_PATH="$scratch/$1" STRIDE_ENGINE=reference
 }
 
+# OpenBLAS with the kernels for an older processor than this one.
+with_kernels() { # name
+    wanted "$1" || return
+    what="with OpenBLAS's kernels for $1"
+    chosen=$(OPENBLAS_VERBOSE=2 OPENBLAS_CORETYPE=$1 "$example" 2>&1 | sed -n 's/^Core: //p')
+    [ "$chosen" = "$1" ] || { skip "$what" "OpenBLAS chose ${chosen:-nothing}" && return; }
+    under "$1" "$what, STRIDE_ENGINE=reference" env OPENBLAS_CORETYPE="$1" STRIDE_ENGINE=reference
+}
+
 # Stride's own products, with the instructions of an older processor.
 with_engine() { # name
     wanted "engine-$1" || return
@@ -141,6 +150,7 @@ blas)
         with_library openblas-$flavour openblas-$flavour/libopenblas.so.0
     done
     with_library reference-blas blas/libblas.so.3
+    for processor in Haswell Nehalem Prescott; do with_kernels $processor; done
     for engine in avx2 generic; do with_engine $engine; done
     ;;
 engines)

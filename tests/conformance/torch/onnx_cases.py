@@ -14,7 +14,7 @@ import onnx
 import torch
 from onnx import helper, numpy_helper
 
-from cases import write
+from cases import numbers, write
 
 
 class Skip(Exception):
@@ -56,6 +56,11 @@ class Case:
         needs(value.dtype in ("float32", "float64"), f"{value.dtype} tensors")
         return torch.tensor(value, dtype=torch.float64)
 
+    def integers(self, i, attribute):
+        """Newer versions read them from an input, older ones from an attribute; None: left out."""
+        value = self.inputs.pop(i, None)
+        return self.get(attribute, None) if value is None else [int(v) for v in value.flatten()]
+
     def get(self, name, default):
         value = self.attributes.pop(name, default)
         return value.decode() if isinstance(value, bytes) else value
@@ -72,10 +77,10 @@ class Case:
             needs(not left, f"{self.operator}'s {what} {next(iter(left), '')}")
 
 
-def net(layer, x, y, parameters=None):
+def net(layer, x, y, parameters=None, train=False):
     tensors = {"x.0": x, "y.0": y, **{"before/0." + n: p for n, p in (parameters or {}).items() if p is not None}}
     architecture = {"input": list(x.shape[1:]), "layers": [layer]}
-    return tensors, {"kind": "net", "architecture": json.dumps(architecture), "mode": "infer"}
+    return tensors, {"kind": "net", "architecture": json.dumps(architecture), "mode": "train" if train else "infer"}
 
 
 # ---- element by element --------------------------------------------------------------------------
@@ -97,10 +102,35 @@ def selu(c):
     return elementwise(c, "selu")
 
 
+def hard_sigmoid(c):
+    slope = abs(c.get("alpha", 0.2) - 1 / 6) + abs(c.get("beta", 0.5) - 0.5)
+    needs(slope < 1e-6, "HardSigmoid with another slope than 1/6")
+    return elementwise(c, "hardsigmoid")
+
+
 def clip(c):
     low, high = c.number(1, c.get("min", -1e30)), c.number(2, c.get("max", 1e30))
     needs(low < high, "Clip to one number")
     return elementwise(c, "hardtanh", min_val=float(low) or -0.0, max_val=float(high) or -0.0)  # -0.0: 0, no default
+
+
+def prelu(c):
+    """The slope is broadcast to x's last axes: those after its own are one, and those before it are images."""
+    x, slope = c.number(0), c.number(1)
+    rank = max([i for i, n in enumerate(reversed(slope.shape)) if n == 1 and
+                all(m == 1 for m in slope.shape[slope.dim() - i:])], default=-1) + 1
+    shape = (-1, slope.numel(), math.prod(x.shape[x.dim() - rank:]))
+    return net({"type": "prelu", "num_parameters": slope.numel()}, x.reshape(shape), c.output().reshape(shape),
+               {"weight": slope.flatten()})
+
+
+def dropout(c):
+    """In training its numbers are a generator's own, but with a ratio of 0 it draws none."""
+    c.get("seed", 0)
+    ratio = float(c.number(1, c.get("ratio", 0.5)))
+    train = bool(c.inputs.pop(2, False)) and c.version >= 12
+    needs(not train or ratio == 0, "Dropout in training: another generator's numbers")
+    return net({"type": "dropout", "p": ratio}, c.number(0), c.output(), train=train)
 
 
 def softmax(kind):
@@ -121,6 +151,11 @@ def flatten(c):
 
 # ---- products and norms --------------------------------------------------------------------------
 
+def dense(a, b, bias, y):
+    return net({"type": "dense", "out_features": b.shape[1], "no_bias": bias is None}, a, y,
+               {"weight": b.t(), "bias": bias})
+
+
 def gemm(c):
     """y = alpha a b + beta c: a dense layer where c is a row."""
     a, b, bias = c.number(0), c.number(1), c.number(2)
@@ -130,8 +165,13 @@ def gemm(c):
     if bias is not None:
         needs(bias.numel() in (1, b.shape[1]) and bias.shape[:-1].numel() == 1, "Gemm with a matrix to be added")
         bias = beta * bias.flatten().expand(b.shape[1])
-    return net({"type": "dense", "out_features": b.shape[1], "no_bias": bias is None}, a, c.output(),
-               {"weight": b.t(), "bias": bias})
+    return dense(a, b, bias, c.output())
+
+
+def matmul(c):
+    a, b = c.number(0), c.number(1)
+    needs(a.dim() == b.dim() == 2, f"MatMul of {a.dim()} axes with {b.dim()}")
+    return dense(a, b, None, c.output())
 
 
 def batchnorm(c):
@@ -157,6 +197,14 @@ def layer_norm(c):
     c.get("stash_type", 1), c.outputs.clear()
     return net({"type": "layernorm", "axes": axes, "epsilon": c.get("epsilon", 1e-5)}, x.unsqueeze(0), y.unsqueeze(0),
                {"weight": weight, "bias": c.number(2, torch.zeros_like(weight))})
+
+
+def mean_variance_norm(c):
+    """Over batch, height and width: batch normalisation in training, without parameters."""
+    x = c.number(0)
+    needs(c.get("axes", [0, 2, 3]) == [0, 2, 3] and x.dim() == 4, "MeanVarianceNormalization over other axes")
+    return net({"type": "batchnorm", "no_affine": True, "epsilon": 1e-9}, x, c.output(),
+               {"running_mean": torch.zeros(x.shape[1]), "running_var": torch.ones(x.shape[1])}, train=True)
 
 
 # ---- windows -------------------------------------------------------------------------------------
@@ -233,6 +281,63 @@ def global_pool(kind):
     return lambda c: net({"type": kind}, image(c, c.number(0)), image(c, c.output()))
 
 
+def pad(c):
+    """The axes with a border are turned to be height and width."""
+    x, pads, y = c.number(0), c.integers(1, "pads"), c.output()
+    value, mode, rank = float(c.number(2, c.get("value", 0.0))), c.get("mode", "constant"), x.dim()
+    needs(rank <= 4 and len(pads) == 2 * rank and min(pads) >= 0, f"Pad of {rank} axes, or by less than nothing")
+    sides = [[0, 0]] * (4 - rank) + [[pads[i], pads[rank + i]] for i in range(rank)]
+    bordered = [i for i in range(4) if sides[i] != [0, 0]]
+    needs(len(bordered) <= 2, "Pad of more than two axes")
+    bordered = sorted([i for i in reversed(range(4)) if i not in bordered][:2 - len(bordered)] + bordered)
+    order = [i for i in range(4) if i not in bordered] + bordered
+    turned = [t.reshape([1] * (4 - rank) + list(t.shape)).permute(order) for t in (x, y)]
+    return net({"type": "pad2d", "height": sides[order[2]], "width": sides[order[3]], "value": value,
+                "mode": {"constant": "constant", "reflect": "reflect", "edge": "replicate"}[mode]}, *turned)
+
+
+def resized(c, x, scale, size, floors, **options):
+    """`floors`: the nearest pixel is the one below; with whole scales, any rule says the same."""
+    whole = scale[2] == int(scale[2]) and scale[3] == int(scale[3])
+    needs(scale[0] == scale[1] == 1, f"{c.operator} of batch or channels")
+    if whole:
+        options["scale"] = [int(scale[2]), int(scale[3])]
+    else:
+        needs(options["mode"] != "nearest" or floors, f"{c.operator} to the nearest pixel's centre by {scale[2]}")
+        needs(size or not options["align_corners"], "align_corners with an output of a fraction of a pixel")
+        needs(size or scale[2] == scale[3], f"{c.operator} by scales of {scale[2]} and {scale[3]}")
+        options.update({"size": size[2:]} if size else {"scale_factor": scale[2]})
+    return net({"type": "upsample", **options}, x, c.output())
+
+
+def upsample(c):
+    x, scale = c.number(0), c.number(1).tolist()
+    needs(x.dim() == 4 and c.get("mode", "nearest") == "nearest", "Upsample of other than images, or by another mode")
+    return resized(c, x, scale, None, True, mode="nearest", align_corners=False)
+
+
+def resize(c):
+    """With a whole scale s, pixel i of the result is at (i + 1/2)/s - 1/2 of the image; the nearest is i/s rounded
+    down, whichever way halves are rounded, as no place is half way between two unless s is even and the grid starts at
+    the corner ("asymmetric"), where rounding down says it outright."""
+    mode, place = c.get("mode", "nearest"), c.get("coordinate_transformation_mode", "half_pixel")
+    nearest, x = c.get("nearest_mode", "round_prefer_floor"), c.number(0)
+    middle = place in ("half_pixel", "pytorch_half_pixel")
+    needs(mode != "cubic", "Resize by cubic interpolation")
+    needs(mode != "linear" or middle or place == "align_corners", f"linear Resize with {place}")
+    needs(mode == "linear" or (middle and nearest.startswith("round")) or (place, nearest) == ("asymmetric", "floor"),
+          f"nearest Resize with {place} and {nearest}")
+    needs(x.dim() == 4, "Resize of other than images")
+    c.inputs.pop(1, None)  # the region of interest: only tf_crop_and_resize has one
+    size = c.integers(3, "sizes")
+    scale = c.number(2, numbers([])).tolist()
+    if size:
+        scale = [n / m for n, m in zip(size, x.shape)]
+        needs(place != "pytorch_half_pixel" or 1 not in size[2:], "pytorch_half_pixel of one pixel")
+    return resized(c, x, scale, size, place == "asymmetric", mode="bilinear" if mode == "linear" else "nearest",
+                   align_corners=place == "align_corners")
+
+
 # ---- losses --------------------------------------------------------------------------------------
 
 def class_loss(name):
@@ -256,11 +361,12 @@ OPERATORS = {
     "Softplus": plain("softplus"), "Softsign": plain("softsign"), "Identity": plain("identity"), "Selu": selu,
     "LeakyRelu": lambda c: elementwise(c, "leaky_relu", slope=c.get("alpha", 0.01)),
     "Elu": lambda c: elementwise(c, "elu", alpha=c.get("alpha", 1.0)),
-    "Clip": clip, "Flatten": flatten, "Softmax": softmax("softmax"), "LogSoftmax": softmax("log_softmax"), "Gemm": gemm,
+    "HardSigmoid": hard_sigmoid, "Clip": clip, "PRelu": prelu, "Dropout": dropout, "Flatten": flatten,
+    "Softmax": softmax("softmax"), "LogSoftmax": softmax("log_softmax"), "Gemm": gemm, "MatMul": matmul,
     "BatchNormalization": batchnorm, "InstanceNormalization": instance_norm, "LayerNormalization": layer_norm,
-    "Conv": conv, "ConvTranspose": conv_transpose,
+    "MeanVarianceNormalization": mean_variance_norm, "Conv": conv, "ConvTranspose": conv_transpose,
     "MaxPool": pool("maxpool"), "AveragePool": pool("avgpool"), "GlobalMaxPool": global_pool("maxpool"),
-    "GlobalAveragePool": global_pool("avgpool"),
+    "GlobalAveragePool": global_pool("avgpool"), "Pad": pad, "Upsample": upsample, "Resize": resize,
     "SoftmaxCrossEntropyLoss": class_loss("cross_entropy"), "NegativeLogLikelihoodLoss": class_loss("nll"),
 }
 

@@ -1,0 +1,42 @@
+"""peer.py: what the peers in Python have in common; stride_peer.c says in which words they speak."""
+import os
+import sys
+import time
+
+LEAST = 0.05  # seconds of a measured repetition
+THREADS = int(os.environ.get("OMP_NUM_THREADS", "1"))
+clock = time.process_time if os.environ.get("BENCH_CLOCK") == "cpu" else time.perf_counter
+
+
+class Skip(Exception):
+    """With a reason, or without one where nobody would expect it of this peer."""
+
+
+def refuse(reason):
+    print("skip", reason, flush=True)
+    sys.exit()
+
+
+def seconds_a_call(call):
+    call()
+    calls = 1
+    while True:
+        began = clock()
+        for _ in range(calls):
+            call()
+        seconds = clock() - began
+        if seconds >= LEAST:
+            return seconds / calls
+        calls = int(calls * min(10, 1.2 * LEAST / max(seconds, 1e-9))) + 1
+
+
+def serve(about, work):
+    """`work` makes a function of a request's words."""
+    print("ready", about, flush=True)
+    for line in sys.stdin:
+        try:
+            print("ok", seconds_a_call(work(line.split())), -1, flush=True)
+        except Skip as reason:
+            print(f"skip {reason}".strip(), flush=True)
+        except Exception as error:  # a compiler's, say
+            print("error", " ".join(str(error).split())[:200], flush=True)
