@@ -1,6 +1,6 @@
 # Ranks that are MPI's processes: a library of its own, and what needs it, where MPI=1 asks for it.
 
-MPI ?= $(if $(filter mpi-test mnist-mpi,$(MAKECMDGOALS)),1)
+MPI ?= $(if $(filter mpi-test mnist-mpi bench-mpi,$(MAKECMDGOALS)),1)
 MPI_HEADERS  := nn/ranks/mpi.h
 MPI_MAINS    := $(wildcard examples/mpi/*.c)
 MPI_TESTS    := $(wildcard tests/mpi/*.c)
@@ -31,7 +31,8 @@ $(call shared_mpi,$1): $(OUT)/$1/nn/ranks/mpi.o $(call shared,$1)
 $(call mpi,$1): $(OUT)/$1/bin/%: $(OUT)/$1/examples/mpi/%.o $(call helpers,$1) $(call lib_mpi,$1) \
     $(call lib_all,$1)
 	$$(call link,$$(MPI_LIBS))
-$(call mpi_tests,$1): %: %.o $(TEST_AID:%.c=$(OUT)/$1/%.o) $(call helpers,$1) \
+$(call mpi_tests,$1): %: %.o $(OUT)/$1/tests/bench/networks.o $(TEST_AID:%.c=$(OUT)/$1/%.o) \
+    $(call helpers,$1) \
     $(call lib_mpi,$1) $(call lib_all,$1)
 	$$(call link,$$(MPI_LIBS) $$(TEST_LIBS))
 endef
@@ -39,7 +40,7 @@ $(foreach p,float double,$(eval $(call mpi_rules,$p)))
 
 # Ranks on this machine, each with as many threads.
 RANKS ?= 2
-.PHONY: mnist-mpi mpi-test
+.PHONY: mnist-mpi mpi-test bench-mpi
 mnist-mpi: $(OUT)/$(PRECISION)/bin/mnist_mpi ## train on MNIST with RANKS=2 processes (make deps-mpi)
 	@STRIDE_THREADS=$${STRIDE_THREADS:-$${OMP_NUM_THREADS:-1}} $(MPIRUN) -n $(RANKS) $<
 
@@ -51,3 +52,7 @@ mpi-test: $(if $(MPI_FOUND),$(MPI_TEST) $(OUT)/float/bin/mnist_mpi)
 	      tests/tools/run.sh "$(ROOT)/mpi-test/ranks" bash tests/mpi/ranks.sh; tests/tools/total.sh \
 	      $(OUT)/mpi-test/ranks.count,\
 	    echo 'skip ranks that are processes: there is no MPI (make deps-mpi)')
+
+bench-mpi: ## measure one rank and two, of one thread each, and what they say to each other (make deps-mpi)
+bench-mpi: $(OUT)/float/tests/mpi/bench_mpi
+	@for ranks in 1 2; do STRIDE_THREADS=1 $(MPIRUN) -n $$ranks $< || exit 1; done

@@ -8,8 +8,9 @@ TORCH ?= /usr/bin/python3
 ONNX  ?= $(firstword $(TORCH))
 DNNL  ?= /usr
 HAS_DNNL := $(foreach prefix,$(DNNL),$(if $(wildcard $(prefix)/include/oneapi/dnnl/dnnl.h),$(prefix)))
-BENCHES := bench stride_peer $(if $(ONNX_PROTO),onnx_model)
+BENCHES := bench scaling stride_peer $(if $(ONNX_PROTO),onnx_model)
 parts_bench       := bench campaign subjects networks worker report moonshot timing peak
+parts_scaling     := scaling campaign subjects networks worker timing
 parts_stride_peer := stride_peer machine peak layer_work net_work networks timing allocations
 parts_onnx_model  := onnx_model networks
 # a * x + b in one instruction, which strict C11 has to be asked for.
@@ -78,7 +79,7 @@ WHOLE_PROGRAMS = --mnist='$(OUT)/float/bin/mnist --quiet --save=$(BUILD)/bench.s
     --once='$(OUT)/float/bench/once $(OUT)/float/bin/stride predict $(BUILD)/bench.safetensors $(BUILD)/bench.png'
 
 # Everything in five minutes: the second round and later ones begin only if there is time for them.
-.PHONY: bench bench-peers
+.PHONY: bench bench-peers bench-scaling
 bench: $(bench_programs) ## measure layers and networks; BENCH=conv ROUNDS=9, say
 	@$< $(bench_options) --csv=$(BUILD)/bench.csv $(BENCH)
 bench-peers: ## the same against PyTorch, oneDNN and onnxruntime, and the moonshot
@@ -88,3 +89,6 @@ bench-peers: $(bench_programs) $(foreach prefix,$(HAS_DNNL),$(call dnnl_peer,$(p
 	@echo $(PICTURE) | base64 -d >$(BUILD)/bench.png
 	@$< $(bench_options) $(if $(ROUNDS),,--seconds=285) --csv=$(BUILD)/bench-peers.csv $(PEERS) \
 	    $(if $(BENCH),,$(WHOLE_PROGRAMS)) $(BENCH)
+bench-scaling: ## the cost of a unit of work must not grow with its size
+bench-scaling: $(OUT)/float/bench/scaling $(OUT)/float/bench/stride_peer
+	@$<

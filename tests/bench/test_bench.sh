@@ -178,4 +178,18 @@ claim "goals that were not measured are said to be so" tells_goals
 claim "a peer that cannot run is left out, with its reason" absent_peers
 claim "training MNIST and predicting once are run, and their figures read" runs_programs
 claim "a process is busy while training is measured beside it, and ended" keeps_busy
+
+# ---- scaling ---------------------------------------------------------------------------------------
+
+scales() {
+    BENCH_QUICK=1 succeeds "$BENCH/scaling" 1e6 && [ "$(tail -n 1 "$out")" = ok ] &&
+        [ "$(grep -c '^  batch 4 ' "$out")" -ge 10 ] || because "scaling"
+}
+# Not every one of so many quick measurements can be below the one before.
+scales_too_well() {
+    BENCH_QUICK=1 run "$BENCH/scaling" 1
+    [ $status = 1 ] && [ "$(tail -n 1 "$out")" = FAIL ] && grep -q '^FAIL .* limit 1.00' "$out" || because "limit 1"
+}
+claim "scaling prints its curves, and ok within the limit" scales
+claim "beyond the limit it fails" scales_too_well
 exit $failed
