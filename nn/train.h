@@ -49,6 +49,17 @@ typedef enum st_event {
  *     }
  *     st_train(n, d, ..., .callbacks = { { "target", stop_at_target, &target } });
  *
+ * One that replaces the parameters by their exponential moving average when the run ends:
+ *
+ *     static void average(st_callback *self, st_run *run, st_event event)
+ *     {
+ *         st_tensor *mean = self->context, w = st_net_parameters(run->net);
+ *         if (event == ST_ON_BEGIN) *mean = st_tensor_clone(w);
+ *         if (event == ST_ON_STEP) st_scale(*mean, (st_real)0.9), st_add(*mean, (st_real)0.1, w);
+ *         if (event == ST_ON_END) st_copy(w, *mean), st_tensor_free(*mean);
+ *     }
+ *     st_callback ema = { "average", average, &mean };
+ *
  * An error that it sets (st_error_set) ends the run. `self` is the run's copy, which the callback may write
  * to. */
 typedef struct st_callback st_callback;

@@ -20,7 +20,7 @@ example nn/loss.h pinball
 example nn/optim.h lion
 example nn/schedule.h inverse_root
 example nn/data.h line
-example nn/train.h stop_at_target
+example nn/train.h average
 example layers/layers.h power_mean
 
 if $CC $CFLAGS -O0 -Wall -Werror -I"$tmp" tests/door/own.c "$LIB" $LIBS -pthread -o "$tmp/own" >"$tmp/log" 2>&1; then "$tmp/own"
