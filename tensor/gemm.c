@@ -1,5 +1,5 @@
 /* gemm.c: matrix products; the only file that includes cblas.h. BLAS multiplies views whose rows or columns have a
- * stride of 1; a plain loop multiplies all others, and with STRIDE_NO_BLAS every view. */
+ * stride of 1, and copies of others; with STRIDE_NO_BLAS a plain loop takes its place. */
 #define _DEFAULT_SOURCE
 #include "tensor/error.h"
 #include "tensor/storage.h"
@@ -33,8 +33,10 @@ static void scale_or_clear(st_tensor c, st_real beta)
     else if (beta != 1) st_scale(c, beta);
 }
 
+#ifdef STRIDE_NO_BLAS
+
 /* Row i of c += alpha a[i][k] times row k of b. */
-static void product_by_loop(st_tensor c, st_real alpha, st_tensor a, st_tensor b, st_real beta)
+static void product(st_tensor c, st_real alpha, st_tensor a, st_tensor b, st_real beta)
 {
     scale_or_clear(c, beta);
     for (ptrdiff_t i = 0; i < c.shape.n[0]; i++)
@@ -47,8 +49,6 @@ static void product_by_loop(st_tensor c, st_real alpha, st_tensor a, st_tensor b
         }
 }
 
-#ifdef STRIDE_NO_BLAS
-#define product product_by_loop
 #else
 
 #include <cblas.h>
@@ -127,6 +127,20 @@ static bool blas_takes(st_tensor x, matrix *m)
     return false;
 }
 
+/* The view itself if BLAS supports it, else a copy that the caller frees. */
+static st_tensor packed(st_tensor x, matrix *m)
+{
+    if (blas_takes(x, m)) return x;
+    st_tensor copy = st_tensor_clone(x);
+    if (!st_is_null(copy)) blas_takes(copy, m);
+    return copy;
+}
+
+static void unpack(st_tensor copy, st_tensor x)
+{
+    if (copy.storage != x.storage) st_tensor_free(copy);
+}
+
 /* OpenBLAS allocates its buffer with the first product, and if there is no memory it tries again forever. */
 static bool has_memory(void)
 {
@@ -145,18 +159,21 @@ static bool has_memory(void)
 static void product(st_tensor c, st_real alpha, st_tensor a, st_tensor b, st_real beta)
 {
     matrix mc, ma, mb;
-    if (!blas_takes(c, &mc) || !blas_takes(a, &ma) || !blas_takes(b, &mb)) {
-        product_by_loop(c, alpha, a, b, beta);
-        return;
-    }
     if (!has_memory()) return;
-    int threads = begin_product();
-    blas_gemm(mc.transposed ? CblasColMajor : CblasRowMajor,
-              ma.transposed == mc.transposed ? CblasNoTrans : CblasTrans,
-              mb.transposed == mc.transposed ? CblasNoTrans : CblasTrans, (int)c.shape.n[0],
-              (int)c.shape.n[1], (int)a.shape.n[1], alpha, ma.data, ma.leading, mb.data, mb.leading, beta,
-              mc.data, mc.leading);
-    end_product(threads);
+    const st_tensor pc = packed(c, &mc), pa = packed(a, &ma), pb = packed(b, &mb);
+    if (!st_is_null(pc) && !st_is_null(pa) && !st_is_null(pb)) {
+        int threads = begin_product();
+        blas_gemm(mc.transposed ? CblasColMajor : CblasRowMajor,
+                  ma.transposed == mc.transposed ? CblasNoTrans : CblasTrans,
+                  mb.transposed == mc.transposed ? CblasNoTrans : CblasTrans, (int)c.shape.n[0],
+                  (int)c.shape.n[1], (int)a.shape.n[1], alpha, ma.data, ma.leading, mb.data, mb.leading, beta,
+                  mc.data, mc.leading);
+        end_product(threads);
+        if (pc.storage != c.storage) st_copy(c, pc);
+    }
+    unpack(pc, c);
+    unpack(pa, a);
+    unpack(pb, b);
 }
 
 #endif

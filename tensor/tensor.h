@@ -161,7 +161,7 @@ void st_walk(int count, const st_tensor views[], st_order order, st_row_function
 /* ---- products (gemm.c) ----------------------------------------------------------------------- */
 
 /* c = alpha a b + beta c for matrices a [m, k], b [k, n], c [m, n]. Transposed views are passed to BLAS as
- * such; a plain loop multiplies views that BLAS does not support. beta 0 overwrites c, even NaN; alpha 0 does not
+ * such; a view that BLAS does not support is copied first. beta 0 overwrites c, even NaN; alpha 0 does not
  * read a and b. c must not overlap a, b or itself. The first product sets OpenBLAS to one thread for the
  * whole process: Stride runs images, not products, in parallel. */
 void st_gemm(st_tensor c, st_real alpha, st_tensor a, st_tensor b, st_real beta);
