@@ -295,8 +295,10 @@ int st_layer_measure(const st_layer *root, st_layer_needs *needs)
     measure(root, needs);
     add(&needs->scratch, needs->ping_pong);
     add(&needs->scratch, needs->ping_pong);
-    if (layer_needed(needs) < (double)PTRDIFF_MAX / sizeof(st_real)) return 0;
-    return st_layer_refuse(root, "the net needs more memory than can be addressed");
+    const double needed = layer_needed(needs), most = (double)PTRDIFF_MAX / sizeof(st_real);
+    if (needed < most) return 0;
+    return st_layer_refuse(root, "the net needs %.3g elements of %s, but %.3g can be addressed", needed,
+                           ST_REAL_NAME, most);
 }
 
 double layer_needed(const st_layer_needs *needs)

@@ -302,7 +302,7 @@ TEST(the_summary_of_a_huge_net_allocates_nothing_of_it)
     n = st_net_new(ST_SHAPE(half), st_dense(.out_features = 2147483647), st_dense(.out_features = half));
     assert_non_null(n);
     free(summary(n, 1, -1));
-    expect_error("dense: the net needs more memory than can be addressed");
+    expect_error("can be addressed");
     st_net_free(n);
 }
 
