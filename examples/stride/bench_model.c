@@ -36,17 +36,28 @@ static void infer_step(const subject *s)
     st_net_forward(s->n, s->x, ST_PREDICT);
 }
 
-/* From the steps that fit into this time, at least 3, after one that is not counted. */
+static int by_size(const void *a, const void *b)
+{
+    double x = *(const double *)a, y = *(const double *)b;
+    return (x > y) - (x < y);
+}
+
+/* From the median of the steps that fit into this time, at least 3, after one that is not counted. */
 static double samples_per_second(const subject *s, void (*step)(const subject *), double seconds)
 {
-    long count = 0;
-    double took = 0;
+    enum { MOST = 1000 };
+    double took[MOST], began = seconds_now(), last;
+    int count = 0;
     step(s);
-    for (const double began = seconds_now(); (count < 3 || took < seconds) && !st_error(); count++) {
+    for (last = seconds_now(); count < MOST && (count < 3 || last - began < seconds) && !st_error();
+         count++) {
         step(s);
-        took = seconds_now() - began;
+        double after = seconds_now();
+        took[count] = after - last;
+        last = after;
     }
-    return (double)(count * s->x.shape.n[0]) / took;
+    qsort(took, (size_t)count, sizeof *took, by_size);
+    return count > 0 ? 2 * (double)s->x.shape.n[0] / (took[(count - 1) / 2] + took[count / 2]) : 0;
 }
 
 static int make_subject(subject *s, st_net *n, ptrdiff_t batch)
@@ -146,7 +157,7 @@ const subcommand command_bench_model = {
         "Measures how many samples per second a network trains on and predicts, and the layers' shares of "
         "the time.",
     .usage = "NET|MODEL [options]",
-    .details = "Steps on random samples, with cross-entropy and SGD with momentum; of each layer "
+    .details = "Medians of steps on random samples, with cross-entropy and SGD with momentum; of each layer "
                "the fastest of nine steps.",
     .examples = "  stride bench-model examples/networks/lenet5.net\n"
                 "  stride bench-model model.safetensors --batches 1,256 --threads 1\n",

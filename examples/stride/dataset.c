@@ -250,8 +250,17 @@ int dataset_match(dataset *s, ptrdiff_t classes, const char *const *name)
     return st_error() ? -1 : 0;
 }
 
+/* Without --data the data are MNIST's, or digits that are drawn. */
+static bool is_trained_on_digits(const model *m)
+{
+    const char *data = st_net_metadata(m->net, "data");
+    return !data || strncmp(data, "MNIST", 5) == 0 || strcmp(data, "drawn digits") == 0;
+}
+
 int dataset_open_for(dataset *s, const model *m, dataset_options *o)
 {
+    if (!o->data && !is_trained_on_digits(m))
+        return st_error_set("the net was trained on %.250s: give --data", st_net_metadata(m->net, "data"));
     dataset_recall(o, m->net);
     if (dataset_open(s, o, stderr)) return -1;
     if (dataset_match(s, m->classes ? m->classes->count : 0, (const char *const *)m->name) == 0) return 0;

@@ -5,6 +5,8 @@
 #include "examples/stride/scores.h"
 #include "examples/stride/text.h"
 
+#include <string.h>
+
 typedef struct settings {
     dataset_options source;
     const char *model;
@@ -36,6 +38,13 @@ static void evaluate(const model *m, const settings *s, const dataset *from)
 {
     scores found = { 0 };
     st_dataset *normal = NULL;
+    const char *trained_on = st_net_metadata(m->net, "data");
+    const char *drawn = "drawn digits";
+    if (trained_on && !s->source.data &&
+        (strcmp(trained_on, drawn) == 0) != (strcmp(from->text, drawn) == 0)) {
+        text_put_in(stderr, "stride eval: the net was trained on ", trained_on, ", the data are ");
+        text_put_in(stderr, "", from->text, "\n");
+    }
     const st_dataset *set = s->part == 1 || !from->test ? from->train : from->test;
     if (s->part == 2 && !from->test) st_error_set("%s has no test part", from->text);
     else if (m->scale) set = normal = st_dataset_normalize(set, m->scale);

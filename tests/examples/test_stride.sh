@@ -325,6 +325,8 @@ goes_on() { # as if it had not ended; the checkpoint is a saved net, too
 }
 hints() {
     succeeds train --net 'dense 4, softmax' --data "$digits/train.csv" --epochs 1 --save "$tmp/hint" && says 'remove it from the end of the network' &&
+        fails '.*trained on .*/train.csv: give --data' predict --model "$tmp/hint" --index 6 &&
+        fails '.*trained on .*/train.csv: give --data' predict --model "$tmp/hint" &&
         fails '--loss mse needs targets that are numbers' train 'dense 4' --data "$digits/train.csv" --loss mse
 }
 diverges() {
