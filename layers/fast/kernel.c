@@ -7,9 +7,6 @@
 #include "tensor/counts.h"
 #include "tensor/machine.h"
 
-#include <stdint.h>
-#include <string.h>
-
 /* ---- tiles: R rows of W vectors, for machine M ------------------------------------------------------ */
 
 #define VECTOR_AT(M, at, v) (*(M##_loose *)((at) + (v) * (ptrdiff_t)(sizeof(M##_vector) / sizeof(st_real))))
@@ -157,23 +154,18 @@
 #define ODD_16 ODD_8, 17, 19, 21, 23, 25, 27, 29, 31
 
 #ifdef STRIDE_DOUBLE
-typedef long long lane;
 #define BY_PRECISION(SINGLE, DOUBLE) DOUBLE
 #else
-typedef int lane;
 #define BY_PRECISION(SINGLE, DOUBLE) SINGLE
 #endif
 
 #ifdef __clang__
 #define SHUFFLE(M, u, v, ...) __builtin_shufflevector(u, v, __VA_ARGS__)
 #else
-#define SHUFFLE(M, u, v, ...) __builtin_shuffle(u, v, (M##_lanes){ __VA_ARGS__ })
+#define SHUFFLE(M, u, v, ...) __builtin_shuffle(u, v, (M##_mask){ __VA_ARGS__ })
 #endif
 
-#define LANE_VECTOR(M) typedef lane M##_lanes __attribute__((vector_size(sizeof(M##_vector)), unused));
-EACH_MACHINE(LANE_VECTOR)
-
-#if defined(__x86_64__)
+#ifdef avx2_TARGET
 
 #define avx512_EVEN BY_PRECISION(EVEN_16, EVEN_8)
 #define avx512_ODD BY_PRECISION(ODD_16, ODD_8)
@@ -199,22 +191,15 @@ KERNEL(generic, 32_REGISTERS)
 KERNEL(generic, 16_REGISTERS)
 #endif
 
-/* ---- choosing -------------------------------------------------------------------------------------- */
-
 #define ADDRESS(M) &M,
+const kernel *const kernel_of_machine[] = { EACH_MACHINE(ADDRESS) };
 
-const kernel *kernel_of_machine(int machine)
-{
-    static const kernel *const kernels[] = { EACH_MACHINE(ADDRESS) };
-    return kernels[machine];
-}
+/* ---- products of any size -------------------------------------------------------------------------- */
 
 enum {
     PANEL = 20480 / sizeof(st_real), /* elements of b in a panel */
     MOST_LANES = 64 / sizeof(st_real)
 };
-
-/* ---- products of any size -------------------------------------------------------------------------- */
 
 /* The size of the next tile: divides the rest as evenly as the largest tile allows. */
 static ptrdiff_t share(ptrdiff_t left, ptrdiff_t most)

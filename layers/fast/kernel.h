@@ -24,13 +24,6 @@ typedef void kernel_tile(ptrdiff_t depth, const st_real *a, const ptrdiff_t *row
 typedef void kernel_dot_tile(ptrdiff_t depth, const st_real *a, ptrdiff_t step, const st_real *b,
                              const ptrdiff_t *row, const ptrdiff_t *offset, st_real *c, ptrdiff_t pitch);
 
-/* A square of vectors: c[j * pitch + i] = a[i * step + j] + plus[j], i and j < lanes. */
-typedef void kernel_square(const st_real *a, ptrdiff_t step, st_real *c, ptrdiff_t pitch,
-                           const st_real *plus);
-
-typedef void kernel_row_move(ptrdiff_t rows, ptrdiff_t width, const st_real *from, ptrdiff_t from_pitch,
-                             st_real *to, ptrdiff_t to_pitch, st_real plus);
-
 /* The kernel for an instruction set: its tiles, by their rows - 1 and vectors - 1. */
 typedef struct kernel {
     const char *name;            /* "avx512" */
@@ -39,15 +32,17 @@ typedef struct kernel {
     int high, deep;              /* and of dot */
     kernel_tile *tile[KERNEL_TALL][KERNEL_WIDE];
     kernel_dot_tile *dot[KERNEL_HIGH][KERNEL_DEEP];
-    kernel_square *transpose;
-    kernel_row_move *move; /* rows have at least `lanes` elements */
+    /* A square of vectors: c[j * pitch + i] = a[i * step + j] + plus[j], i and j < lanes. */
+    void (*transpose)(const st_real *a, ptrdiff_t step, st_real *c, ptrdiff_t pitch, const st_real *plus);
+    void (*move)(ptrdiff_t rows, ptrdiff_t width, const st_real *from, ptrdiff_t from_pitch, st_real *to,
+                 ptrdiff_t to_pitch, st_real plus); /* width >= lanes */
 } kernel;
 
-/* The kernel for an instruction set (tensor/machine.h), and for the one that a layer was planned for. */
-const kernel *kernel_of_machine(int machine);
+/* The kernels for all instruction sets (tensor/machine.h), and for the one that a layer was planned for. */
+extern const kernel *const kernel_of_machine[];
 static inline const kernel *kernel_of(const st_layer *l)
 {
-    return kernel_of_machine(l->impl->machine);
+    return kernel_of_machine[l->impl->machine];
 }
 
 /* The product; columns >= lanes. */

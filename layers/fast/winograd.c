@@ -218,7 +218,6 @@ static int plan(st_layer *l, const void *given)
 {
     const window w = ((const conv_plan *)given)->w;
     const kernel *k = kernel_of(l);
-    const winograd *t = winograd_of(k);
     ptrdiff_t in = l->x.n[1], out = l->y.n[1];
     ptrdiff_t in_padded = kernel_padded(k, in), out_padded = kernel_padded(k, out);
     ptrdiff_t rows = WINOGRAD_SIZE * band_rows(k, &w, in, out) + 2;
@@ -227,7 +226,7 @@ static int plan(st_layer *l, const void *given)
     ptrdiff_t weights = largest(in * out_padded, out * in_padded), count = largest(BLOCK, largest(in, out));
     winograd_plan *p = st_layer_plan_data(l, sizeof *p + 3 * (size_t)count * sizeof *p->table);
     if (!p) return -1;
-    *p = (winograd_plan){ .w = w, .k = k, .t = t };
+    *p = (winograd_plan){ .w = w, .k = k, .t = &winograd_of_machine[l->impl->machine] };
     iota(p->unit = p->table, count, 1);
     iota(p->by_in = p->table + count, count, in_padded);
     iota(p->by_out = p->table + 2 * count, count, out_padded);

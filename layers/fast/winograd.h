@@ -26,10 +26,9 @@ enum {
 typedef void winograd_transform(ptrdiff_t channels, const st_real *const in[], st_real *const out[]);
 
 typedef struct winograd {
-    int lanes;
     winograd_transform *input, *output, *output_adjoint, *weight, *weight_adjoint; /* Bᵀ, Aᵀ, A, G, Gᵀ */
 } winograd;
 
-const winograd *winograd_of(const kernel *k);
+extern const winograd winograd_of_machine[]; /* for all instruction sets */
 
 #endif

@@ -74,14 +74,5 @@
 
 EACH_MACHINE(TRANSFORMS)
 
-#define OF_MACHINE(M)                                                                                        \
-    { MACHINE_LANES(M), M##_input, M##_output, M##_output_adjoint, M##_weight, M##_weight_adjoint },
-
-static const winograd machines[] = { EACH_MACHINE(OF_MACHINE) };
-
-const winograd *winograd_of(const kernel *k)
-{
-    const winograd *t = machines;
-    while (t->lanes != k->lanes) t++;
-    return t;
-}
+#define OF_MACHINE(M) { M##_input, M##_output, M##_output_adjoint, M##_weight, M##_weight_adjoint },
+const winograd winograd_of_machine[] = { EACH_MACHINE(OF_MACHINE) };

@@ -14,7 +14,7 @@ static const kernel *kernel_in_use(void)
     bool reference;
     int machine;
     assert_int_equal(machine_choose(&machine, &reference), 0);
-    return kernel_of_machine(machine);
+    return kernel_of_machine[machine];
 }
 
 /* ---- the kernel -------------------------------------------------------------------------------------- */
