@@ -1,6 +1,6 @@
 /* direct.c: convolution without columns: windows are read from the padded image, by their offsets.
  *
- * Images are laid out in planes (planes.h), where a window is a position, and each tap of the kernel reads at
+ * Images are laid out in planes (planes.c), where a window is a position, and each tap of the kernel reads at
  * a fixed offset from it. With enough channels of the result to fill vectors, they are lanes
  * (direct_channels.c):
  *
@@ -54,17 +54,28 @@ ptrdiff_t direct_block_rows(const kernel *k, ptrdiff_t rows, ptrdiff_t width, pt
     return largest(least, ceil_div(rows, ceil_div(rows, size)));
 }
 
+/* Backward, phase by phase: the taps that read an element of the phase are before its position in dy. */
 void direct_plan_taps(const direct_plan *d, direct_pass *p, ptrdiff_t channel, ptrdiff_t tap)
 {
-    const direct_sizes s = d->s;
-    if (p == &d->backward) {
-        p->p = planes_of_dy(d->k, &d->w, s.groups * s.out);
-        planes_look_back(p->tap, p->other, &d->w, p->p, s.out, (ptrdiff_t[]){ channel, tap });
-        return;
-    }
-    p->p = planes_of_x(d->k, &d->w, s.groups * s.in);
-    planes_look_out(p->tap, &d->w, p->p, s.in);
-    for (ptrdiff_t k = 0; k < s.taps; k++) p->other[k] = k / s.area * channel + k % s.area * tap;
+    const window *w = &d->w;
+    const bool back = p == &d->backward;
+    const int one[2] = { 1, 1 }, *step = back ? w->stride : one;
+    const ptrdiff_t channels = back ? d->s.out : d->s.in, all = d->s.groups * channels;
+    p->p = back ? planes_of_dy(d->k, w, all) : planes_of_x(d->k, w, all);
+    const ptrdiff_t down = w->dilation[0] * p->p.pitch, across = w->dilation[1];
+    ptrdiff_t count = 0;
+    for (ptrdiff_t a = 0; a < (back ? phase_count(w, 0) : 1); a++)
+        for (ptrdiff_t b = 0; b < (back ? phase_count(w, 1) : 1); b++) {
+            ptrdiff_t above = p->p.above + phase_of(w, 0, a).lead, left = p->p.left + phase_of(w, 1, b).lead,
+                      first = above * p->p.pitch + left;
+            for (ptrdiff_t c = 0; c < channels; c++)
+                for (ptrdiff_t kh = a; kh < w->kernel[0]; kh += step[0])
+                    for (ptrdiff_t kw = b; kw < w->kernel[1]; kw += step[1], count++) {
+                        ptrdiff_t offset = kh / step[0] * down + kw / step[1] * across;
+                        p->tap[count] = c * p->p.rows * p->p.pitch + (back ? first - offset : offset);
+                        p->other[count] = c * channel + (kh * w->kernel[1] + kw) * tap;
+                    }
+        }
 }
 
 /* Lanes are positions if there are too few channels to fill vectors. */
@@ -126,7 +137,7 @@ static void make_images(const st_call *c, const direct_pass *p, st_tensor from, 
     const direct_plan *d = c->plan;
     const ptrdiff_t group = from.shape.n[1] / d->s.groups * p->p.rows * p->p.pitch;
     st_tensor room = st_scratch(c, PLANE);
-    planes_clear(p->p, room);
+    st_fill(st_narrow(room, 0, 0, p->p.size), 0);
     if (p->by->begin) p->by->begin(c, p);
     for (ptrdiff_t i = 0; i < to.shape.n[0]; i++) {
         const st_real *plane = planes_lay_out(p->p, st_select(from, 0, i), room);
@@ -155,7 +166,7 @@ static void gradient(const st_call *c, st_tensor x, st_tensor y, st_tensor dy)
     const ptrdiff_t group = d->s.in * p->p.rows * p->p.pitch, pixels = p->size[0] * p->size[1];
     const st_real *at = st_data(dy);
     st_tensor room = st_scratch(c, PLANE);
-    planes_clear(p->p, room);
+    st_fill(st_narrow(room, 0, 0, p->p.size), 0);
     st_fill(st_narrow(st_scratch(c, TRANSPOSED), 0, 0, p->transposed), 0);
     for (ptrdiff_t i = 0; i < x.shape.n[0]; i++) {
         const st_real *plane = planes_lay_out(p->p, st_select(x, 0, i), room);

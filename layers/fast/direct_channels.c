@@ -86,7 +86,7 @@ static void begin(const st_call *call, const direct_pass *p)
 {
     const direct_plan *d = call->plan;
     pack_weights(call, p);
-    if (p == &d->backward && phase_gaps(&d->w))
+    if (p == &d->backward && (d->w.kernel[0] < d->w.stride[0] || d->w.kernel[1] < d->w.stride[1]))
         st_fill(st_narrow(st_scratch(call, RESULT), 0, 0, p->result), 0);
 }
 
