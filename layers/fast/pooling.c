@@ -31,9 +31,10 @@ typedef struct pooling {
     st_real columns[];      /* [2, room]: the first column of each window; the first one of it in the image */
 } pooling;
 
-/* y of a channel x [H, W], and unless NULL the positions of maxima; and dx [H, W]. */
+/* y of a channel x [H, W], and unless NULL the positions of maxima; and dx [channels, H, W]. */
 typedef void pool_forward(const pooling *p, const st_real *x, st_real *copy, st_real *y, st_real *place);
-typedef void pool_backward(const pooling *p, const st_real *dy, const st_real *place, st_real *dx);
+typedef void pool_backward(const pooling *p, ptrdiff_t channels, const st_real *dy, const st_real *place,
+                           st_real *dx);
 
 /* ---- pairs: 2×2 windows with stride 2 -------------------------------------------------------------- */
 
@@ -251,55 +252,49 @@ INLINE void gather_channel(int lanes, const pooling *p, gather_vector *gather, c
                            const st_real *dy, st_real *dx)
 {
     const int wide = p->w.kernel[1], stride = p->w.stride[1], odd = (int)p->w.before[1] % stride;
-    if (stride == 1) gather_rows(lanes, p, wide, 1, 0, gather, place, dy, dx);
+    if (p->pairs) spread_channel(lanes, &p->w, dy, place, dx);
+    else if (stride == 1) gather_rows(lanes, p, wide, 1, 0, gather, place, dy, dx);
     else if (wide == 3 && odd) gather_rows(lanes, p, 3, 2, 1, gather, place, dy, dx);
     else if (wide == 3) gather_rows(lanes, p, 3, 2, 0, gather, place, dy, dx);
     else gather_rows(lanes, p, wide, 2, odd, gather, place, dy, dx);
 }
 
+INLINE void spread_mean(ptrdiff_t area, st_real part, st_real *dx)
+{
+    for (ptrdiff_t i = 0; i < area; i++) dx[i] = part;
+}
+
 /* ---- channels, for each machine -------------------------------------------------------------------- */
 
-#define FORWARD(M, KIND)                                                                                     \
+/* Functions of a kind of pooling; the last argument computes a channel. */
+#define FORWARD(M, KIND, ...)                                                                                \
     M##_TARGET static void M##_##KIND(const pooling *p, const st_real *x, st_real *copy, st_real *y,         \
-                                      st_real *place)
-#define BACKWARD(M, KIND)                                                                                    \
-    M##_TARGET static void M##_##KIND##_back(const pooling *p, const st_real *dy, const st_real *place,      \
-                                             st_real *dx)
+                                      st_real *place)                                                        \
+    {                                                                                                        \
+        (void)copy, (void)place;                                                                             \
+        __VA_ARGS__;                                                                                         \
+    }
+
+#define BACKWARD(M, KIND, ...)                                                                               \
+    M##_TARGET static void M##_##KIND##_back(const pooling *p, ptrdiff_t channels, const st_real *dy,        \
+                                             const st_real *place, st_real *dx)                              \
+    {                                                                                                        \
+        for (; channels > 0; channels--, dy += p->count, dx += p->area) {                                    \
+            __VA_ARGS__;                                                                                     \
+            if (place) place += p->count;                                                                    \
+        }                                                                                                    \
+    }
 
 #define STAMP(M)                                                                                             \
-    FORWARD(M, mean)                                                                                         \
-    {                                                                                                        \
-        (void)copy, (void)place;                                                                             \
-        *y = (st_real)sum_of_row(p->area, x) * p->weight;                                                    \
-    }                                                                                                        \
-    BACKWARD(M, mean)                                                                                        \
-    {                                                                                                        \
-        (void)place;                                                                                         \
-        const st_real part = *dy * p->weight;                                                                \
-        for (ptrdiff_t i = 0; i < p->area; i++) dx[i] = part;                                                \
-    }                                                                                                        \
-    FORWARD(M, means)                                                                                        \
-    {                                                                                                        \
-        (void)copy, (void)place;                                                                             \
-        mean_pairs(MACHINE_LANES(M), &p->w, x, y);                                                           \
-    }                                                                                                        \
-    BACKWARD(M, means)                                                                                       \
-    {                                                                                                        \
-        (void)place;                                                                                         \
-        spread_channel(MACHINE_LANES(M), &p->w, dy, NULL, dx);                                               \
-    }                                                                                                        \
+    FORWARD(M, mean, *y = (st_real)sum_of_row(p->area, x) * p->weight)                                       \
+    BACKWARD(M, mean, spread_mean(p->area, *dy * p->weight, dx))                                             \
+    FORWARD(M, means, mean_pairs(MACHINE_LANES(M), &p->w, x, y))                                             \
+    BACKWARD(M, means, spread_channel(MACHINE_LANES(M), &p->w, dy, NULL, dx))                                \
     FIND(M)                                                                                                  \
-    FORWARD(M, maxima)                                                                                       \
-    {                                                                                                        \
-        if (place) find_channel(MACHINE_LANES(M), p, x, copy, M##_find, y, place);                           \
-        else find_channel(MACHINE_LANES(M), p, x, copy, M##_find, y, NULL);                                  \
-    }                                                                                                        \
+    FORWARD(M, maxima, if (place) find_channel(MACHINE_LANES(M), p, x, copy, M##_find, y, place);            \
+            else find_channel(MACHINE_LANES(M), p, x, copy, M##_find, y, NULL))                              \
     GATHER(M)                                                                                                \
-    BACKWARD(M, maxima)                                                                                      \
-    {                                                                                                        \
-        if (p->pairs) spread_channel(MACHINE_LANES(M), &p->w, dy, place, dx);                                \
-        else gather_channel(MACHINE_LANES(M), p, M##_gather, place, dy, dx);                                 \
-    }
+    BACKWARD(M, maxima, gather_channel(MACHINE_LANES(M), p, M##_gather, place, dy, dx))
 
 #define ROW_OF_TABLE(M)                                                                                      \
     { { M##_mean, M##_means, M##_maxima }, { M##_mean_back, M##_means_back, M##_maxima_back } },
@@ -411,15 +406,17 @@ static void backward(const st_call *c, st_tensor x, st_tensor y, st_tensor dy, s
     st_real *places = st_data(st_scratch(c, PLACES)) + p->margin, *from = st_data(dy), *to = st_data(dx);
     const st_real *where = p->kind == MAXIMA ? st_data(st_memory(c, WHERE)) : NULL;
     for (ptrdiff_t i = 0; i < p->margin; i++) places[i - p->margin] = places[count + i] = -1;
-    for (ptrdiff_t k = 0; k < channels; k++, from += count, to += p->area) {
-        if (k >= p->edge && k + p->edge < channels) run(p, from, where, to);
+    for (ptrdiff_t k = 0, n; k < channels; k += n, from += n * count, to += n * p->area) {
+        const bool direct = k == p->edge && channels > 2 * k;
+        n = direct ? channels - 2 * k : 1;
+        if (direct) run(p, n, from, where, to);
         else {
             memcpy(copy, from, (size_t)count * sizeof *copy);
             memcpy(places, where, (size_t)count * sizeof *places);
-            run(p, copy, places, image);
+            run(p, 1, copy, places, image);
             memcpy(to, image, (size_t)p->area * sizeof *to);
         }
-        if (where) where += count;
+        if (where) where += n * count;
     }
 }
 
