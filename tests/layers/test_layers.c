@@ -79,6 +79,16 @@ TEST(derivatives_of_elu_and_selu_keep_their_digits_far_below_0)
     }
 }
 
+TEST(prelu_has_a_parameter_for_each_channel_or_one)
+{
+    for (int parameters = 0; parameters <= 4; parameters++) {
+        auto_layer *l = st_prelu(.num_parameters = parameters);
+        const int status = st_layer_plan(l, ST_SHAPE(2, 3, 5), &(st_shape){ 0 });
+        assert_int_equal(status, parameters < 2 || parameters == 3 ? 0 : -1);
+        if (status) expect_error("num_parameters=%d of an input [2, 3, 5]", parameters);
+    }
+}
+
 /* Units in the last place of the nearest float; oracle: the library's functions in double. */
 static double in_ulps(st_real got, double want)
 {

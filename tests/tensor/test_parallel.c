@@ -68,6 +68,10 @@ TEST(each_item_is_done_once_under_a_number_of_its_own)
             assert_true(shared == (t.by_workers > 0));
         }
     }
+    st_set_num_threads(2); /* for a caller that asks for more, and of more workers that are there */
+    tally t = { .threads = 2, .meets = true };
+    parallel_for(8, ITEMS, count_item, &t);
+    assert_true(all_done(&t, ITEMS));
 }
 
 static void share_within(ptrdiff_t i, int thread, void *context)

@@ -23,7 +23,7 @@ WORK = os.path.join(os.environ["BUILD"], "mutations")
 STAGES = {
     "tensor": [("float", "tensor", ""), ("float", "layers", "test_cases"), ("float", "nn", "")],
     "nn": [("float", "nn", ""), ("double", "nn", "")],
-    "layers": [("float", "layers", "test_cases"), ("float", "layers", ""), ("double", "layers", "test_cases"),
+    "layers": [("float", "layers", "test_cases"), ("float", "layers", ""), ("double", "layers", ""),
                ("float", "nn", "")],
 }
 SWAPS = {
