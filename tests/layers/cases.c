@@ -169,6 +169,14 @@ static st_layer *roll_maxpool(dice *d, st_shape *x)
     return chance(d, 5) ? st_global_maxpool() : st_maxpool_new(o);
 }
 
+/* Windows as networks have them, of rows that fill vectors and of rows that do not. */
+static st_layer *roll_maxpool_usual(dice *d, st_shape *x)
+{
+    const int kernel = (int)roll(d, 2, 3), padding = (int)roll(d, 0, kernel / 2);
+    *x = ST_SHAPE(roll(d, 1, 3), roll(d, 1, 3), roll(d, 4, 40), roll(d, 4, 40));
+    return st_maxpool(.kernel = { kernel }, .stride = { 2 }, .padding = { padding, padding });
+}
+
 static st_layer *roll_avgpool(dice *d, st_shape *x)
 {
     st_maxpool_options o = roll_windows(d, x);
@@ -726,6 +734,7 @@ const layer_case layer_cases[] = {
     { "dense",               roll_dense,             naive_dense,            4,  1,    0,    LINEAR },
     { "dense, large",        roll_many_features,     naive_dense,            4,  1,    0,    LINEAR | LARGE },
     { "maxpool",             roll_maxpool,           naive_maxpool,          2,  1,    0,    EXTREMES | OFTEN },
+    { "maxpool, stride 2",   roll_maxpool_usual,     naive_maxpool,          2,  1,    0,    EXTREMES | OFTEN },
     { "avgpool",             roll_avgpool,           naive_avgpool,          4,  3600, 0,    LINEAR | OFTEN },
     { "pool",                roll_pool,              want_pool,              3,  1,    0,    0 },
     { "lppool",              roll_lppool,            want_lppool,            3,  0,    100,  0 },
