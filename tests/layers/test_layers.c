@@ -89,6 +89,26 @@ TEST(prelu_has_a_parameter_for_each_channel_or_one)
     }
 }
 
+TEST(layers_of_images_take_images_alone)
+{
+    const st_shape others[] = { ST_SHAPE(2, 3), ST_SHAPE(2, 3, 4), ST_SHAPE(2, 3, 4, 4, 4) };
+    st_layer *all[] = { st_conv2d(.out_channels = 2, .kernel = { 1 }),
+                        st_conv_transpose2d(.out_channels = 2, .kernel = { 1 }),
+                        st_maxpool(.kernel = { 1 }),
+                        st_avgpool(.kernel = { 1 }),
+                        st_lppool(.kernel = { 1 }),
+                        st_adaptive_avgpool({ 1 }),
+                        st_upsample(.scale = { 2 }),
+                        st_pad2d(.height = { 1 }) };
+    for (size_t i = 0; i < sizeof all / sizeof *all; i++) {
+        for (int k = 0; k < 3; k++) {
+            assert_int_equal(st_layer_plan(all[i], others[k], &(st_shape){ 0 }), -1);
+            expect_error("%s: the input is", all[i]->type->name);
+        }
+        st_layer_free(all[i]);
+    }
+}
+
 /* Units in the last place of the nearest float; oracle: the library's functions in double. */
 static double in_ulps(st_real got, double want)
 {
