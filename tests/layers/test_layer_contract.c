@@ -642,6 +642,10 @@ TEST(a_type_that_is_missing_or_holds_no_layers_is_refused)
     auto_layer *flatten = st_flatten();
     assert_refused(st_layer_new(NULL, NULL, 0, NULL), "st_layer_new: the type");
     assert_refused(st_layer_new(flatten->type, NULL, 1, &within), "flatten: holds 1 layers");
+    st_layer_type named = branches_type;
+    named.children = ST_LAYER_ANY;
+    st_layer *three[] = { st_relu(), st_relu(), st_relu() };
+    assert_refused(st_layer_new(&named, NULL, 3, three), "branches: holds 3 layers, expected at most 2");
 }
 
 /* ---- inputs and clones that do not fit -------------------------------------------------------- */

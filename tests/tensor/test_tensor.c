@@ -377,6 +377,8 @@ TEST(an_error_is_one_line)
 {
     st_error_set("a\nb\t%s: é", "\x1b[2J\x7f");
     assert_string_equal(st_error(), "a?b??[2J?: é");
+    st_error_within("%s", "");
+    assert_string_equal(st_error(), "a?b??[2J?: é");
     st_error_within("%s: ", "a\rpath");
     assert_string_equal(st_error(), "a?path: a?b??[2J?: é");
     st_error_clear();
