@@ -198,11 +198,12 @@ ifeq ($(SANITIZE),)
 	 SANITIZE=address,undefined oom-test; fi
 endif
 
-# A sample of all mutations, the same for the same MUTATION_SEED, each against its room's tests: some ten
-# minutes.
+# A sample of all mutations, the same for the same MUTATION_SEED, each against its room's tests: some forty minutes.
+# Of 200, some 25 change no result, only speed, memory or the words of an error; others are found by sanitizers or by
+# the tests of another room alone: so the least score is 80 %.
 MUTATIONS     ?= 200
 MUTATION_SEED ?= 1
-MUTATION_SCORE ?= 85
+MUTATION_SCORE ?= 80
 MUTATION_ROOMS ?= tensor layers layers/fast
 link_mutant = $(LINK) -Wl,-z,muldefs @OBJECT@ $(run_objects_$1_$2) $(call helpers,$1) $(call lib_all,$1) \
               $(PICTURE_LIBS) $(TEST_LIBS) $(LIBS) -o @PROGRAM@

@@ -96,17 +96,21 @@ static void assert_as_the_reference(const char *engine, const st_layer *l, st_sh
 /* More vectors of positions than rows of weights or of a block: the table of them must have room, or it runs into
  * dy, which in a chain lies behind it. So many channels that a block has the fewest rows, and rows so short that what they
  * lack counts; and a block of fewer windows than lanes at the end of an image, beyond which nothing may be read (a
- * sanitizer sees it). */
+ * sanitizer sees it). Several blocks of rows where lanes are channels, with a stride and without. */
 TEST(large_and_narrow_images_are_convolved_as_by_the_reference)
 {
     auto_layer *points = st_sequence(st_conv2d(1, { 1 }), st_conv2d(1, { 1 }), st_relu()),
-               *many = st_conv2d(20000, { 3 }, .padding = { 1, 1 }), *wide = st_conv2d(4096, { 5 });
+               *many = st_conv2d(20000, { 3 }, .padding = { 1, 1 }), *wide = st_conv2d(4096, { 5 }),
+               *channels = st_conv2d(64, { 1 }),
+               *strided = st_conv2d(64, { 3 }, .stride = { 2, 2 }, .padding = { 1, 1 });
     for (int i = 1; i < ENGINES; i++) {
         if (!choose_engine(engines[i])) continue;
         const ptrdiff_t lanes = kernel_in_use()->lanes;
         assert_as_the_reference(engines[i], points, ST_SHAPE(1, 1, 200, 300));
         assert_as_the_reference(engines[i], many, ST_SHAPE(1, 1, 7, lanes > 2 ? lanes / 2 - 1 : 1));
         assert_as_the_reference(engines[i], wide, ST_SHAPE(1, 1, 8, 8));
+        assert_as_the_reference(engines[i], channels, ST_SHAPE(1, 64, 50, 47));
+        assert_as_the_reference(engines[i], strided, ST_SHAPE(1, 64, 99, 93));
     }
     use_engine(NULL);
 }
