@@ -30,13 +30,13 @@
               OPENBLAS_CONST TYPE *a, OPENBLAS_CONST blasint lda, OPENBLAS_CONST TYPE *b,                    \
               OPENBLAS_CONST blasint ldb, OPENBLAS_CONST TYPE beta, TYPE *c, OPENBLAS_CONST blasint ldc)     \
     {                                                                                                        \
-        if (order != CblasRowMajor) abort();                                                                 \
+        const bool by_rows = order == CblasRowMajor, by_columns = !by_rows;                                  \
         for (ptrdiff_t i = 0; i < m; i++)                                                                    \
             for (ptrdiff_t j = 0; j < n; j++) {                                                              \
-                TYPE sum = 0, *to = c + i * ldc + j;                                                         \
+                TYPE sum = 0, *to = c + (by_rows ? i * ldc + j : j * ldc + i);                               \
                 for (ptrdiff_t p = 0; p < k; p++)                                                            \
-                    sum += a[turn_a == CblasTrans ? p * lda + i : i * lda + p] *                             \
-                           b[turn_b == CblasTrans ? j * ldb + p : p * ldb + j];                              \
+                    sum += a[(turn_a == CblasTrans) == by_columns ? i * lda + p : p * lda + i] *             \
+                           b[(turn_b == CblasTrans) == by_columns ? p * ldb + j : j * ldb + p];              \
                 *to = beta == 0 ? alpha * sum : alpha * sum + beta * *to;                                    \
             }                                                                                                \
     }
