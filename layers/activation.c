@@ -162,7 +162,7 @@ typedef struct numbers {
     st_real a, b;
 } numbers;
 
-/* A function, with its rows for each instruction set; a type's traits are the first member of its function. */
+/* A function and its rows for each instruction set; a type's traits are the first member of its function. */
 typedef struct function {
     layer_traits traits;
     st_row_function *const *value, *const *derivative;
@@ -347,7 +347,8 @@ static st_tensor weights(const st_call *c, st_shape x)
     return st_expand(weight.shape.n[0] > 1 ? st_reshape(weight, channels) : weight, x);
 }
 
-/* A factor times 1, or times the weight where x is not positive: y for the factor x, and dx for the factor dy. */
+/* A factor times 1, or times the weight where x is not positive: y for the factor x, and dx for the factor
+ * dy. */
 static void prelu_row(ptrdiff_t n, st_real *const at[], const ptrdiff_t stride[], void *unused)
 {
     (void)unused;

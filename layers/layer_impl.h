@@ -121,8 +121,8 @@ typedef struct layer_link {
     st_tensor x, y;
 } layer_link;
 
-/* In a parent's plan: the number of these consecutive planned layers, from the first one, that form a fused run, at least
- * 1. Requests the run's memory. */
+/* In a parent's plan: the number of these consecutive planned layers, from the first one, that form a fused
+ * run, at least 1. Requests the run's memory. */
 int layer_plan_fused(st_layer *parent, const layer_link link[], int count);
 
 void layer_forward_fused(const layer_link link[], int count);

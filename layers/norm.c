@@ -4,9 +4,9 @@
  *     y = w h + b,   h = (x - mean) / sqrt(variance + epsilon)
  * and with g = w dy and <> the mean over the set:
  *     dx = (g - <g> - h <g h>) / sqrt(variance + epsilon)
- * A set is a channel of the batch (batchnorm), the last axes of an image (layernorm, rmsnorm), or a group of an image's
- * channels (groupnorm). In rmsnorm, mean and <g> are 0, and there is no bias. The first pass over a set computes two sums
- * in double, by fixed lanes; the second one writes the result. */
+ * A set is a channel of the batch (batchnorm), the last axes of an image (layernorm, rmsnorm), or a group of
+ * an image's channels (groupnorm). In rmsnorm, mean and <g> are 0, and there is no bias. The first pass over
+ * a set computes two sums in double, by fixed lanes; the second one writes the result. */
 #include "layers/lanes.h"
 #include "layers/layer_impl.h"
 #include "layers/types.h"
@@ -292,8 +292,8 @@ static const st_real *adjoint_elements(const pass *p, ptrdiff_t k, const st_real
     return scaled;
 }
 
-/* gradient and backward need the same sums, and dx is written while the set is in cache. Rows of x are stride_x
- * apart. */
+/* gradient and backward need the same sums, and dx is written while the set is in cache. Rows of x are
+ * stride_x apart. */
 static void adjoint_set(const pass *p, ptrdiff_t k, const st_real *x, ptrdiff_t stride_x)
 {
     const st_call *c = p->c;
@@ -401,7 +401,7 @@ static int batchnorm_plan(st_layer *l, st_shape x, st_shape *y)
         channels, o->no_affine);
 }
 
-/* ---- layernorm: the last `axes` axes of each image, by default all: Ba, Kiros and Hinton 2016 ------------- *
+/* ---- layernorm: the last `axes` axes of each image, by default all: Ba, Kiros and Hinton 2016 ----- *
  * rmsnorm: Zhang and Sennrich 2019. */
 
 static int layernorm_plan(st_layer *l, st_shape x, st_shape *y)
@@ -439,7 +439,7 @@ static int groupnorm_plan(st_layer *l, st_shape x, st_shape *y)
         ST_SHAPE(x.n[1]), o->no_affine);
 }
 
-/* ---- the types ------------------------------------------------------------------------------------------ */
+/* ---- the types --------------------------------------------------------------------------------------- */
 
 #define EPSILON(OPTIONS, DEFAULT)                                                                            \
     {                                                                                                        \

@@ -284,8 +284,8 @@ static bool gradients_fit(const st_layer *l, st_tensor x, st_tensor y, st_tensor
 
 enum { PIECE = 1 << 12 }; /* parameters that are added up in one item */
 
-/* Adds chunks in order, so that the sum does not depend on which chunk finished first. The gradients of a run's layers are
- * adjacent. */
+/* Adds chunks in order, so that the sum does not depend on which chunk finished first. The gradients of a
+ * run's layers are adjacent. */
 static void add_piece(ptrdiff_t i, int thread, void *context)
 {
     (void)thread;

@@ -14,8 +14,8 @@ typedef struct step {
     bool in_place; /* its output overwrites its input */
 } step;
 
-/* The plan's data: a link for each child, whose x and y forward and backward fill in, and a step for each. Scratch holds
- * two ping-pong buffers: dx of a fused run, which is dy of the run before it. */
+/* The plan's data: a link for each child, whose x and y forward and backward fill in, and a step for each.
+ * Scratch holds two ping-pong buffers: dx of a fused run, which is dy of the run before it. */
 static layer_link *links(const st_layer *l)
 {
     return l->plan;

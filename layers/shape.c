@@ -112,9 +112,9 @@ const st_layer_type layer_type_pad2d = {
 
 CONSTRUCTOR(pad2d, st_pad2d_options)
 
-/* ---- upsample and adaptive_avgpool: y = A x Bᵀ of each channel ------------------------------------------------- *
- * A row of A has the weights of the rows of x in a row of y. Each row of y is a weighted sum of a few rows of x, and
- * likewise for columns; the adjoint is the same list of adds with the sides swapped. */
+/* ---- upsample and adaptive_avgpool: y = A x Bᵀ of each channel ------------------------------------- *
+ * A row of A has the weights of the rows of x in a row of y. Each row of y is a weighted sum of a few rows of
+ * x, and likewise for columns; the adjoint is the same list of adds with the sides swapped. */
 
 enum { HALF };                  /* scratch: A x [C, OH, W] of one image */
 enum { ROWS = 1, COLUMNS = 2 }; /* axes of an image [C, H, W] */

@@ -1,5 +1,5 @@
-/* gemm.c: matrix products; the only file that includes cblas.h. BLAS multiplies views whose rows or columns have a
- * stride of 1, and copies of others; with STRIDE_NO_BLAS a plain loop takes its place. */
+/* gemm.c: matrix products; the only file that includes cblas.h. BLAS multiplies views whose rows or columns
+ * have a stride of 1, and copies of others; with STRIDE_NO_BLAS a plain loop takes its place. */
 #define _DEFAULT_SOURCE
 #include "tensor/error.h"
 #include "tensor/storage.h"

@@ -169,8 +169,8 @@ void st_gemm(st_tensor c, st_real alpha, st_tensor a, st_tensor b, st_real beta)
 /* ---- printing (print.c) ---------------------------------------------------------------------- */
 
 /* Prints as NumPy prints an array of this precision: the fewest digits of the nearest decimal that read back
- * as the same number, aligned columns, "..." in tensors of more than 1,000 elements. A tensor of rank 0 is printed
- * without brackets. No newline at the end. */
+ * as the same number, aligned columns, "..." in tensors of more than 1,000 elements. A tensor of rank 0 is
+ * printed without brackets. No newline at the end. */
 void st_print(FILE *to, st_tensor x);
 
 /* The same into memory, as snprintf: writes at most `size` bytes with the final zero, returns the full

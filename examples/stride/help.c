@@ -1,4 +1,5 @@
-/* help.c: stride help: explains subcommands and networks; the manual page in roff, from the same text; completion. */
+/* help.c: stride help: explains subcommands and networks; the manual page in roff, from the same text;
+ * completion. */
 #define _POSIX_C_SOURCE 200809L
 #include "examples/stride/commands.h"
 

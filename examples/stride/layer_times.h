@@ -19,8 +19,8 @@ typedef struct layer_times {
     double forward, backward; /* elapsed seconds, of the fastest pass */
 } layer_times;
 
-/* Times `steps` (0: 9) whole training steps of a built net on the set's first batch, with all threads. States are
- * restored. 0, or -1 with an error. */
+/* Times `steps` (0: 9) whole training steps of a built net on the set's first batch, with all threads. States
+ * are restored. 0, or -1 with an error. */
 int layer_times_measure(layer_times *t, st_net *n, const st_dataset *d, st_loss l, int steps);
 void layer_times_free(layer_times *t);
 

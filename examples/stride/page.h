@@ -32,9 +32,9 @@ void page_table(FILE *to, const char *box, const char *class, const char *headin
 /* The content of the style element. */
 void page_style(FILE *to);
 
-/* An image [C, H, W] as a PNG in a data URI, from `low` (dark) to `high` (bright). Three channels are shown in colour,
- * any other number by their mean. Larger images are averaged down to 96 pixels a side. Nothing for another
- * shape. -1 with an error: no memory. */
+/* An image [C, H, W] as a PNG in a data URI, from `low` (dark) to `high` (bright). Three channels are shown
+ * in colour, any other number by their mean. Larger images are averaged down to 96 pixels a side. Nothing for
+ * another shape. -1 with an error: no memory. */
 int page_image(FILE *to, const char *alt, st_tensor image, double low, double high);
 
 /* One value of each epoch of a run. */

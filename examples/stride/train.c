@@ -364,7 +364,8 @@ static double loss_at(const history *h, int i, bool validated)
     return validated ? h->epochs[i].validation.loss : h->epochs[i].training.loss;
 }
 
-/* One line: "training loss ▇▅▃▂▁▁ 2.31 to 0.042"; each of at most 50 characters is the mean of several epochs. */
+/* One line: "training loss ▇▅▃▂▁▁ 2.31 to 0.042"; each of at most 50 characters is the mean of several
+ * epochs. */
 static void print_curve(const history *h, bool validated)
 {
     static const char *const levels[] = { "▁", "▂", "▃", "▄", "▅", "▆", "▇", "█" };

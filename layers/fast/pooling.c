@@ -1,8 +1,8 @@
-/* pooling.c: max and average pooling by vectors: maxima of windows with stride 1 or 2 and without dilation, means
- * of 2×2 windows and of whole images.
+/* pooling.c: max and average pooling by vectors: maxima of windows with stride 1 or 2 and without dilation,
+ * means of 2×2 windows and of whole images.
  *
- * Channels are computed one by one. Maxima have windows as lanes; gradients go to the positions of maxima, which
- * the forward pass saves. */
+ * Channels are computed one by one. Maxima have windows as lanes; gradients go to the positions of maxima,
+ * which the forward pass saves. */
 #include "layers/fast/algorithms.h"
 #include "layers/lanes.h"
 #include "layers/layers.h"
@@ -17,8 +17,9 @@
 enum { STRIDE_MOST = 2, ROW = 4096 }; /* the position of an element of a channel is row * ROW + column */
 enum { MEAN, MEANS, MAXIMA, KINDS };  /* the mean of a channel, of pairs; maxima */
 
-/* For maxima a channel is laid out so that adjacent windows read adjacent elements: column j, counted from the
- * padding on, is at position j / stride of phase j % stride, [stride, H + 1, pitch]. The last row is padding. */
+/* For maxima a channel is laid out so that adjacent windows read adjacent elements: column j, counted from
+ * the padding on, is at position j / stride of phase j % stride, [stride, H + 1, pitch]. The last row is
+ * padding. */
 typedef struct pooling {
     window w;
     int kind;
@@ -49,8 +50,8 @@ INLINE void sum_pairs(int lanes, ptrdiff_t n, const st_real *up, const st_real *
     }
 }
 
-/* A row shorter than a vector is computed as a whole vector: values beyond its end are overwritten by the next
- * one. The last rows are computed exactly, as nothing may be read or written beyond them. */
+/* A row shorter than a vector is computed as a whole vector: values beyond its end are overwritten by the
+ * next one. The last rows are computed exactly, as nothing may be read or written beyond them. */
 INLINE void mean_pairs(int lanes, const window *w, const st_real *x, st_real *y)
 {
     const ptrdiff_t n = w->out[1], wide = w->size[1];
@@ -61,8 +62,8 @@ INLINE void mean_pairs(int lanes, const window *w, const st_real *x, st_real *y)
     }
 }
 
-/* Each gradient goes to the position of the maximum, the others become 0; or, without positions, a quarter of it to
- * all four. */
+/* Each gradient goes to the position of the maximum, the others become 0; or, without positions, a quarter of
+ * it to all four. */
 INLINE void spread_pairs(int lanes, ptrdiff_t n, const st_real *dy, const st_real *place,
                          st_real *restrict up, st_real *restrict down)
 {
@@ -134,8 +135,8 @@ typedef struct windows {
 
 typedef void find_vector(windows r, ptrdiff_t i, st_real *best, st_real *place);
 
-/* The maxima of a vector of windows from number i on. An element replaces the maximum so far if it is greater, or
- * the first NaN; if all are -inf, it is the first in the image. */
+/* The maxima of a vector of windows from number i on. An element replaces the maximum so far if it is
+ * greater, or the first NaN; if all are -inf, it is the first in the image. */
 #define FIND(M)                                                                                              \
     M##_TARGET INLINE void M##_find(windows r, ptrdiff_t i, st_real *best_to, st_real *place_to)             \
     {                                                                                                        \
@@ -207,8 +208,8 @@ typedef struct reach {
 typedef void gather_vector(reach r, ptrdiff_t i, st_real *to);
 
 /* `stride` vectors of elements from column i * stride on. Column kw of a window is column c of its `stride`
- * elements. Windows are added from left to right. Those read beyond the ends of their row have their maxima in
- * other columns. */
+ * elements. Windows are added from left to right. Those read beyond the ends of their row have their maxima
+ * in other columns. */
 #define GATHER(M)                                                                                            \
     M##_TARGET INLINE void M##_gather(reach r, ptrdiff_t i, st_real *to)                                     \
     {                                                                                                        \

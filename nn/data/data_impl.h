@@ -35,16 +35,16 @@ st_dataset *data_wrap(const st_dataset *of, st_dataset kind, const char *step);
 /* Frees the `own` of such a set: the end of its `release`. */
 void data_unwrap(st_dataset *d);
 
-/* An affine map of an image, from its `framed` copy: element (i, j) of each channel of `to` [C, H, W], from the
- * centre ((H - 1) / 2, (W - 1) / 2), is sampled at (row[0] i + row[1] j + row[2], column[0] i + ...) from the
- * centre, with bilinear interpolation; elements outside are zero. */
+/* An affine map of an image, from its `framed` copy: element (i, j) of each channel of `to` [C, H, W], from
+ * the centre ((H - 1) / 2, (W - 1) / 2), is sampled at (row[0] i + row[1] j + row[2], column[0] i + ...) from
+ * the centre, with bilinear interpolation; elements outside are zero. */
 typedef struct affine {
     double row[3], column[3];
 } affine;
 void data_warp(st_tensor to, st_tensor framed, affine map);
 
-/* A new tensor of zeros for an image [C, H, W] within a frame of zeros, so that sampling needs no bounds checks;
- * and the image in it. */
+/* A new tensor of zeros for an image [C, H, W] within a frame of zeros, so that sampling needs no bounds
+ * checks; and the image in it. */
 st_tensor data_framed(st_shape image);
 st_tensor data_inside(st_tensor framed);
 

@@ -45,8 +45,8 @@ int st_normalization_apply(const st_normalization *n, st_tensor x);
 st_normalization *st_normalization_measure_targets(const st_dataset *d);
 int st_normalization_undo(const st_normalization *n, st_tensor y);
 
-/* Sets the net's metadata "normalization", or "target_normalization", JSON: {"mean": [...], "deviation": [...]},
- * with all digits. -1 with an error: the net's input, or its output, has another number of channels. */
+/* Sets the net's metadata "normalization", or "target_normalization", JSON: {"mean": [...], "deviation":
+ * [...]}, with all digits. -1 with an error: the net's input or output has another number of channels. */
 int st_net_set_normalization(st_net *to, const st_normalization *n);
 
 /* The normalisation in the net's metadata; NULL if there is none; NULL with an error if it is invalid. */

@@ -68,8 +68,8 @@ void c_locale_leave(void *before)
 
 #define ENDING ".stride.tmp" /* of the temporary file, which is beside the file */
 
-/* The path without symbolic links, to be freed; of a new file the path as it is. NULL with errno set, also if a
- * link leads nowhere. */
+/* The path without symbolic links, to be freed; of a new file the path as it is. NULL with errno set, also if
+ * a link leads nowhere. */
 static char *resolve(const char *path)
 {
     struct stat status;
@@ -77,8 +77,8 @@ static char *resolve(const char *path)
     return !real && errno == ENOENT && lstat(path, &status) ? strdup(path) : real;
 }
 
-/* The folder, locked, so that writers of a file wait for each other; -1 if it cannot be opened. Some file systems
- * have no locks: two writers of one file at a time are then not supported. */
+/* The folder, locked, so that writers of a file wait for each other; -1 if it cannot be opened. Some file
+ * systems have no locks: two writers of one file at a time are then not supported. */
 static int lock_folder(const char *folder)
 {
     const int descriptor = open(folder, O_RDONLY | O_CLOEXEC);

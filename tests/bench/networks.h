@@ -4,8 +4,8 @@
 
 #include "nn/net.h"
 
-/* Their names, which are those of files of examples/networks, ended by NULL. Each takes images [1, 28, 28] and gives ten
- * logits. */
+/* Their names, which are those of files of examples/networks, ended by NULL. Each takes images [1, 28, 28]
+ * and gives ten logits. */
 extern const char *const networks[];
 
 /* A new one by its name, planned, not built; NULL with an error. The current folder is the project's. */

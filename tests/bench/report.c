@@ -166,7 +166,7 @@ comparison compare_with(const campaign *c, cell at, const char *families)
     return best ? compare_to(c, at) : (comparison){ 0, NAN, NAN };
 }
 
-/* ---- a table of peers ------------------------------------------------------------------------------------- */
+/* ---- a table of peers -------------------------------------------------------------------------------- */
 
 static void print_comparison(const campaign *c, cell at, const comparison *with, FILE *to)
 {

@@ -1,5 +1,5 @@
-/* report.h: a campaign's results as a table, as comma-separated values, and held against the peers', each at its best
- * setting. */
+/* report.h: a campaign's results as a table, as comma-separated values, and held against the peers', each at
+ * its best setting. */
 #ifndef STRIDE_TESTS_BENCH_REPORT_H
 #define STRIDE_TESTS_BENCH_REPORT_H
 

@@ -11,7 +11,8 @@
 
 /* ---- a layer that errs --------------------------------------------------------------------------- */
 
-/* y = w x except for one bad number: its value, the hook that writes it, its image (-1: each), its place there. */
+/* y = w x except for one bad number: its value, the hook that writes it, its image (-1: each), its place
+ * there. */
 typedef struct fault {
     int hook; /* of those below; 0: nowhere */
     ptrdiff_t image, place;

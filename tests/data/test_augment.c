@@ -142,8 +142,8 @@ static matrix times(matrix a, matrix b)
     return c;
 }
 
-/* A pixel at p, from the centre, moves to turn lean mirror p + shift; the map goes back. The numbers have the counters
- * that augment.h names. */
+/* A pixel at p, from the centre, moves to turn lean mirror p + shift; the map goes back. The numbers have the
+ * counters that augment.h names. */
 static affine expected_map(const st_augment_options *o, uint64_t pass, uint64_t i)
 {
     const st_random_key key = { o->seed, (UINT64_C(3) << 62) + pass };

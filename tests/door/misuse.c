@@ -155,7 +155,8 @@ static void sound_watch(const st_watch_call *c, void *context)
 
 enum { SECONDS = 10, CRASHES = 8 }; /* for one call; shown of one function */
 
-/* Runs the calls of a function from `*at` on, in a process that it ends, by exit, so that coverage is written. */
+/* Runs the calls of a function from `*at` on, in a process that it ends, by exit, so that coverage is
+ * written. */
 static void run(size_t function, volatile int *at)
 {
     int out = open("output", O_WRONLY | O_CREAT | O_TRUNC, 0600);

@@ -262,8 +262,8 @@ static unsigned long big(const unsigned char *at)
     return (unsigned long)at[0] << 24 | (unsigned long)at[1] << 16 | (unsigned long)at[2] << 8 | at[3];
 }
 
-/* The pixels of an image element, whose PNG of 8 bits filters nothing and has the right check sums; `size` receives
- * width, height and channels. */
+/* The pixels of an image element, whose PNG of 8 bits filters nothing and has the right check sums; `size`
+ * receives width, height and channels. */
 static void pixels_of(st_tensor image, double low, double high, unsigned char *to, int size[3])
 {
     static char text[1 << 16];

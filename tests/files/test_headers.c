@@ -60,8 +60,10 @@ static void expect(const char *what, const char *path, const char *expected)
 /* clang-format off */
 /* Neither JSON, nor each name once. */
 static const char *const no_json[] = {
-    "", "        ", "\xef\xbb\xbf{}", " {}", "[]", "null", "{}x", "{}{}", "{'a", "{a:1}", OF("'U8'", "[2,]", "[0,2]"),
-    "{} // none", "{'a\nb':{}}", "{'a\xff':{}}", "{'\\ud800':{}}", "{'a\\u0000b':{}}", OF("'U8'", "[NaN]", "[0,2]"),
+    "", "        ", "\xef\xbb\xbf{}", " {}", "[]", "null", "{}x", "{}{}", "{'a", "{a:1}",
+    OF("'U8'", "[2,]", "[0,2]"),
+    "{} // none", "{'a\nb':{}}", "{'a\xff':{}}", "{'\\ud800':{}}", "{'a\\u0000b':{}}",
+    OF("'U8'", "[NaN]", "[0,2]"),
     "{'a':" TEN(TEN(TEN("[[["))) "}",
     ("{'a':{'dtype':'U8','shape':[2],'data_offsets':[0,2]},'\\u0061':{'dtype':'U8','shape':[2],"
      "'data_offsets':[2,4]}}"),

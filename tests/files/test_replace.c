@@ -100,8 +100,8 @@ static int write_nothing(FILE *to, const void *context)
     return 0;
 }
 
-/* In the room, as another user, who may not write everywhere: 0, or 1 for what was not as expected. Only a new file
- * is added, and what a killed writer left is removed. */
+/* In the room, as another user, who may not write everywhere: 0, or 1 for what was not as expected. Only a
+ * new file is added, and what a killed writer left is removed. */
 static int attempt(st_net *n, const place *p)
 {
     struct stat s;

@@ -1,5 +1,5 @@
-/* fuzz_net.c: safetensors_open, st_net_load and what reads a net's metadata take any file, and st_net_load any
- * architecture; a net that it makes is saved and comes back.
+/* fuzz_net.c: safetensors_open, st_net_load and what reads a net's metadata take any file, and st_net_load
+ * any architecture; a net that it makes is saved and comes back.
  *
  * An input: a byte, 0 or 1 for a file of safetensors (fuzz.h), 2 for a file that is read into a net, 3 for an architecture,
  * whose tensors are then written as it wants them. */
@@ -272,7 +272,8 @@ static const char *const words[] = {
     "\"padding\":[", "\"dilation\":[", "\"output_padding\":[", "\"groups\":", "\"no_bias\":true",
     "\"ceil_mode\":true", "\"epsilon\":", "\"momentum\":", "\"axis\":", "\"axes\":", "\"p\":", "\"norm\":",
     "\"slope\":", "\"alpha\":", "\"mode\":\"", "\"scale\":[", "\"size\":[", "2147483647", "-2147483648",
-    "9223372036854775807", "1e308", "0", "-1", "null", "}]}", "\"architecture\":\"", "\"__metadata__\":{", "\\ud800", "\"BOOL\"", "\\\"mean\\\":[", "\"dtype\":\"F32\"",
+    "9223372036854775807", "1e308", "0", "-1", "null", "}]}", "\"architecture\":\"", "\"__metadata__\":{",
+    "\\ud800", "\"BOOL\"", "\\\"mean\\\":[", "\"dtype\":\"F32\"",
     "\"shape\":[", "\"data_offsets\":[", "\"note.", NULL
 };
 /* clang-format on */

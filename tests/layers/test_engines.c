@@ -117,8 +117,9 @@ TEST(large_and_narrow_images_are_convolved_as_by_the_reference)
 
 /* ---- pooling ----------------------------------------------------------------------------------------- */
 
-/* Windows of -inf alone, whose gradients go to their first element in the image; equal maxima; images so narrow that
- * the windows of a row and of the next one have columns in common, or so large that they are left to the definition. */
+/* Windows of -inf alone, whose gradients go to their first element in the image; equal maxima; images so
+ * narrow that the windows of a row and of the next one have columns in common, or so large that they are left
+ * to the definition. */
 TEST(maxima_and_their_gradients_are_those_of_the_reference)
 {
     st_layer *all[] = { st_maxpool({ 3, 3 }, .stride = { 2, 2 }, .padding = { 1, 1 }),

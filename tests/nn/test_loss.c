@@ -407,8 +407,9 @@ static double nothing(const st_loss *l, st_tensor y, st_tensor target, st_tensor
     return 0;
 }
 
-/* Three of five classes, also by a loss of one's own, which ignores none; pixels: 3 of 4 that are not ignored, in batches of 2 of 3 images; several labels: 4 of 6, where
- * an output of 0 is on the side of 0; one output: 1 of 2. */
+/* Three of five classes, also by a loss of one's own, which ignores none; pixels: 3 of 4 that are not
+ * ignored, in batches of 2 of 3 images; several labels: 4 of 6, where an output of 0 is on the side of 0; one
+ * output: 1 of 2. */
 TEST(accuracy_counts_classes_pixels_and_binary_outputs)
 {
     accuracy_is(ST_SHAPE(3), tensor_of(ST_SHAPE(5, 3), 3, 1, 2, 0, 5, 4, 1, 2, 3, 7, 8, 9, 1, 0, 0),

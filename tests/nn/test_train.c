@@ -97,7 +97,8 @@ static double pulled(int steps)
 
 static const double weight_limit = 1e4 * (double)ST_REAL_EPSILON;
 
-/* A run that returns `status`; without a loss or an optimizer in its options, with the squared error and SGD at 0.05. */
+/* A run that returns `status`; without a loss or an optimizer in its options, with the squared error and SGD
+ * at 0.05. */
 static st_train_result run_to(int status, st_net *n, const st_dataset *d, st_train_options options)
 {
     st_train_result r;

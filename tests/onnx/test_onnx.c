@@ -1,4 +1,5 @@
-/* test_onnx.c: what st_net_export_onnx writes, read back; onnx's checker and onnxruntime are `make onnx-check`.
+/* test_onnx.c: what st_net_export_onnx writes, read back; onnx's checker and onnxruntime are `make
+ * onnx-check`.
  *
  * Oracles: the nets that were exported, names written down here, and ONNX's rule that a graph is in order. */
 #define _XOPEN_SOURCE 700

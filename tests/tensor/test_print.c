@@ -298,7 +298,7 @@ TEST(each_long_axis_shows_three_at_either_end)
 
 TEST(a_summary_reads_what_it_shows)
 {
-    /* np.broadcast_to(0.5, (1000000, 1000)): elements that are not shown are not read, so this takes no time */
+    /* np.broadcast_to(0.5, (1000000, 1000)): elements that are not shown are not read: this takes no time */
     auto_tensor y = number((st_real)0.5);
     prints(st_expand(y, ST_SHAPE(1000000, 1000)), "[[0.5 0.5 0.5 ... 0.5 0.5 0.5]\n"
                                                   " [0.5 0.5 0.5 ... 0.5 0.5 0.5]\n"
