@@ -213,8 +213,7 @@ CONSTRUCTOR(conv2d, st_conv2d_options)
 static int transposed_windows(const st_layer *l, st_shape x, st_shape *y, window *w)
 {
     const st_conv_transpose2d_options *o = l->options;
-    if (x.rank != 4)
-        return st_layer_refuse(l, "the input is %s, expected [N, C, H, W]", st_shape_text(x).text);
+    if (layer_check_images(l, x)) return -1;
     *y = ST_SHAPE(x.n[0], o->out_channels, 0, 0);
     for (int axis = 0; axis < 2; axis++) {
         w->kernel[axis] = o->kernel[axis], w->stride[axis] = o->stride[axis];

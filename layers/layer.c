@@ -27,6 +27,12 @@ bool layer_given(const st_layer *l, const char *who)
     return l && l->impl;
 }
 
+int layer_check_images(const st_layer *l, st_shape x)
+{
+    if (x.rank == 4) return 0;
+    return st_layer_refuse(l, "the input is %s, expected [N, C, H, W]", st_shape_text(x).text);
+}
+
 bool layer_call_given(const st_call *c, const char *who)
 {
     return layer_given(c ? c->layer : NULL, who);

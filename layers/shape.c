@@ -18,8 +18,7 @@ enum { DPADDED }; /* scratch: a copy of one image's dy */
 static int pad2d_plan(st_layer *l, st_shape x, st_shape *y)
 {
     const st_pad2d_options *o = l->options;
-    if (x.rank != 4)
-        return st_layer_refuse(l, "the input is %s, expected [N, C, H, W]", st_shape_text(x).text);
+    if (layer_check_images(l, x)) return -1;
     const int border[] = { o->height[0], o->height[1], o->width[0], o->width[1] };
     for (int side = TOP; side <= RIGHT; side++)
         if (o->mode == ST_PAD_REFLECT && border[side] >= x.n[2 + side / 2])
@@ -193,8 +192,7 @@ static taps upsample_taps(const void *options, ptrdiff_t out, ptrdiff_t from, pt
 static int upsample_plan(st_layer *l, st_shape x, st_shape *y)
 {
     const st_upsample_options *o = l->options;
-    if (x.rank != 4)
-        return st_layer_refuse(l, "the input is %s, expected [N, C, H, W]", st_shape_text(x).text);
+    if (layer_check_images(l, x)) return -1;
     if (o->align_corners && o->mode == ST_UPSAMPLE_NEAREST)
         return st_layer_refuse(l, "align_corners is for mode=bilinear only");
     if ((o->scale[0] > 0) + (o->size[0] > 0) + (o->scale_factor > 0) != 1)
@@ -253,8 +251,7 @@ static taps part_of(const void *options, ptrdiff_t i, ptrdiff_t from, ptrdiff_t 
 static int adaptive_avgpool_plan(st_layer *l, st_shape x, st_shape *y)
 {
     const st_adaptive_avgpool_options *o = l->options;
-    if (x.rank != 4)
-        return st_layer_refuse(l, "the input is %s, expected [N, C, H, W]", st_shape_text(x).text);
+    if (layer_check_images(l, x)) return -1;
     *y = ST_SHAPE(x.n[0], x.n[1], o->output_size[0], o->output_size[1]);
     return plan_separable(l, x, *y, part_of);
 }

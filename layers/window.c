@@ -1,5 +1,6 @@
 /* window.c: padding and windows. */
 #include "layers/window.h"
+#include "layers/layer_impl.h"
 #include "tensor/counts.h"
 
 #include <limits.h>
@@ -12,8 +13,7 @@ static ptrdiff_t reach(const window *w, int axis)
 
 int window_plan(window *w, const st_layer *l, st_shape x, bool ceil_mode)
 {
-    if (x.rank != 4)
-        return st_layer_refuse(l, "the input is %s, expected [N, C, H, W]", st_shape_text(x).text);
+    if (layer_check_images(l, x)) return -1;
     ptrdiff_t room[2];
     for (int axis = 0; axis < 2; axis++) {
         const ptrdiff_t size = w->size[axis] = x.n[2 + axis], stride = w->stride[axis];
