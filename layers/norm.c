@@ -298,7 +298,7 @@ static void adjoint_set(const pass *p, ptrdiff_t k, const st_real *x, ptrdiff_t 
 {
     const st_call *c = p->c;
     const norm_plan *plan = c->plan;
-    const bool constants = plan_of(c)->of_batch && !c->training; /* mean and variance */
+    const bool constants = plan->of_batch && !c->training; /* mean and variance */
     const bool gradient = p->gradient && !plan->by_element;
     const double mean = (double)p->mean[k], deviation = (double)p->deviation[k];
     const double count = (double)(p->set.rows * p->set.length);
@@ -312,7 +312,7 @@ static void adjoint_set(const pass *p, ptrdiff_t k, const st_real *x, ptrdiff_t 
             st_data(st_grad(c, WEIGHT))[first + i] += (st_real)(sums.product / deviation);
             st_data(st_grad(c, BIAS))[first + i] += (st_real)sums.g;
         }
-        total.g += plan_of(c)->centred ? weight_of(p, first + i) * sums.g : 0;
+        total.g += plan->centred ? weight_of(p, first + i) * sums.g : 0;
         total.product += weight_of(p, first + i) * sums.product;
     }
     for (ptrdiff_t i = 0; i < plan->parts && p->to; i++) {

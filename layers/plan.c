@@ -247,7 +247,7 @@ int layer_plan_fused(st_layer *parent, const layer_link link[], int count)
     int links = 1;
     for (; links < count && links < LAYER_FUSED && !is_whole(first); links++) {
         const st_layer *next = link[links].l;
-        own += layer_own_parameters(next);
+        add(&own, layer_own_parameters(next));
         if (is_whole(next) || next->type->chunk != first->type->chunk || !layer_sums_chunks(first, own))
             break;
         const ptrdiff_t dx = st_shape_numel(next->x, next->type->name) / n * images;
@@ -430,13 +430,11 @@ static int allocate_parameters(st_layer_run *run, const st_layer_needs *needs)
     return allocate(&run->states, needs->state);
 }
 
+/* Needs that were measured can be addressed, and so can the scratch of all threads. */
 static int allocate_batch_memory(st_layer_run *run, const st_layer_needs *needs)
 {
-    ptrdiff_t scratch;
+    const ptrdiff_t scratch = needs->scratch * needs->threads;
     run->threads = needs->threads;
-    if (__builtin_mul_overflow(run->threads, needs->scratch, &scratch))
-        return st_error_set("st_layer_build: scratch of %td %s for each of %d threads is too large",
-                            needs->scratch, ST_REAL_NAME, run->threads);
     run->block = needs->scratch;
     run->ping_pong = needs->ping_pong;
     if (allocate(&run->memory, needs->memory) || allocate(&run->scratch, largest(scratch, needs->whole)))

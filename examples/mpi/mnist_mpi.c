@@ -47,7 +47,7 @@ static int tell(st_net *n, const mnist *digits, const settings *s, const st_comm
 {
     st_metrics score;
     if (st_evaluate(n, digits->test, st_cross_entropy(), &score)) return -1;
-    if (st_net_set_metadata(n, "data", digits->drawn ? "drawn digits" : "MNIST") || st_net_save(n, s->save))
+    if (st_net_set_metadata(n, "data", digits->drawn ? DRAWN_DIGITS : "MNIST") || st_net_save(n, s->save))
         return -1;
     if (!s->quiet) printf("saved %s\n", s->save);
     printf("test accuracy=%.4f loss=%.4f seconds=%.2f images_per_second=%.0f ranks=%d\n", score.accuracy,

@@ -254,7 +254,7 @@ int dataset_match(dataset *s, ptrdiff_t classes, const char *const *name)
 static bool is_trained_on_digits(const model *m)
 {
     const char *data = st_net_metadata(m->net, "data");
-    return !data || strncmp(data, "MNIST", 5) == 0 || strcmp(data, "drawn digits") == 0;
+    return !data || strncmp(data, "MNIST", 5) == 0 || strcmp(data, DRAWN_DIGITS) == 0;
 }
 
 int dataset_open_for(dataset *s, const model *m, dataset_options *o)

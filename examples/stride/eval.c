@@ -1,6 +1,7 @@
 /* eval.c: stride eval: evaluates a saved net on a data set. */
 #include "examples/stride/commands.h"
 #include "examples/stride/dataset.h"
+#include "examples/stride/mnist.h"
 #include "examples/stride/model.h"
 #include "examples/stride/scores.h"
 #include "examples/stride/text.h"
@@ -39,9 +40,8 @@ static void evaluate(const model *m, const settings *s, const dataset *from)
     scores found = { 0 };
     st_dataset *normal = NULL;
     const char *trained_on = st_net_metadata(m->net, "data");
-    const char *drawn = "drawn digits";
     if (trained_on && !s->source.data &&
-        (strcmp(trained_on, drawn) == 0) != (strcmp(from->text, drawn) == 0)) {
+        (strcmp(trained_on, DRAWN_DIGITS) == 0) != (strcmp(from->text, DRAWN_DIGITS) == 0)) {
         text_put_in(stderr, "stride eval: the net was trained on ", trained_on, ", the data are ");
         text_put_in(stderr, "", from->text, "\n");
     }

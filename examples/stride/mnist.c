@@ -81,7 +81,7 @@ int mnist_find(mnist *m, FILE *messages)
         fputs("MNIST not found (looked in data/mnist, ../shared/mnist): drawing digits instead; "
               "examples/mnist.sh downloads it\n",
               messages);
-    int status = open_files(m, st_digits(60000, 1), st_digits(10000, 2), "drawn digits");
+    int status = open_files(m, st_digits(60000, 1), st_digits(10000, 2), DRAWN_DIGITS);
     m->drawn = status == 0;
     return status;
 }

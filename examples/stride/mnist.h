@@ -7,9 +7,11 @@
 #include <stdbool.h>
 #include <stdio.h>
 
+#define DRAWN_DIGITS "drawn digits" /* in a net's metadata "data", too */
+
 typedef struct mnist {
     st_dataset *train, *test;
-    const char *source; /* "MNIST in data/mnist", "drawn digits" */
+    const char *source; /* "MNIST in data/mnist", or DRAWN_DIGITS */
     bool drawn;         /* digits of nn/data/digits.h instead of MNIST */
 } mnist;
 
