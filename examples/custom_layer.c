@@ -10,9 +10,15 @@
 
 static bool broken;
 
-static ptrdiff_t channel(st_tensor x, ptrdiff_t i) /* of element i of a contiguous [N, C, ...] */
+/* x [N, C, ...] as rows of one channel each: row r is of channel r % C. */
+typedef struct rows {
+    ptrdiff_t count, channels, length;
+} rows;
+
+static rows rows_of(st_tensor x)
 {
-    return i / (st_numel(x) / x.shape.n[0] / x.shape.n[1]) % x.shape.n[1];
+    const ptrdiff_t count = x.shape.n[0] * x.shape.n[1];
+    return (rows){ count, x.shape.n[1], st_numel(x) / count };
 }
 
 static int plan(st_layer *l, st_shape x, st_shape *y)
@@ -22,29 +28,42 @@ static int plan(st_layer *l, st_shape x, st_shape *y)
            st_layer_scratch(l, x);
 }
 
+/* The factors are indexed by the sign: a branch would often be predicted wrongly. */
 static void forward(const st_call *c, st_tensor x, st_tensor y)
 {
+    const rows in = rows_of(x);
     st_real *out = st_data(y), *w = st_data(c->param[0]);
     st_copy(y, x); /* x may be any view; y, dy and dx are contiguous */
-    for (ptrdiff_t i = 0; i < st_numel(y); i++) out[i] *= out[i] < 0 ? w[channel(y, i)] : 1;
+    for (ptrdiff_t r = 0; r < in.count; r++, out += in.length) {
+        const st_real factor[] = { 1, w[r % in.channels] };
+        for (ptrdiff_t i = 0; i < in.length; i++) out[i] *= factor[out[i] < 0];
+    }
 }
 
 static void backward(const st_call *c, st_tensor x, st_tensor y, st_tensor dy, st_tensor dx)
 {
     (void)y;
-    st_real *out = st_data(dx), *w = st_data(c->param[0]);
+    const rows in = rows_of(x);
+    st_real *out = st_data(dx), *g = st_data(dy), *w = st_data(c->param[0]);
     st_copy(dx, x);
-    for (ptrdiff_t i = 0; i < st_numel(dx); i++)
-        out[i] = st_data(dy)[i] * (out[i] < 0 && !broken ? w[channel(dx, i)] : 1);
+    for (ptrdiff_t r = 0; r < in.count; r++, out += in.length, g += in.length) {
+        const st_real factor[] = { 1, broken ? 1 : w[r % in.channels] };
+        for (ptrdiff_t i = 0; i < in.length; i++) out[i] = g[i] * factor[out[i] < 0];
+    }
 }
 
 static void gradient(const st_call *c, st_tensor x, st_tensor y, st_tensor dy)
 {
     (void)y;
-    st_tensor in = st_narrow(st_scratch(c, 0), 0, 0, x.shape.n[0]);
-    st_copy(in, x);
-    for (ptrdiff_t i = 0; i < st_numel(in); i++)
-        if (st_data(in)[i] < 0) st_data(st_grad(c, 0))[channel(in, i)] += st_data(in)[i] * st_data(dy)[i];
+    const rows in = rows_of(x);
+    st_tensor copy = st_narrow(st_scratch(c, 0), 0, 0, c->images);
+    st_real *from = st_data(copy), *g = st_data(dy), *dw = st_data(st_grad(c, 0));
+    st_copy(copy, x);
+    for (ptrdiff_t r = 0; r < in.count; r++, from += in.length, g += in.length) {
+        st_real sum = 0;
+        for (ptrdiff_t i = 0; i < in.length; i++) sum += (from[i] < 0 ? from[i] : 0) * g[i];
+        dw[r % in.channels] += sum;
+    }
 }
 
 static const st_layer_type prelu = {

@@ -338,41 +338,41 @@ static int prelu_plan(st_layer *l, st_shape x, st_shape *y)
     return st_layer_parameter(l, "weight", ST_SHAPE(o->num_parameters), (st_init){ .constant = o->init });
 }
 
-/* The weight of each element of x. */
-static st_tensor weights(const st_call *c, st_shape x)
+/* Runs rows of leaky_relu over the views, with a weight as the slope of each channel, or of all elements. */
+static void prelu_walk(const st_call *c, int count, const st_tensor views[], st_row_function *row)
 {
-    const st_tensor weight = c->param[WEIGHT];
-    st_shape channels = { .rank = x.rank - 1, .n = { weight.shape.n[0] } };
-    for (int axis = 1; axis < channels.rank; axis++) channels.n[axis] = 1;
-    return st_expand(weight.shape.n[0] > 1 ? st_reshape(weight, channels) : weight, x);
-}
-
-/* A factor times 1, or times the weight where x is not positive: y for the factor x, and dx for the factor
- * dy. */
-static void prelu_row(ptrdiff_t n, st_real *const at[], const ptrdiff_t stride[], void *unused)
-{
-    (void)unused;
-    for (ptrdiff_t i = 0; i < n; i++)
-        at[0][i * stride[0]] = at[1][i * stride[1]] * (at[2][i * stride[2]] > 0 ? 1 : at[3][i * stride[3]]);
+    const ptrdiff_t weights = c->param[WEIGHT].shape.n[0];
+    for (ptrdiff_t k = 0; k < weights; k++) {
+        st_tensor channel[ST_MAX_VIEWS];
+        for (int v = 0; v < count; v++) channel[v] = weights > 1 ? st_select(views[v], 1, k) : views[v];
+        numbers slope = { st_data(c->param[WEIGHT])[k], 0 };
+        st_walk(count, channel, ST_ANY_ORDER, row, &slope);
+    }
 }
 
 static void prelu_forward(const st_call *c, st_tensor x, st_tensor y)
 {
-    st_walk(4, (st_tensor[]){ y, x, x, weights(c, x.shape) }, ST_ANY_ORDER, prelu_row, NULL);
+    prelu_walk(c, 2, (st_tensor[]){ y, x }, leaky_relu_value_rows[c->layer->impl->machine]);
 }
 
 static void prelu_backward(const st_call *c, st_tensor x, st_tensor y, st_tensor dy, st_tensor dx)
 {
     (void)y;
-    st_walk(4, (st_tensor[]){ dx, dy, x, weights(c, x.shape) }, ST_ANY_ORDER, prelu_row, NULL);
+    prelu_walk(c, 3, (st_tensor[]){ dx, dy, x }, leaky_relu_derivative_rows[c->layer->impl->machine]);
 }
 
+/* Adds up x dy where x is not positive, in a fixed number of lanes. */
 static void prelu_sum_row(ptrdiff_t n, st_real *const at[], const ptrdiff_t stride[], void *sum)
 {
-    for (ptrdiff_t i = 0; i < n; i++) {
-        const st_real x = at[0][i * stride[0]];
-        if (!(x > 0)) *(double *)sum += (double)x * (double)at[1][i * stride[1]];
-    }
+    enum { LANES = 8 };
+    double lane[LANES] = { 0 };
+    const st_real *x = at[0], *dy = at[1];
+    ptrdiff_t i = 0;
+    if (stride[0] == 1 && stride[1] == 1)
+        for (; i + LANES <= n; i += LANES)
+            EACH(k, LANES) lane[k] += (double)below(x[i + k]) * (double)dy[i + k];
+    for (; i < n; i++) lane[0] += (double)below(x[i * stride[0]]) * (double)dy[i * stride[1]];
+    EACH(k, LANES) * (double *)sum += lane[k];
 }
 
 static void prelu_gradient(const st_call *c, st_tensor x, st_tensor y, st_tensor dy)

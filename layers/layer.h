@@ -29,6 +29,10 @@
  * order, so results are bit-identical for any number of threads. A type that writes its state must be
  * ST_WHOLE_BATCH.
  *
+ * The default chunk, 8 images or a 32nd of a larger batch than 256, suits types whose images share nothing:
+ * layers with the same chunk run one after another on it, while it is in the cache. A chunk of 1 suits images
+ * of a megabyte and more; ST_WHOLE_BATCH suits a product that reads its weights once for all images.
+ *
  * A type that holds layers sees the whole batch. Its plan calls st_plan_child for each child; its hooks call
  * st_forward_child, which returns the child's output and keeps it until the backward pass, and
  * st_backward_child. Its backward is called with a null dx where dx is not needed; it must still run the

@@ -148,9 +148,25 @@ static void copy_row(ptrdiff_t n, st_real *const at[], const ptrdiff_t stride[],
     }
 }
 
+/* The sum of a row, for each instruction set. */
+#define SUM(M)                                                                                               \
+    M##_TARGET static double M##_sum(ptrdiff_t n, const st_real *x)                                          \
+    {                                                                                                        \
+        return sum_of_row(n, x);                                                                             \
+    }
+#define SUM_NAME(M) M##_sum,
+EACH_MACHINE(SUM)
+static double (*const sums[])(ptrdiff_t n, const st_real *x) = { EACH_MACHINE(SUM_NAME) };
+
+typedef struct addition {
+    st_real alpha;
+    double (*sum)(ptrdiff_t n, const st_real *x);
+} addition;
+
 static void add_row(ptrdiff_t n, st_real *const at[], const ptrdiff_t stride[], void *context)
 {
-    st_real alpha = *(const st_real *)context;
+    const addition *a = context;
+    const st_real alpha = a->alpha;
     st_real *y = at[0];
     const st_real *x = at[1];
     ptrdiff_t sy = stride[0], sx = stride[1];
@@ -158,7 +174,7 @@ static void add_row(ptrdiff_t n, st_real *const at[], const ptrdiff_t stride[], 
         const st_real value = alpha * *x;
         for (ptrdiff_t i = 0; i < n; i++) y[i] += value;
     } else if (sy == 0) { /* one element: a sum */
-        double sum = sx == 1 ? sum_of_row(n, x) : 0;
+        double sum = sx == 1 ? a->sum(n, x) : 0;
         for (ptrdiff_t i = 0; i < n && sx != 1; i++) sum += (double)x[i * sx];
         *y = (st_real)((double)*y + (double)alpha * sum);
     } else {
@@ -175,7 +191,7 @@ void st_copy(st_tensor y, st_tensor x)
 
 void st_add(st_tensor y, st_real alpha, st_tensor x)
 {
-    walk_pair(y, x, "st_add", add_row, &alpha);
+    walk_pair(y, x, "st_add", add_row, &(addition){ alpha, sums[machine_best()] });
 }
 
 /* ---- elementwise ----------------------------------------------------------------------------- */
@@ -269,14 +285,15 @@ static void reduce(st_tensor y, st_tensor x, st_axes over, const char *who, st_r
 
 void st_sum(st_tensor y, st_tensor x, st_axes over)
 {
-    reduce(y, x, over, "st_sum", 0, add_row, &(st_real){ 1 });
+    reduce(y, x, over, "st_sum", 0, add_row, &(addition){ 1, sums[machine_best()] });
 }
 
 void st_mean(st_tensor y, st_tensor x, st_axes over)
 {
     const ptrdiff_t elements = st_numel(x); /* the mean of none is NaN */
     st_real weight = elements > 0 ? (st_real)st_numel(y) / (st_real)elements : 0;
-    reduce(y, x, over, "st_mean", elements > 0 ? 0 : (st_real)NAN, add_row, &weight);
+    reduce(y, x, over, "st_mean", elements > 0 ? 0 : (st_real)NAN, add_row,
+           &(addition){ weight, sums[machine_best()] });
 }
 
 /* Tests if x replaces the maximum so far: the first of equal elements is kept, NaN is greater than all. */
@@ -288,7 +305,21 @@ static bool exceeds(st_real x, st_real best)
 static void max_row(ptrdiff_t n, st_real *const at[], const ptrdiff_t stride[], void *context)
 {
     (void)context;
-    for (ptrdiff_t i = 0; i < n; i++) {
+    enum { VECTORS = 4, LANES = MACHINE_LANES(generic), MANY = VECTORS * LANES };
+    const st_real *row = at[1];
+    ptrdiff_t i = 0;
+    if (stride[0] == 0 && stride[1] == 1 && n >= MANY) { /* one maximum, of a row */
+        generic_vector best[VECTORS];
+        memcpy(best, row, sizeof best);
+        for (i = MANY; i + MANY <= n; i += MANY) EACH(k, VECTORS)
+            {
+                const generic_vector v = *(const generic_loose *)(row + i + k * LANES);
+                best[k] = MACHINE_PICK(generic, (v > best[k]) | (v != v), v, best[k]);
+            }
+        for (int k = 0; k < MANY; k++)
+            if (exceeds(best[k / LANES][k % LANES], *at[0])) *at[0] = best[k / LANES][k % LANES];
+    }
+    for (; i < n; i++) {
         st_real *best = at[0] + i * stride[0], x = at[1][i * stride[1]];
         if (exceeds(x, *best)) *best = x;
     }
