@@ -46,14 +46,14 @@ void st_dataset_begin_epoch(const st_dataset *d, uint64_t pass)
     if (d && d->begin) d->begin(d, pass);
 }
 
-enum { WAKING = 1 << 17 }; /* elements: copying them takes as long as waking a thread */
+enum { LEAST_WORK = 1 << 13 }; /* elements that are worth sharing among threads */
 
 /* The grain of sets whose samples are only copied. */
 static ptrdiff_t copied_grain(st_shape sample)
 {
     ptrdiff_t elements = 1;
     for (int i = 0; i < sample.rank; i++) elements *= sample.n[i];
-    return 1 + WAKING / (elements > 0 ? elements : 1);
+    return 1 + LEAST_WORK / (elements > 0 ? elements : 1);
 }
 
 /* ---- of tensors ------------------------------------------------------------------------------ */

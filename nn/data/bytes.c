@@ -4,12 +4,15 @@
 
 #include <stdlib.h>
 
-enum { WAKING = 1 << 17 }; /* pixels: converting them takes as long as waking a thread */
+enum { LEAST_WORK = 1 << 13 }; /* pixels that are worth sharing among threads */
 
 static void pixel_row(ptrdiff_t n, st_real *const at[], const ptrdiff_t stride[], void *context)
 {
-    const unsigned char **from = context;
-    for (ptrdiff_t i = 0; i < n; i++) at[0][i * stride[0]] = (st_real) * (*from)++ / 255;
+    const unsigned char **from = context, *restrict pixel = *from;
+    st_real *restrict to = at[0];
+    const ptrdiff_t step = stride[0];
+    for (ptrdiff_t i = 0; i < n; i++) to[i * step] = (st_real)pixel[i] / 255;
+    *from += n;
 }
 
 static void get(const st_dataset *d, ptrdiff_t i, st_tensor x, st_tensor y)
@@ -39,5 +42,5 @@ st_dataset *data_bytes(ptrdiff_t count, st_shape image, byte_images b)
                                         .get = get,
                                         .release = release,
                                         .own = own,
-                                        .grain = 1 + WAKING / (pixels > 0 ? pixels : 1) });
+                                        .grain = 1 + LEAST_WORK / (pixels > 0 ? pixels : 1) });
 }
