@@ -197,7 +197,7 @@ const kernel *const kernel_of_machine[] = { EACH_MACHINE(ADDRESS) };
 /* ---- products of any size -------------------------------------------------------------------------- */
 
 enum {
-    PANEL = 20480 / sizeof(st_real), /* elements of b in a panel */
+    PANEL = (1 << 17) / sizeof(st_real), /* elements of b in a panel, which stays in the second cache */
     MOST_LANES = 64 / sizeof(st_real)
 };
 
