@@ -12,32 +12,43 @@
 
 /* ---- steps -------------------------------------------------------------------------------------- */
 
-/* Iterations are independent, and arrays do not overlap. */
+/* Iterations are independent, and arrays do not overlap. A bit of the result is set if a parameter has become
+ * NaN or infinite. */
+#define STEP const st_optim *o, double lr, ptrdiff_t first, ptrdiff_t n, st_real *w, const st_real *g
 
-static st_real *state(const st_optim *o, int i, ptrdiff_t first)
+/* x - x is NaN if x is NaN or infinite, otherwise 0. */
+INLINE machine_bits bad_bits(st_real x)
+{
+    const st_real zero = x - x;
+    machine_bits bits;
+    memcpy(&bits, &zero, sizeof bits);
+    return bits;
+}
+
+INLINE st_real *state(const st_optim *o, int i, ptrdiff_t first)
 {
     return st_data(o->state[i]) + first;
 }
 
-static void sgd_step(const st_optim *o, double lr, ptrdiff_t first, ptrdiff_t n, st_real *w, const st_real *g)
+INLINE machine_bits sgd(STEP)
 {
     const st_real rate = (st_real)lr, decay = (st_real)o->weight_decay, momentum = (st_real)o->momentum;
     const st_real fresh = o->steps == 0 ? 1 : (st_real)(1 - o->dampening);
     const bool nesterov = o->nesterov;
+    machine_bits bad = 0;
     st_real *v = o->states ? state(o, 0, first) : NULL;
-    if (!v) {
-        for (ptrdiff_t i = 0; i < n; i++) w[i] -= rate * (g[i] + decay * w[i]);
-        return;
-    }
-    for (ptrdiff_t i = 0; i < n; i++) {
-        st_real d = g[i] + decay * w[i];
-        v[i] = momentum * v[i] + fresh * d;
-        w[i] -= rate * (nesterov ? d + momentum * v[i] : v[i]);
-    }
+    if (!v)
+        for (ptrdiff_t i = 0; i < n; i++) bad |= bad_bits(w[i] -= rate * (g[i] + decay * w[i]));
+    else
+        for (ptrdiff_t i = 0; i < n; i++) {
+            st_real d = g[i] + decay * w[i];
+            v[i] = momentum * v[i] + fresh * d;
+            bad |= bad_bits(w[i] -= rate * (nesterov ? d + momentum * v[i] : v[i]));
+        }
+    return bad;
 }
 
-static void adam_step(const st_optim *o, double lr, ptrdiff_t first, ptrdiff_t n, st_real *w,
-                      const st_real *g)
+INLINE machine_bits adam(STEP)
 {
     const double t = (double)o->steps + 1;
     const st_real b1 = (st_real)o->beta1, b2 = (st_real)o->beta2, epsilon = (st_real)o->epsilon;
@@ -47,21 +58,23 @@ static void adam_step(const st_optim *o, double lr, ptrdiff_t first, ptrdiff_t n
     const st_real root = (st_real)(1 / sqrt(1 - pow(o->beta2, t)));
     const st_real decay = o->decoupled ? 0 : (st_real)o->weight_decay;
     const st_real keep = o->decoupled ? (st_real)(1 - lr * o->weight_decay) : 1;
+    machine_bits bad = 0;
     st_real *m = state(o, 0, first), *v = state(o, 1, first);
     for (ptrdiff_t i = 0; i < n; i++) {
         st_real d = g[i] + decay * w[i];
         m[i] = b1 * m[i] + a1 * d;
         v[i] = b2 * v[i] + a2 * d * d;
-        w[i] = keep * w[i] - rate * m[i] / ((st_real)sqrt(v[i]) * root + epsilon);
+        bad |= bad_bits(w[i] = keep * w[i] - rate * m[i] / ((st_real)sqrt(v[i]) * root + epsilon));
     }
+    return bad;
 }
 
-static void rmsprop_step(const st_optim *o, double lr, ptrdiff_t first, ptrdiff_t n, st_real *w,
-                         const st_real *g)
+INLINE machine_bits rmsprop(STEP)
 {
     const st_real rate = (st_real)lr, decay = (st_real)o->weight_decay, momentum = (st_real)o->momentum;
     const st_real b = (st_real)o->beta2, a = (st_real)(1 - o->beta2), epsilon = (st_real)o->epsilon;
     const bool centered = o->centered;
+    machine_bits bad = 0;
     st_real *s = state(o, 0, first), *v = state(o, 1, first), *mean = state(o, 2, first);
     for (ptrdiff_t i = 0; i < n; i++) {
         st_real d = g[i] + decay * w[i];
@@ -69,9 +82,19 @@ static void rmsprop_step(const st_optim *o, double lr, ptrdiff_t first, ptrdiff_
         mean[i] = b * mean[i] + a * d;
         st_real spread = centered ? s[i] - mean[i] * mean[i] : s[i];
         v[i] = momentum * v[i] + d / ((st_real)sqrt(spread > 0 ? spread : 0) + epsilon);
-        w[i] -= rate * v[i];
+        bad |= bad_bits(w[i] -= rate * v[i]);
     }
+    return bad;
 }
+
+#define MEMBER(NAME)                                                                                         \
+    static void NAME##_step(STEP)                                                                            \
+    {                                                                                                        \
+        NAME(o, lr, first, n, w, g);                                                                         \
+    }
+MEMBER(sgd)
+MEMBER(adam)
+MEMBER(rmsprop)
 
 /* ---- constructors ------------------------------------------------------------------------------------- */
 
@@ -278,32 +301,35 @@ typedef struct sweep {
     const st_real *g;
 } sweep;
 
-/* The first of n elements that is NaN or infinite, or n: x - x is then NaN, otherwise 0. */
-static ptrdiff_t first_bad(ptrdiff_t n, const st_real *x)
+INLINE void sweep_part(ptrdiff_t i, const sweep *s)
 {
-    machine_bits any = 0, bits;
-    ptrdiff_t i = 0;
-    for (ptrdiff_t k = 0; k < n; k++) {
-        const st_real zero = x[k] - x[k];
-        memcpy(&bits, &zero, sizeof bits);
-        any |= bits;
+    const st_optim *o = s->o;
+    const ptrdiff_t first = s->begin + i * PART, n = smallest(s->end - first, PART);
+    const st_real *g = s->g + first;
+    st_real *w = s->w + first;
+    machine_bits bad = 0;
+    if (o->step == sgd_step) bad = sgd(o, s->lr, first, n, w, g);
+    else if (o->step == adam_step) bad = adam(o, s->lr, first, n, w, g);
+    else if (o->step == rmsprop_step) bad = rmsprop(o, s->lr, first, n, w, g);
+    else {
+        o->step(o, s->lr, first, n, w, g);
+        for (ptrdiff_t k = 0; k < n; k++) bad |= bad_bits(w[k]);
     }
-    if (!any) return n;
-    while (i < n && isfinite(x[i])) i++;
-    return i;
+    if (!bad) return;
+    while (isfinite(*w)) w++;
+    st_error_set("%s: parameter %td is %g after step %ld", o->name, w - s->w, /* the first part's counts */
+                 isnan(*w) ? (double)NAN : (double)*w, o->steps + 1);
 }
 
-static void sweep_part(ptrdiff_t i, int thread, void *context)
-{
-    (void)thread;
-    const sweep *s = context;
-    ptrdiff_t first = s->begin + i * PART, count = smallest(s->end - first, PART);
-    s->o->step(s->o, s->lr, first, count, s->w + first, s->g + first);
-    ptrdiff_t bad = first_bad(count, s->w + first);
-    if (bad < count) /* the caller gets the error of the first part */
-        st_error_set("%s: parameter %td is %g after step %ld", s->o->name, first + bad,
-                     isnan(s->w[first + bad]) ? (double)NAN : (double)s->w[first + bad], s->o->steps + 1);
-}
+#define SWEEP(M)                                                                                             \
+    M##_TARGET static void M##_sweep(ptrdiff_t i, int thread, void *context)                                 \
+    {                                                                                                        \
+        (void)thread;                                                                                        \
+        sweep_part(i, context);                                                                              \
+    }
+#define SWEEP_NAME(M) M##_sweep,
+EACH_MACHINE(SWEEP)
+static void (*const sweeps[])(ptrdiff_t i, int thread, void *context) = { EACH_MACHINE(SWEEP_NAME) };
 
 int st_optim_step(st_optim *o, double lr, st_tensor parameters, st_tensor gradients)
 {
@@ -317,7 +343,9 @@ int st_optim_step(st_optim *o, double lr, st_tensor parameters, st_tensor gradie
     if (!isfinite(lr) || lr < 0)
         return st_error_set("%s: learning rate %g, expected at least 0", o->name, lr);
     ptrdiff_t n = st_numel(parameters);
-    if (st_optim_build(o, n)) return -1;
+    int machine;
+    bool reference;
+    if (st_optim_build(o, n) || machine_choose(&machine, &reference)) return -1;
     if (o->range && o->grouped != n)
         return st_error_set("%s: %td parameters, the groups are of %td", o->name, n, o->grouped);
     const range all = { 0, n, 1, o->weight_decay };
@@ -328,7 +356,7 @@ int st_optim_step(st_optim *o, double lr, st_tensor parameters, st_tensor gradie
             &own, lr * r->lr_factor, r->first, r->first + r->count, st_data(parameters), st_data(gradients)
         };
         ptrdiff_t items = ceil_div(r->count, PART);
-        parallel_for(items < LEAST_PARTS ? 1 : st_num_threads(), items, sweep_part, &s);
+        parallel_for(items < LEAST_PARTS ? 1 : st_num_threads(), items, sweeps[machine], &s);
     }
     o->steps++;
     return st_error() ? -1 : 0;
