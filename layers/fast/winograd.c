@@ -1,11 +1,10 @@
 /* winograd.c: 3x3 convolutions with stride 1 by Winograd's F(4x4, 3x3), with 4 times fewer multiplications.
  *
  * With many channels, each element f of a tile in Winograd's domain (winograd.h) is a matrix product: M_f =
- * V_f U_f, V_f [tiles, C], U_f [C, O]. The gradient is its adjoint:
+ * V_f U_f, V_f [tiles, C], U_f [C, O]. The gradient and the backward pass are its adjoint:
  *
  *     dM = A dy Aᵀ,   dU_f += V_fᵀ dM_f,   dw += Gᵀ dU G / 9
- *
- * and dx is a forward pass of dy with rotated kernels and the padding 2 - padding.
+ *                     dV_f = dM_f U_fᵀ,    dx += B dV Bᵀ / 9, where tiles overlap
  *
  * Lanes are channels: pixels are rows of channels, for a few rows of an image at a time, so that tiles can
  * begin anywhere, and pixels outside the image are a row of zeros.
@@ -22,7 +21,7 @@
 #include "layers/fast/winograd.h"
 #include "tensor/counts.h"
 
-enum { X_PIXELS, Y_PIXELS, X_TILES, Y_TILES, PRODUCTS, WEIGHTS }; /* scratch */
+enum { X_PIXELS, DX_PIXELS, Y_PIXELS, X_TILES, Y_TILES, PRODUCTS, SUMS, WEIGHTS }; /* scratch */
 
 enum {
     /* Measured against direct convolution. */
@@ -50,6 +49,7 @@ typedef struct side {
     ptrdiff_t top, bottom;
     st_real *tiles; /* [places, tiles, padded], the places `plane` apart */
     ptrdiff_t plane;
+    const ptrdiff_t *by; /* the plan's multiples of `padded` */
 } side;
 
 /* Tables: the multiples of 1, and of the padded channels of x and of y. */
@@ -57,19 +57,10 @@ typedef struct winograd_plan {
     window w; /* as in conv_plan */
     const kernel *k;
     const winograd *t;
+    ptrdiff_t rows, columns, band; /* tiles of an image; rows of tiles of a band */
     ptrdiff_t *unit, *by_in, *by_out;
     ptrdiff_t table[];
 } winograd_plan;
-
-/* A pass over all tiles of its two sides, input and output. */
-typedef struct pass {
-    const winograd_plan *plan;
-    side wide, narrow;
-    const ptrdiff_t *by_wide, *by_narrow; /* the plan's tables */
-    ptrdiff_t rows, columns, count;       /* tiles of an image, and of all images */
-    ptrdiff_t band;                       /* rows of tiles */
-    st_real *products;                    /* [places, ...] */
-} pass;
 
 /* ---- places of tiles -------------------------------------------------------------------------------------- */
 
@@ -78,18 +69,18 @@ typedef struct place {
     ptrdiff_t image, row, column;
 } place;
 
-static place place_of(const pass *p, ptrdiff_t number)
+static place place_of(const winograd_plan *p, ptrdiff_t number)
 {
     ptrdiff_t row = number / p->columns;
     return (place){ row / p->rows, row % p->rows, number % p->columns };
 }
 
-static bool opens_band(const pass *p, place at)
+static bool opens_band(const winograd_plan *p, place at)
 {
     return at.column == 0 && at.row % p->band == 0;
 }
 
-static bool closes_band(const pass *p, place at)
+static bool closes_band(const winograd_plan *p, place at)
 {
     return at.column == p->columns - 1 && ((at.row + 1) % p->band == 0 || at.row == p->rows - 1);
 }
@@ -97,21 +88,21 @@ static bool closes_band(const pass *p, place at)
 /* ---- pixels: [C, H, W] to [H, W, C] and back ------------------------------------------------------------- */
 
 /* Moves to the band of rows with a tile. */
-static void move_to_band(const pass *p, side *s, place at)
+static void move_to_band(const winograd_plan *p, side *s, place at)
 {
     ptrdiff_t first = at.row - at.row % p->band, last = smallest(first + p->band, p->rows) - 1;
     s->top = largest(WINOGRAD_SIZE * first - s->before[0], 0);
     s->bottom = smallest(WINOGRAD_SIZE * last - s->before[0] + s->reach, s->height);
 }
 
-static void take_band(const pass *p, side *s, place at)
+static void take_band(const winograd_plan *p, side *s, place at)
 {
     move_to_band(p, s, at);
     ptrdiff_t top = s->top, rows = s->bottom - top, width = s->width;
     st_tensor from = st_select(s->images, 0, at.image), to = s->room;
     if (st_is_contiguous(from)) {
-        kernel_transpose(p->plan->k, s->channels, rows * width, st_data(from) + top * width,
-                         s->height * width, st_data(to), s->padded, NULL);
+        kernel_transpose(p->k, s->channels, rows * width, st_data(from) + top * width, s->height * width,
+                         st_data(to), s->padded, NULL);
     } else {
         to.shape = ST_SHAPE(s->channels, rows, width);
         to.stride[0] = 1, to.stride[1] = width * s->padded, to.stride[2] = s->padded;
@@ -119,9 +110,23 @@ static void take_band(const pass *p, side *s, place at)
     }
 }
 
-static void give_band(const pass *p, side *s, place at)
+/* What tiles of the band add to; rows that it shares with the band above have that one's sums. */
+static void open_band(const winograd_plan *p, side *s, place at)
 {
-    kernel_transpose(p->plan->k, (s->bottom - s->top) * s->width, s->channels, s->pixels, s->padded,
+    ptrdiff_t row = s->width * s->padded, above = s->top, bottom = at.row > 0 ? s->bottom : 0;
+    move_to_band(p, s, at);
+    if (s->reach == WINOGRAD_SIZE) return; /* tiles do not overlap */
+    ptrdiff_t rows = s->bottom - s->top, kept = largest(bottom - s->top, 0);
+    for (ptrdiff_t i = 0; i < kept * row; i++) s->pixels[i] = s->pixels[(s->top - above) * row + i];
+    for (ptrdiff_t i = kept * row; i < rows * row; i++) s->pixels[i] = 0;
+}
+
+/* Gives the rows that the next band does not share. */
+static void give_band(const winograd_plan *p, side *s, place at)
+{
+    ptrdiff_t next = WINOGRAD_SIZE * (at.row + 1) - s->before[0];
+    ptrdiff_t rows = (at.row < p->rows - 1 ? next : s->bottom) - s->top;
+    kernel_transpose(p->k, rows * s->width, s->channels, s->pixels, s->padded,
                      st_data(st_select(s->images, 0, at.image)) + s->top * s->width, s->height * s->width,
                      NULL);
 }
@@ -139,46 +144,22 @@ static void pixels_of(const side *s, place at, st_real *pixel[])
         }
 }
 
-static void tile_of(const side *s, ptrdiff_t number, st_real *element[])
-{
-    for (int f = 0; f < WINOGRAD_PLACES; f++) element[f] = s->tiles + f * s->plane + number * s->padded;
-}
-
-/* Transforms tiles from number `first` on into Winograd's domain. */
-static void take_tiles(const pass *p, side *s, winograd_transform *into, ptrdiff_t first, ptrdiff_t count)
+/* Transforms tiles from number `first` on into Winograd's domain, or with `give` from there. */
+static void transform_tiles(const winograd_plan *p, side *s, winograd_transform *transform, bool give,
+                            ptrdiff_t first, ptrdiff_t count)
 {
     st_real *pixel[WINOGRAD_PLACES], *element[WINOGRAD_PLACES];
     for (ptrdiff_t t = 0; t < count; t++) {
         place at = place_of(p, first + t);
-        if (opens_band(p, at)) take_band(p, s, at);
+        if (opens_band(p, at)) (give ? open_band : take_band)(p, s, at);
         pixels_of(s, at, pixel);
-        tile_of(s, t, element);
-        into(s->padded, (const st_real *const *)pixel, element);
-    }
-}
-
-/* The inverse, to outputs. */
-static void give_tiles(const pass *p, side *s, ptrdiff_t first, ptrdiff_t count)
-{
-    st_real *pixel[WINOGRAD_PLACES], *element[WINOGRAD_PLACES];
-    for (ptrdiff_t t = 0; t < count; t++) {
-        place at = place_of(p, first + t);
-        if (opens_band(p, at)) move_to_band(p, s, at);
-        pixels_of(s, at, pixel);
-        tile_of(s, t, element);
-        p->plan->t->output(s->padded, (const st_real *const *)element, pixel);
-        if (closes_band(p, at)) give_band(p, s, at);
+        for (int f = 0; f < WINOGRAD_PLACES; f++) element[f] = s->tiles + f * s->plane + t * s->padded;
+        transform(s->padded, (const st_real *const *)(give ? element : pixel), give ? pixel : element);
+        if (give && closes_band(p, at)) give_band(p, s, at);
     }
 }
 
 /* ---- scratch --------------------------------------------------------------------------------------------- */
-
-/* The number of rows of tiles in a band, by the largest row of all four sides. */
-static ptrdiff_t band_rows(const kernel *k, const window *w, ptrdiff_t in, ptrdiff_t out)
-{
-    ptrdiff_t row = largest(w->size[1] * kernel_padded(k, in), w->out[1] * kernel_padded(k, out));
-    return largest((BAND / row - 2) / WINOGRAD_SIZE, 1);
-}
 
 static ptrdiff_t plane_of(ptrdiff_t padded)
 {
@@ -220,20 +201,24 @@ static int plan(st_layer *l, const void *given)
     const kernel *k = kernel_of(l);
     ptrdiff_t in = l->x.n[1], out = l->y.n[1];
     ptrdiff_t in_padded = kernel_padded(k, in), out_padded = kernel_padded(k, out);
-    ptrdiff_t rows = WINOGRAD_SIZE * band_rows(k, &w, in, out) + 2;
+    ptrdiff_t row = largest(w.size[1] * in_padded, w.out[1] * out_padded);
+    ptrdiff_t band = largest((BAND / row - 2) / WINOGRAD_SIZE, 1), rows = WINOGRAD_SIZE * band + 2;
     ptrdiff_t in_pixels = smallest(rows, w.size[0]) * w.size[1] + 1;
     ptrdiff_t out_pixels = smallest(rows, w.out[0]) * w.out[1] + 1;
     ptrdiff_t weights = largest(in * out_padded, out * in_padded), count = largest(BLOCK, largest(in, out));
     winograd_plan *p = st_layer_plan_data(l, sizeof *p + 3 * (size_t)count * sizeof *p->table);
     if (!p) return -1;
-    *p = (winograd_plan){ .w = w, .k = k, .t = &winograd_of_machine[l->impl->machine] };
+    *p = (winograd_plan){ .w = w, .k = k, .t = &winograd_of_machine[l->impl->machine], .band = band };
+    p->rows = ceil_div(w.out[0], WINOGRAD_SIZE), p->columns = ceil_div(w.out[1], WINOGRAD_SIZE);
     iota(p->unit = p->table, count, 1);
     iota(p->by_in = p->table + count, count, in_padded);
     iota(p->by_out = p->table + 2 * count, count, out_padded);
     const st_shape scratch[] = { ST_SHAPE(in_pixels, in_padded),
+                                 ST_SHAPE(in_pixels, in_padded),
                                  ST_SHAPE(out_pixels, out_padded),
                                  ST_SHAPE(WINOGRAD_PLACES, plane_of(in_padded)),
                                  ST_SHAPE(WINOGRAD_PLACES, plane_of(out_padded)),
+                                 ST_SHAPE(WINOGRAD_PLACES, weights),
                                  ST_SHAPE(WINOGRAD_PLACES, weights),
                                  ST_SHAPE(9, weights) };
     for (int i = 0; i <= WEIGHTS; i++)
@@ -243,84 +228,79 @@ static int plan(st_layer *l, const void *given)
 
 /* ---- passes ---------------------------------------------------------------------------------------------- */
 
-/* The tiles of x or dx (`out` false), or of y or dy (`out` true). */
-static side side_of(const st_call *c, bool out, st_tensor images)
+/* The images of x, dx or y, with scratch for their pixels and tiles. */
+static side side_of(const st_call *c, st_tensor images, int pixels, int tiles)
 {
-    const winograd_plan *plan = c->plan;
-    side s = { .images = images, .channels = images.shape.n[1] };
-    s.padded = kernel_padded(plan->k, s.channels);
+    const winograd_plan *p = c->plan;
+    side s = { .images = images, .channels = images.shape.n[1], .reach = WINOGRAD_SIZE, .by = p->by_out };
+    s.padded = kernel_padded(p->k, s.channels);
     s.height = images.shape.n[2];
     s.width = images.shape.n[3];
-    s.reach = WINOGRAD_SIZE;
+    if (tiles == X_TILES) {
+        s.reach += 2, s.by = p->by_in;
+        for (int axis = 0; axis < 2; axis++) s.before[axis] = p->w.before[axis];
+    }
     s.plane = plane_of(s.padded);
-    s.room = st_scratch(c, out ? Y_PIXELS : X_PIXELS);
+    s.room = st_scratch(c, pixels);
     s.pixels = st_data(s.room);
-    s.tiles = st_data(st_scratch(c, out ? Y_TILES : X_TILES));
+    s.tiles = st_data(st_scratch(c, tiles));
     s.outside = s.pixels + st_numel(s.room) - s.padded;
     if (s.padded > s.channels) st_fill(s.room, 0); /* the padding channels */
     for (ptrdiff_t k = 0; k < s.padded; k++) s.outside[k] = 0;
     return s;
 }
 
-static pass pass_over(const st_call *c, st_tensor x, st_tensor y, bool back)
+/* Kernel i of `in` kernels' rows [9, padded] in the buffer, and as rows of the matrices [places, in, padded]. */
+static void rows_of(ptrdiff_t i, ptrdiff_t in, ptrdiff_t padded, st_real *buffer, st_real *matrices,
+                    st_real *row[], st_real *element[])
 {
-    const winograd_plan *plan = c->plan;
-    const ptrdiff_t *before = plan->w.before;
-    pass p = { .plan = plan,
-               .wide = side_of(c, back, back ? y : x),
-               .narrow = side_of(c, !back, back ? x : y) };
-    p.wide.reach += 2;
-    for (int axis = 0; axis < 2; axis++) p.wide.before[axis] = back ? 2 - before[axis] : before[axis];
-    p.by_wide = back ? plan->by_out : plan->by_in;
-    p.by_narrow = back ? plan->by_in : plan->by_out;
-    p.rows = ceil_div(p.narrow.height, WINOGRAD_SIZE);
-    p.columns = ceil_div(p.narrow.width, WINOGRAD_SIZE);
-    p.count = x.shape.n[0] * p.rows * p.columns;
-    p.band = band_rows(plan->k, &plan->w, x.shape.n[1], y.shape.n[1]);
-    p.products = st_data(st_scratch(c, PRODUCTS));
-    return p;
+    for (int k = 0; k < 9; k++) row[k] = buffer + (i * 9 + k) * padded;
+    for (int f = 0; f < WINOGRAD_PLACES; f++) element[f] = matrices + (f * in + i) * padded;
 }
 
-/* The rows [O] of input channel c: in `buffer` [C, 9, O], and in the products [places, C, O]. */
-static void weights_of(const pass *p, ptrdiff_t c, st_real *buffer, st_real *row[], st_real *element[])
+/* U [places, C, O], or with `transposed` [places, O, C]. */
+static void transform_weights(const st_call *c, bool transposed, st_real *u)
 {
-    ptrdiff_t in = p->wide.channels, padded = p->narrow.padded;
-    for (int k = 0; k < 9; k++) row[k] = buffer + (c * 9 + k) * padded;
-    for (int f = 0; f < WINOGRAD_PLACES; f++) element[f] = p->products + (f * in + c) * padded;
-}
-
-/* U [places, C, O]: kernel (o, c) is at weight[o * step + c * pitch], rotated if `back`. */
-static void transform_weights(const pass *p, const st_real *weight, st_real *buffer, bool back)
-{
-    ptrdiff_t in = p->wide.channels, out = p->narrow.channels, padded = p->narrow.padded;
-    if (back) {
-        for (ptrdiff_t c = 0; c < in; c++) /* [in, out, 9] */
-            for (int k = 0; k < 9; k++)
-                for (ptrdiff_t o = 0; o < out; o++)
-                    buffer[(c * 9 + 8 - k) * padded + o] = weight[(c * out + o) * 9 + k];
-    } else {
-        kernel_transpose(p->plan->k, out, in * 9, weight, in * 9, buffer, padded, NULL);
-    }
-    for (ptrdiff_t c = 0; c < in; c++) {
-        st_real *row[9], *element[WINOGRAD_PLACES];
-        weights_of(p, c, buffer, row, element);
-        for (int k = 0; k < 9; k++)
-            for (ptrdiff_t o = out; o < padded; o++) row[k][o] = 0;
-        p->plan->t->weight(padded, (const st_real *const *)row, element);
+    const winograd_plan *p = c->plan;
+    const st_real *weight = st_data(c->param[CONV_WEIGHT]);
+    st_real *buffer = st_data(st_scratch(c, WEIGHTS)), *row[9], *element[WINOGRAD_PLACES];
+    ptrdiff_t in = c->layer->x.n[1], out = c->layer->y.n[1];
+    ptrdiff_t rows = transposed ? out : in, columns = transposed ? in : out;
+    ptrdiff_t padded = kernel_padded(p->k, columns), parts = transposed ? out : 1;
+    for (ptrdiff_t i = 0; i < parts; i++) /* kernels are [O, C, 9] */
+        kernel_transpose(p->k, columns, rows / parts * 9, weight + i * in * 9, rows / parts * 9,
+                         buffer + i * 9 * padded, padded, NULL);
+    for (ptrdiff_t i = 0; i < rows; i++) {
+        rows_of(i, rows, padded, buffer, u, row, element);
+        for (int tap = 0; tap < 9; tap++)
+            for (ptrdiff_t j = columns; j < padded; j++) row[tap][j] = 0;
+        p->t->weight(padded, (const st_real *const *)row, element);
     }
 }
 
 /* dw += Gᵀ dU G, dU [places, C, O]; overwrites dU. */
-static void add_weights(const pass *p, st_real *weight, st_real *buffer)
+static void add_weights(const st_call *c, st_real *du)
 {
-    ptrdiff_t in = p->wide.channels, out = p->narrow.channels, padded = p->narrow.padded;
-    for (ptrdiff_t c = 0; c < in; c++) {
-        st_real *row[9], *element[WINOGRAD_PLACES];
-        weights_of(p, c, buffer, row, element);
-        p->plan->t->weight_adjoint(padded, (const st_real *const *)element, row);
+    const winograd_plan *p = c->plan;
+    ptrdiff_t in = c->layer->x.n[1], out = c->layer->y.n[1], padded = kernel_padded(p->k, out);
+    st_real *weight = st_data(st_grad(c, CONV_WEIGHT)), *buffer = st_data(st_scratch(c, WEIGHTS));
+    st_real *row[9], *element[WINOGRAD_PLACES];
+    for (ptrdiff_t i = 0; i < in; i++) {
+        rows_of(i, in, padded, buffer, du, row, element);
+        p->t->weight_adjoint(padded, (const st_real *const *)element, row);
     }
-    kernel_transpose(p->plan->k, in * 9, out, buffer, padded, p->products, in * 9, NULL);
-    for (ptrdiff_t i = 0; i < out * in * 9; i++) weight[i] += p->products[i];
+    kernel_transpose(p->k, in * 9, out, buffer, padded, du, in * 9, NULL);
+    for (ptrdiff_t i = 0; i < out * in * 9; i++) weight[i] += du[i];
+}
+
+/* M [tiles, O] = V [tiles, C] U [C, O] for each place; added to the bias in WINOGRAD_WHOLE. */
+static void multiply(const winograd_plan *p, const side *from, const st_real *u, side *to, ptrdiff_t count,
+                     bool bias)
+{
+    for (int f = 0; f < WINOGRAD_PLACES; f++)
+        kernel_product(p->k, count, to->padded, from->channels, from->tiles + f * from->plane, from->by,
+                       p->unit, u + f * from->channels * to->padded, to->by, to->tiles + f * to->plane,
+                       to->padded, bias && f == WINOGRAD_WHOLE);
 }
 
 /* The element that adds equally to all outputs begins with the bias. */
@@ -331,33 +311,21 @@ static void begin_with(const side *s, const st_real *bias, ptrdiff_t count)
         for (ptrdiff_t c = 0; c < s->padded; c++) sum[c] = c < s->channels ? bias[c] * WINOGRAD_SCALE : 0;
 }
 
-static void convolve(const st_call *c, pass *p, const st_real *bias, bool back)
+static void forward(const st_call *c, st_tensor images, st_tensor output)
 {
-    side *x = &p->wide, *y = &p->narrow;
-    transform_weights(p, st_data(c->param[CONV_WEIGHT]), st_data(st_scratch(c, WEIGHTS)), back);
-    for (ptrdiff_t first = 0; first < p->count; first += BLOCK) {
-        ptrdiff_t count = smallest(BLOCK, p->count - first);
-        take_tiles(p, x, p->plan->t->input, first, count);
-        if (bias) begin_with(y, bias, count);
-        for (int f = 0; f < WINOGRAD_PLACES; f++) /* M [tiles, O] (+)= V [tiles, C] U [C, O] */
-            kernel_product(p->plan->k, count, y->padded, x->channels, x->tiles + f * x->plane, p->by_wide,
-                           p->plan->unit, p->products + f * x->channels * y->padded, p->by_narrow,
-                           y->tiles + f * y->plane, y->padded, bias && f == WINOGRAD_WHOLE);
-        give_tiles(p, y, first, count);
+    const winograd_plan *p = c->plan;
+    const st_real *bias = conv_bias(c);
+    side x = side_of(c, images, X_PIXELS, X_TILES), y = side_of(c, output, Y_PIXELS, Y_TILES);
+    st_real *u = st_data(st_scratch(c, PRODUCTS));
+    ptrdiff_t tiles = c->images * p->rows * p->columns;
+    transform_weights(c, false, u);
+    for (ptrdiff_t first = 0; first < tiles; first += BLOCK) {
+        ptrdiff_t count = smallest(BLOCK, tiles - first);
+        transform_tiles(p, &x, p->t->input, false, first, count);
+        if (bias) begin_with(&y, bias, count);
+        multiply(p, &x, u, &y, count, bias != NULL);
+        transform_tiles(p, &y, p->t->output, true, first, count);
     }
-}
-
-static void forward(const st_call *c, st_tensor x, st_tensor y)
-{
-    pass p = pass_over(c, x, y, false);
-    convolve(c, &p, conv_bias(c), false);
-}
-
-static void backward(const st_call *c, st_tensor x, st_tensor y, st_tensor dy, st_tensor dx)
-{
-    (void)x, (void)y;
-    pass p = pass_over(c, dx, dy, true);
-    convolve(c, &p, NULL, true);
 }
 
 /* The element that adds equally to all outputs is the sum of dy. */
@@ -370,28 +338,57 @@ static void add_bias(const side *s, st_real *bias, st_real *buffer, ptrdiff_t co
     for (ptrdiff_t c = 0; c < s->channels; c++) bias[c] += buffer[c];
 }
 
-static void gradient(const st_call *c, st_tensor images, st_tensor output, st_tensor dy)
+/* dw and db unless x is null; dx unless that is. */
+static void adjoint(const st_call *c, st_tensor images, st_tensor output, st_tensor images_gradient)
 {
-    (void)output;
-    pass p = pass_over(c, images, dy, false);
-    side *x = &p.wide, *y = &p.narrow;
-    st_real *buffer = st_data(st_scratch(c, WEIGHTS));
-    for (ptrdiff_t first = 0; first < p.count; first += BLOCK) {
-        ptrdiff_t count = smallest(BLOCK, p.count - first);
-        take_tiles(&p, x, p.plan->t->input, first, count);
-        take_tiles(&p, y, p.plan->t->output_adjoint, first, count);
-        if (conv_bias(c)) add_bias(y, st_data(st_grad(c, CONV_BIAS)), buffer, count);
-        for (int f = 0; f < WINOGRAD_PLACES; f++) /* dU [C, O] (+)= Vᵀ [C, tiles] dM [tiles, O] */
-            kernel_product(p.plan->k, x->channels, y->padded, count, x->tiles + f * x->plane, p.plan->unit,
-                           p.by_wide, y->tiles + f * y->plane, p.by_narrow,
-                           p.products + f * x->channels * y->padded, y->padded, first > 0);
+    const winograd_plan *p = c->plan;
+    const bool gradient = !st_is_null(images), backward = !st_is_null(images_gradient);
+    side x = { 0 }, dx = { 0 }, dy = side_of(c, output, Y_PIXELS, Y_TILES);
+    st_real *u = st_data(st_scratch(c, PRODUCTS)), *du = st_data(st_scratch(c, SUMS));
+    ptrdiff_t tiles = c->images * p->rows * p->columns;
+    if (gradient) x = side_of(c, images, X_PIXELS, X_TILES);
+    if (backward) dx = side_of(c, images_gradient, DX_PIXELS, X_TILES), transform_weights(c, true, u);
+    for (ptrdiff_t first = 0; first < tiles; first += BLOCK) {
+        ptrdiff_t count = smallest(BLOCK, tiles - first);
+        transform_tiles(p, &dy, p->t->output_adjoint, false, first, count);
+        if (gradient) {
+            transform_tiles(p, &x, p->t->input, false, first, count);
+            if (conv_bias(c))
+                add_bias(&dy, st_data(st_grad(c, CONV_BIAS)), st_data(st_scratch(c, WEIGHTS)), count);
+            for (int f = 0; f < WINOGRAD_PLACES; f++) /* dU [C, O] (+)= Vᵀ [C, tiles] dM [tiles, O] */
+                kernel_product(p->k, x.channels, dy.padded, count, x.tiles + f * x.plane, p->unit, x.by,
+                               dy.tiles + f * dy.plane, dy.by, du + f * x.channels * dy.padded, dy.padded,
+                               first > 0);
+        }
+        if (backward) {
+            multiply(p, &dy, u, &dx, count, false);
+            transform_tiles(p, &dx, p->t->input_adjoint, true, first, count);
+        }
     }
-    add_weights(&p, st_data(st_grad(c, CONV_WEIGHT)), buffer);
+    if (gradient) add_weights(c, du);
+}
+
+static void gradient(const st_call *c, st_tensor x, st_tensor y, st_tensor dy)
+{
+    (void)y;
+    adjoint(c, x, dy, (st_tensor){ 0 });
+}
+
+static void backward(const st_call *c, st_tensor x, st_tensor y, st_tensor dy, st_tensor dx)
+{
+    (void)x, (void)y;
+    adjoint(c, (st_tensor){ 0 }, dy, dx);
+}
+
+static void both(const st_call *c, st_tensor x, st_tensor y, st_tensor dy, st_tensor dx)
+{
+    (void)y;
+    adjoint(c, x, dy, dx);
 }
 
 const layer_algorithm conv_winograd = {
     .type = &layer_type_conv2d,
     .suits = suits,
     .plan = plan,
-    .hooks = { .forward = forward, .backward = backward, .gradient = gradient },
+    .hooks = { .forward = forward, .backward = backward, .gradient = gradient, .both = both },
 };

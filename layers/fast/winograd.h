@@ -7,8 +7,9 @@
  *
  * The G of F(4x4) has thirds; here it is multiplied by 3, so that all elements are multiples of 1/8. Results
  * for integers are then exact while sums keep their fractions: in float always if |x| |w| times the channels
- * is at most 113, and in the gradient if |x| |dy| times the tiles is at most 53. Random integers of both
- * signs were exact up to 31 with 256 channels. The scaling does not change other results. */
+ * is at most 113, backward if |dy| |w| times the channels is at most 43, and in the gradient if |x| |dy| times
+ * the tiles is at most 53. Random integers of both signs were exact up to 31 with 256 channels. The scaling
+ * does not change other results. */
 #ifndef STRIDE_LAYERS_FAST_WINOGRAD_H
 #define STRIDE_LAYERS_FAST_WINOGRAD_H
 
@@ -26,7 +27,8 @@ enum {
 typedef void winograd_transform(ptrdiff_t channels, const st_real *const in[], st_real *const out[]);
 
 typedef struct winograd {
-    winograd_transform *input, *output, *output_adjoint, *weight, *weight_adjoint; /* Bᵀ, Aᵀ, A, G, Gᵀ */
+    winograd_transform *input, *input_adjoint, *output, *output_adjoint; /* Bᵀ, B, Aᵀ, A */
+    winograd_transform *weight, *weight_adjoint;                         /* G, Gᵀ */
 } winograd;
 
 extern const winograd winograd_of_machine[]; /* for all instruction sets */

@@ -12,12 +12,19 @@
 #define TWO ((st_real)2)
 #define THREE ((st_real)3)
 #define FOUR ((st_real)4)
+#define FIVE ((st_real)5)
 #define EIGHT ((st_real)8)
 
 #define B_TRANSPOSED_4(d, e)                                                                                 \
     e[0] = (d[0] - d[2]) * FOUR + (d[4] - d[2]), e[1] = (d[4] - d[2] * FOUR) + (d[3] - d[1] * FOUR),         \
     e[2] = (d[4] - d[2] * FOUR) - (d[3] - d[1] * FOUR), e[3] = (d[4] - d[2]) + (d[3] - d[1]) * TWO,          \
     e[4] = (d[4] - d[2]) - (d[3] - d[1]) * TWO, e[5] = (d[5] - d[3]) - (d[3] - d[1]) * FOUR
+
+#define B_ITSELF_4(d, e)                                                                                     \
+    e[0] = d[0] * FOUR, e[1] = ((d[2] - d[1]) + d[5]) * FOUR + (d[4] - d[3]) * TWO,                          \
+    e[2] = d[0] * -FIVE - (d[1] + d[2]) * FOUR - (d[3] + d[4]),                                              \
+    e[3] = (d[1] - d[2]) + (d[3] - d[4]) * TWO - d[5] * FIVE, e[4] = d[0] + (d[1] + d[2]) + (d[3] + d[4]),   \
+    e[5] = d[5]
 
 #define A_TRANSPOSED_4(d, e)                                                                                 \
     e[0] = d[0] + (d[1] + d[2]) + (d[3] + d[4]), e[1] = (d[1] - d[2]) + (d[3] - d[4]) * TWO,                 \
@@ -40,7 +47,11 @@
 
 #define AT(type, place) (*(type *)(place))
 
-#define TRANSFORM(M, NAME, T, FROM, TO, FACTOR)                                                              \
+/* What is in `out` is kept; not out + e / 9, whose quotient would not be rounded by a fused multiply-add. */
+#define NINE_TIMES(M, at) +AT(M##_loose, at) * NINE
+#define NOTHING(M, at)
+
+#define TRANSFORM(M, NAME, T, FROM, TO, PLUS, FACTOR)                                                        \
     M##_TARGET static void M##_##NAME(ptrdiff_t channels, const st_real *const in[], st_real *const out[])   \
     {                                                                                                        \
         for (ptrdiff_t c = 0; c < channels; c += MACHINE_LANES(M)) {                                         \
@@ -54,7 +65,8 @@
             EACH(i, TO)                                                                                      \
             {                                                                                                \
                 T(half[i], e);                                                                               \
-                EACH(j, TO) AT(M##_loose, out[i * TO + j] + c) = e[j] * (FACTOR);                            \
+                EACH(j, TO)                                                                                  \
+                AT(M##_loose, out[i * TO + j] + c) = (e[j] PLUS(M, out[i * TO + j] + c)) * (FACTOR);         \
             }                                                                                                \
         }                                                                                                    \
     }
@@ -63,16 +75,19 @@
  * 9q times it is q (1 + δ), whose nearest number is q. (In double, below a power of two, there is a tie,
  * which rounds to the even number q.) */
 #define ONE ((st_real)1)
+#define NINE ((st_real)9)
 #define NINTH (1 / (st_real)9)
 
 #define TRANSFORMS(M)                                                                                        \
-    TRANSFORM(M, input, B_TRANSPOSED_4, 6, 6, ONE)                                                           \
-    TRANSFORM(M, output, A_TRANSPOSED_4, 6, 4, NINTH)                                                        \
-    TRANSFORM(M, output_adjoint, A_ITSELF_4, 4, 6, ONE)                                                      \
-    TRANSFORM(M, weight, G_ITSELF_4, 3, 6, ONE)                                                              \
-    TRANSFORM(M, weight_adjoint, G_TRANSPOSED_4, 6, 3, NINTH)
+    TRANSFORM(M, input, B_TRANSPOSED_4, 6, 6, NOTHING, ONE)                                                  \
+    TRANSFORM(M, input_adjoint, B_ITSELF_4, 6, 6, NINE_TIMES, NINTH)                                         \
+    TRANSFORM(M, output, A_TRANSPOSED_4, 6, 4, NOTHING, NINTH)                                               \
+    TRANSFORM(M, output_adjoint, A_ITSELF_4, 4, 6, NOTHING, ONE)                                             \
+    TRANSFORM(M, weight, G_ITSELF_4, 3, 6, NOTHING, ONE)                                                     \
+    TRANSFORM(M, weight_adjoint, G_TRANSPOSED_4, 6, 3, NOTHING, NINTH)
 
 EACH_MACHINE(TRANSFORMS)
 
-#define OF_MACHINE(M) { M##_input, M##_output, M##_output_adjoint, M##_weight, M##_weight_adjoint },
+#define OF_MACHINE(M)                                                                                        \
+    { M##_input, M##_input_adjoint, M##_output, M##_output_adjoint, M##_weight, M##_weight_adjoint },
 const winograd winograd_of_machine[] = { EACH_MACHINE(OF_MACHINE) };
