@@ -6,23 +6,23 @@
  *     dx = (g - <g> - h <g h>) / sqrt(variance + epsilon)
  * A set is a channel of the batch (batchnorm), the last axes of an image (layernorm, rmsnorm), or a group of
  * an image's channels (groupnorm). In rmsnorm, mean and <g> are 0, and there is no bias. The first pass over
- * a set computes two sums in double, by fixed lanes; the second one writes the result. */
+ * a set computes two sums, by fixed lanes; the second one writes the result. */
 #include "layers/lanes.h"
 #include "layers/layer_impl.h"
 #include "layers/types.h"
-#include "tensor/sum.h"
+#include "tensor/counts.h"
 
 #include <math.h>
 
 enum { WEIGHT, BIAS };              /* parameters */
 enum { RUNNING_MEAN, RUNNING_VAR }; /* states of batchnorm */
 enum { MEAN, DEVIATION };           /* memory: of each set, as forward used them */
+enum { MOST = 64 };                 /* sets that one thread processes at once */
 enum { COPY, SCALED };              /* scratch: a channel or an image of x; weight times dy of a set */
 
 /* A set, or a part of one: `rows` rows of `length` elements, `stride` apart. */
 typedef struct norm_set {
     ptrdiff_t rows, length, stride;
-    bool wide; /* the processor has wide vectors */
 } norm_set;
 
 /* The biased variance is variance * unit²; unit is 1 unless squares overflow. The deviation includes epsilon. */
@@ -37,63 +37,46 @@ typedef struct norm_sums {
 
 /* ---- sums ------------------------------------------------------------------------------------------ */
 
-enum { AHEAD = 1024 }; /* elements to prefetch: much arithmetic per element leaves few loads in flight */
+enum { OCTET = 8, OCTETS = 2, BLOCK = 512 }; /* lanes, vectors and elements that are added in st_real */
+typedef st_real octet __attribute__((vector_size(OCTET * sizeof(st_real))));
+typedef st_real octet_at
+    __attribute__((vector_size(OCTET * sizeof(st_real)), aligned(sizeof(st_real)), may_alias));
 
-/* Sums of g - shift, and of (g - shift) (x - mean), in eight lanes; the rest of a row is added to the
- * first. */
-INLINE norm_sums products(norm_set s, const st_real *g, double shift, const st_real *x, ptrdiff_t stride_x,
-                          double mean)
+/* Adds the sums of g - shift and of (g - shift) (x - mean) over a row. The elements of a block are added in
+ * st_real, blocks in double, as are the rest of a row and all from a block on that overflows. */
+INLINE void add_row(norm_sums *to, ptrdiff_t n, const st_real *g, st_real shift, const st_real *x,
+                    st_real mean)
 {
-    quad sum[QUADS] = { { 0 } }, product[QUADS] = { { 0 } };
-    double rest = 0, rest_product = 0;
-    for (ptrdiff_t r = 0; r < s.rows; r++, g += s.stride, x += stride_x) {
-        ptrdiff_t i = 0;
-        for (; i + QUAD * QUADS <= s.length; i += QUAD * QUADS) {
-            __builtin_prefetch(g + i + AHEAD);
-            __builtin_prefetch(x + i + AHEAD);
-            for (int k = 0; k < QUADS; k++) {
-                quad a = __builtin_convertvector(*(const quad_at *)(g + i + k * QUAD), quad) - shift;
-                quad b = __builtin_convertvector(*(const quad_at *)(x + i + k * QUAD), quad) - mean;
+    ptrdiff_t done = 0;
+    for (ptrdiff_t i = 0, end; i + OCTET * OCTETS <= n; done = i) {
+        octet sum[OCTETS] = { { 0 } }, product[OCTETS] = { { 0 } };
+        for (end = smallest(i + BLOCK, n); i + OCTET * OCTETS <= end; i += OCTET * OCTETS) {
+            EACH(k, OCTETS)
+            {
+                octet a = *(const octet_at *)(g + i + k * OCTET) - shift;
                 sum[k] += a;
-                product[k] += a * b;
+                product[k] += a * (*(const octet_at *)(x + i + k * OCTET) - mean);
             }
         }
-        for (; i < s.length; i++) {
-            double a = (double)g[i] - shift;
-            rest += a;
-            rest_product += a * ((double)x[i] - mean);
+        norm_sums block = { 0 };
+        for (int lane = 0; lane < OCTET; lane++) {
+            block.g += (double)sum[0][lane] + (double)sum[1][lane];
+            block.product += (double)product[0][lane] + (double)product[1][lane];
         }
+        if (!isfinite(block.g + block.product)) break;
+        to->g += block.g, to->product += block.product;
     }
-    for (int k = 0; k < QUADS; k++)
-        for (int lane = 0; lane < QUAD; lane++) {
-            rest += sum[k][lane];
-            rest_product += product[k][lane];
-        }
-    return (norm_sums){ rest, rest_product };
+    for (ptrdiff_t i = done; i < n; i++) {
+        double a = (double)g[i] - (double)shift;
+        to->g += a;
+        to->product += a * ((double)x[i] - (double)mean);
+    }
 }
 
-static norm_sums products_any(norm_set s, const st_real *g, double shift, const st_real *x,
-                              ptrdiff_t stride_x, double mean)
+/* The moments in a unit whose squares neither overflow nor underflow: in double the square of 1e155 does. */
+static __attribute__((noinline)) moments measure_extreme(norm_set s, const st_real *x, bool centred)
 {
-    return products(s, g, shift, x, stride_x, mean);
-}
-
-WIDE static norm_sums products_wide(norm_set s, const st_real *g, double shift, const st_real *x,
-                                    ptrdiff_t stride_x, double mean)
-{
-    return products(s, g, shift, x, stride_x, mean);
-}
-
-static norm_sums norm_sum(norm_set s, const st_real *g, double shift, const st_real *x, ptrdiff_t stride_x,
-                          double mean)
-{
-    return (s.wide ? products_wide : products_any)(s, g, shift, x, stride_x, mean);
-}
-
-/* The moments in a unit that keeps squares finite: in double the square of 1e155 is not. */
-static moments measure_large(norm_set s, const st_real *x, bool centred)
-{
-    moments m = { 0 };
+    moments m = { .unit = 1e-60 };
     const double count = (double)(s.rows * s.length);
     for (ptrdiff_t r = 0; r < s.rows; r++)
         for (ptrdiff_t i = 0; i < s.length; i++) m.unit = fmax(m.unit, fabs((double)x[r * s.stride + i]));
@@ -114,39 +97,43 @@ static double deviation_of(moments m, double epsilon)
     return m.unit * sqrt(m.variance + epsilon / m.unit / m.unit);
 }
 
-/* Uses differences from one element, which is close enough to the mean that the subtraction of nearly equal
- * squares loses no digits that the elements have. Not centred: the mean counts as 0. */
-static moments norm_measure(norm_set s, const st_real *x, double epsilon, bool centred)
+/* A number close to the mean of a set: differences from it are squared, and the subtraction of nearly equal
+ * squares loses few digits. If all elements are equal, it is their mean. */
+INLINE st_real near_mean(norm_set s, const st_real *x)
 {
-    double count = (double)(s.rows * s.length), near = centred ? (double)x[0] : 0;
-    norm_sums sums = norm_sum(s, x, near, x, s.stride, near);
-    double mean = centred ? sums.g / count : 0, variance = (sums.product - mean * sums.g) / count;
-    moments m = { near + mean, variance < 0 ? 0 : variance, 1, 0 };
-    if (!isfinite(variance)) m = measure_large(s, x, centred);
+    const ptrdiff_t few = smallest(s.length, 64);
+    norm_sums sums = { 0 };
+    add_row(&sums, few, x, x[0], x, x[0]);
+    return x[0] + (st_real)(sums.g / (double)few);
+}
+
+/* The moments of x from its sums. Not centred: near is 0 and the mean counts as 0. */
+INLINE moments moments_of(norm_set s, const st_real *x, st_real near, norm_sums sums, double epsilon,
+                          bool centred)
+{
+    const double count = (double)(s.rows * s.length), mean = centred ? sums.g / count : 0,
+                 variance = (sums.product - mean * sums.g) / count;
+    moments m = { (double)near + mean, variance < 0 ? 0 : variance, 1, 0 };
+    if (!isfinite(variance) || m.variance + epsilon < 1e-28) m = measure_extreme(s, x, centred);
     m.deviation = deviation_of(m, epsilon);
     return m;
 }
 
 /* ---- elements -------------------------------------------------------------------------------------- */
 
-static void norm_apply(norm_set s, st_real *y, const st_real *x, double mean, double scale, double shift)
+INLINE void norm_apply(ptrdiff_t n, st_real *y, const st_real *x, double mean, double scale, double shift)
 {
     const st_real middle = (st_real)mean, slope = (st_real)scale, height = (st_real)shift;
-    for (ptrdiff_t r = 0; r < s.rows; r++, y += s.stride, x += s.stride) {
-        for (ptrdiff_t i = 0; i < s.length; i++) y[i] = (x[i] - middle) * slope + height;
-    }
+    for (ptrdiff_t i = 0; i < n; i++) y[i] = (x[i] - middle) * slope + height;
 }
 
-static void norm_adjoint(norm_set s, st_real *dx, const st_real *dy, double w, const st_real *x, double mean,
+INLINE void norm_adjoint(ptrdiff_t n, st_real *dx, const st_real *dy, double w, const st_real *x, double mean,
                          double deviation, norm_sums of_g, double count)
 {
     const st_real middle = (st_real)mean, mean_g = (st_real)(of_g.g / count), weight = (st_real)w;
     const st_real slope = (st_real)(of_g.product / count / deviation / deviation),
                   scale = (st_real)(1 / deviation);
-    for (ptrdiff_t r = 0; r < s.rows; r++, dx += s.stride, dy += s.stride, x += s.stride) {
-        for (ptrdiff_t i = 0; i < s.length; i++)
-            dx[i] = (weight * dy[i] - mean_g - (x[i] - middle) * slope) * scale;
-    }
+    for (ptrdiff_t i = 0; i < n; i++) dx[i] = (weight * dy[i] - mean_g - (x[i] - middle) * slope) * scale;
 }
 
 /* ---- sets ------------------------------------------------------------------------------------------ */
@@ -161,11 +148,6 @@ typedef struct norm_plan {
     bool centred;     /* the mean is subtracted */
     double epsilon;
 } norm_plan;
-
-static const norm_plan *plan_of(const st_call *c)
-{
-    return c->plan;
-}
 
 static int plan_sets(st_layer *l, st_shape x, norm_plan plan, st_shape parameters, bool no_affine)
 {
@@ -186,8 +168,9 @@ static int plan_sets(st_layer *l, st_shape x, norm_plan plan, st_shape parameter
 /* A pass over all sets of x and dy; writes y or dx to `to`, unless that is NULL. */
 typedef struct pass {
     const st_call *c;
-    norm_set set, part;
-    ptrdiff_t sets;                 /* of all images */
+    const norm_plan *plan;
+    norm_set set;
+    ptrdiff_t sets, together;       /* of all images; those processed at once */
     const st_real *x, *dy;          /* dy NULL: a forward pass */
     const st_real *weight, *bias;   /* NULL: none */
     st_real *to, *mean, *deviation; /* mean and deviation of each set */
@@ -197,13 +180,14 @@ typedef struct pass {
 static pass pass_over(const st_call *c, st_tensor x, st_tensor dy, st_tensor to, bool gradient)
 {
     const norm_plan *plan = c->plan;
-    const bool batch = plan->of_batch, wide = lanes_wide(c->layer);
+    const bool batch = plan->of_batch;
     const ptrdiff_t length = plan->length, rows = batch ? c->images : 1,
                     stride = batch ? plan->sets * length : length;
     return (pass){ .c = c,
-                   .set = { rows, length, stride, wide },
-                   .part = { rows, length / plan->parts, stride, wide },
+                   .plan = plan,
+                   .set = { rows, length, stride },
                    .sets = batch ? plan->sets : c->images * plan->sets,
+                   .together = batch ? smallest(ceil_div(plan->sets, c->layer->impl->run->threads), MOST) : 1,
                    .x = st_data(x),
                    .dy = st_data(dy),
                    .weight = c->layer->params > WEIGHT ? st_data(c->param[WEIGHT]) : NULL,
@@ -214,32 +198,25 @@ static pass pass_over(const st_call *c, st_tensor x, st_tensor dy, st_tensor to,
                    .gradient = gradient };
 }
 
-/* The index of the first weight of set k. */
-static ptrdiff_t first_weight(const pass *p, ptrdiff_t k)
-{
-    const norm_plan *plan = p->c->plan;
-    return k % plan->sets * plan->parts;
-}
-
 static double weight_of(const pass *p, ptrdiff_t k)
 {
-    return p->weight && !plan_of(p->c)->by_element ? (double)p->weight[k] : 1;
+    return p->weight && !p->plan->by_element ? (double)p->weight[k] : 1;
 }
 
 /* Training uses the batch's mean and variance and updates the running ones (with the unbiased variance, as
  * PyTorch does); inference uses the running ones. A batch with values that are not finite does not update
  * them. */
-static moments batch_moments(const pass *p, ptrdiff_t k, const st_real *x, double epsilon)
+INLINE moments batch_moments(const pass *p, ptrdiff_t k, const st_real *x, st_real near, norm_sums sums)
 {
     const st_tensor *state = p->c->layer->state;
     st_real *mean = st_data(state[RUNNING_MEAN]) + k, *variance = st_data(state[RUNNING_VAR]) + k;
     moments m = { (double)*mean, (double)*variance, 1, 0 };
-    m.deviation = deviation_of(m, epsilon);
+    m.deviation = deviation_of(m, p->plan->epsilon);
     if (!p->c->training) return m;
     const double momentum = ((const st_batchnorm_options *)p->c->options)->momentum;
     const double count = (double)(p->set.rows * p->set.length),
                  unbiased = count > 1 ? count / (count - 1) : 1;
-    m = norm_measure(p->set, x, epsilon, true);
+    m = moments_of(p->set, x, near, sums, p->plan->epsilon, true);
     const double batch = m.variance * m.unit * m.unit;
     if (isfinite(m.mean) && isfinite(batch)) {
         *mean = (st_real)((1 - momentum) * (double)*mean + momentum * m.mean);
@@ -249,7 +226,7 @@ static moments batch_moments(const pass *p, ptrdiff_t k, const st_real *x, doubl
 }
 
 /* y = (x - mean) scale weight + bias, with a weight and a bias for each element. */
-static void apply_elements(const pass *p, ptrdiff_t k, st_real *y, const st_real *x)
+INLINE void apply_elements(const pass *p, ptrdiff_t k, st_real *y, const st_real *x)
 {
     const st_real mean = p->mean[k], scale = 1 / p->deviation[k], *weight = p->weight, *bias = p->bias;
     const ptrdiff_t n = p->set.length;
@@ -259,85 +236,127 @@ static void apply_elements(const pass *p, ptrdiff_t k, st_real *y, const st_real
         for (ptrdiff_t i = 0; i < n; i++) y[i] = (x[i] - mean) * scale * weight[i];
 }
 
-static void forward_set(const pass *p, ptrdiff_t k)
+/* Channels of a batch are adjacent in an image, so several are processed together, image by image. */
+INLINE void forward_sets(const pass *p, ptrdiff_t first, ptrdiff_t count)
 {
-    const st_call *c = p->c;
-    const norm_plan *plan = c->plan;
-    const ptrdiff_t length = p->part.length;
-    const st_real *x = p->x + k * p->set.length;
-    st_real *y = p->to + k * p->set.length;
-    const moments m = plan->of_batch ? batch_moments(p, k, x, plan->epsilon)
-                                     : norm_measure(p->set, x, plan->epsilon, plan->centred);
-    p->mean[k] = (st_real)m.mean;
-    p->deviation[k] = (st_real)m.deviation;
-    if (plan->by_element) apply_elements(p, k, y, x);
-    for (ptrdiff_t i = 0, w = first_weight(p, k); i < plan->parts && !plan->by_element; i++, w++)
-        norm_apply(p->part, y + i * length, x + i * length, (double)p->mean[k],
-                   weight_of(p, w) / (double)p->deviation[k], p->bias ? (double)p->bias[w] : 0);
+    const norm_plan *plan = p->plan;
+    const norm_set s = p->set;
+    const ptrdiff_t part = s.length / plan->parts;
+    const bool batch = plan->of_batch, constants = batch && !p->c->training; /* mean and variance */
+    const st_real *x = p->x + first * s.length;
+    st_real *y = p->to + first * s.length, near[MOST];
+    norm_sums sums[MOST];
+    for (ptrdiff_t k = 0; k < count; k++) {
+        near[k] = plan->centred && !constants ? near_mean(s, x + k * s.length) : 0;
+        sums[k] = (norm_sums){ 0 };
+    }
+    for (ptrdiff_t r = 0; r < s.rows && !constants; r++)
+        for (ptrdiff_t k = 0; k < count; k++) {
+            const st_real *row = x + r * s.stride + k * s.length;
+            add_row(&sums[k], s.length, row, near[k], row, near[k]);
+        }
+    for (ptrdiff_t k = 0; k < count; k++) {
+        const st_real *set = x + k * s.length;
+        const moments m = batch ? batch_moments(p, first + k, set, near[k], sums[k])
+                                : moments_of(s, set, near[k], sums[k], plan->epsilon, plan->centred);
+        p->mean[first + k] = (st_real)m.mean;
+        p->deviation[first + k] = (st_real)m.deviation;
+    }
+    if (plan->by_element) apply_elements(p, first, y, x);
+    for (ptrdiff_t r = 0; r < s.rows && !plan->by_element; r++)
+        for (ptrdiff_t k = 0; k < count; k++)
+            for (ptrdiff_t i = 0, w = (first + k) % plan->sets * plan->parts; i < plan->parts; i++, w++) {
+                const ptrdiff_t at = r * s.stride + k * s.length + i * part;
+                norm_apply(part, y + at, x + at, (double)p->mean[first + k],
+                           weight_of(p, w) / (double)p->deviation[first + k],
+                           p->bias ? (double)p->bias[w] : 0);
+            }
 }
 
 /* Adds the gradients of the elements' weights and biases; returns dy times their weights. */
-static const st_real *adjoint_elements(const pass *p, ptrdiff_t k, const st_real *x, const st_real *dy)
+INLINE const st_real *adjoint_elements(const pass *p, ptrdiff_t k, const st_real *x, const st_real *dy)
 {
     const st_call *c = p->c;
     const st_real mean = p->mean[k], scale = 1 / p->deviation[k];
+    const ptrdiff_t n = p->set.length;
     st_real *scaled = st_data(st_scratch(c, SCALED));
     if (p->gradient) {
-        st_real *dweight = st_data(st_grad(c, WEIGHT));
-        st_real *dbias = p->bias ? st_data(st_grad(c, BIAS)) : NULL;
-        for (ptrdiff_t i = 0; i < p->set.length; i++) dweight[i] += (x[i] - mean) * scale * dy[i];
-        for (ptrdiff_t i = 0; i < p->set.length && dbias; i++) dbias[i] += dy[i];
+        st_real *dweight = st_data(st_grad(c, WEIGHT)), *dbias = p->bias ? st_data(st_grad(c, BIAS)) : NULL;
+        for (ptrdiff_t i = 0; i < n; i++) dweight[i] += (x[i] - mean) * scale * dy[i];
+        if (dbias)
+            for (ptrdiff_t i = 0; i < n; i++) dbias[i] += dy[i];
     }
-    for (ptrdiff_t i = 0; i < p->set.length && p->to; i++) scaled[i] = p->weight[i] * dy[i];
+    if (p->to)
+        for (ptrdiff_t i = 0; i < n; i++) scaled[i] = p->weight[i] * dy[i];
     return scaled;
 }
 
-/* gradient and backward need the same sums, and dx is written while the set is in cache. Rows of x are
- * stride_x apart. */
-static void adjoint_set(const pass *p, ptrdiff_t k, const st_real *x, ptrdiff_t stride_x)
+/* gradient and backward need the same sums, and dx is written while sets are in cache. Rows of x are stride_x
+ * apart. */
+INLINE void adjoint_sets(const pass *p, ptrdiff_t first, ptrdiff_t count, const st_real *x,
+                         ptrdiff_t stride_x)
 {
-    const st_call *c = p->c;
-    const norm_plan *plan = c->plan;
-    const bool constants = plan->of_batch && !c->training; /* mean and variance */
+    const norm_plan *plan = p->plan;
+    const norm_set s = p->set;
+    const ptrdiff_t part = s.length / plan->parts;
+    const bool constants = plan->of_batch && !p->c->training; /* mean and variance */
     const bool gradient = p->gradient && !plan->by_element;
-    const double mean = (double)p->mean[k], deviation = (double)p->deviation[k];
-    const double count = (double)(p->set.rows * p->set.length);
-    const ptrdiff_t first = first_weight(p, k), length = p->part.length;
-    const st_real *dy = p->dy + k * p->set.length;
-    if (plan->by_element) dy = adjoint_elements(p, k, x, dy);
-    norm_sums total = { 0 };
-    for (ptrdiff_t i = 0; i < plan->parts && (gradient || (p->to && !constants)); i++) {
-        const norm_sums sums = norm_sum(p->part, dy + i * length, 0, x + i * length, stride_x, mean);
-        if (gradient) {
-            st_data(st_grad(c, WEIGHT))[first + i] += (st_real)(sums.product / deviation);
-            st_data(st_grad(c, BIAS))[first + i] += (st_real)sums.g;
-        }
-        total.g += plan->centred ? weight_of(p, first + i) * sums.g : 0;
-        total.product += weight_of(p, first + i) * sums.product;
-    }
-    for (ptrdiff_t i = 0; i < plan->parts && p->to; i++) {
-        const double weight = weight_of(p, first + i);
-        const st_real *slope = dy + i * length;
-        st_real *dx = p->to + k * p->set.length + i * length;
-        if (constants) norm_apply(p->part, dx, slope, 0, weight / deviation, 0);
-        else norm_adjoint(p->part, dx, slope, weight, x + i * length, mean, deviation, total, count);
-    }
+    const st_real *dy = p->dy + first * s.length, *mean = p->mean + first, *deviation = p->deviation + first;
+    norm_sums sums[MOST], total[MOST];
+    for (ptrdiff_t k = 0; k < count; k++) sums[k] = total[k] = (norm_sums){ 0 };
+    if (plan->by_element) dy = adjoint_elements(p, first, x, dy);
+    for (ptrdiff_t r = 0; r < s.rows && (gradient || (p->to && !constants)); r++)
+        for (ptrdiff_t k = 0; k < count; k++)
+            for (ptrdiff_t i = 0, w = (first + k) % plan->sets * plan->parts; i < plan->parts; i++, w++) {
+                const ptrdiff_t at = k * s.length + i * part;
+                add_row(&sums[k], part, dy + r * s.stride + at, 0, x + r * stride_x + at, mean[k]);
+                if (r < s.rows - 1) continue;
+                if (gradient) {
+                    st_data(st_grad(p->c, WEIGHT))[w] += (st_real)(sums[k].product / (double)deviation[k]);
+                    st_data(st_grad(p->c, BIAS))[w] += (st_real)sums[k].g;
+                }
+                total[k].g += plan->centred ? weight_of(p, w) * sums[k].g : 0;
+                total[k].product += weight_of(p, w) * sums[k].product;
+                sums[k] = (norm_sums){ 0 };
+            }
+    for (ptrdiff_t r = 0; r < s.rows && p->to; r++)
+        for (ptrdiff_t k = 0; k < count; k++)
+            for (ptrdiff_t i = 0, w = (first + k) % plan->sets * plan->parts; i < plan->parts; i++, w++) {
+                const ptrdiff_t at = k * s.length + i * part, to = first * s.length + r * s.stride + at;
+                const st_real *g = dy + r * s.stride + at;
+                const double weight = weight_of(p, w), of = (double)deviation[k];
+                if (constants) norm_apply(part, p->to + to, g, 0, weight / of, 0);
+                else
+                    norm_adjoint(part, p->to + to, g, weight, x + r * stride_x + at, (double)mean[k], of,
+                                 total[k], (double)(s.rows * s.length));
+            }
 }
 
-static void run_set(ptrdiff_t k, void *context)
+INLINE void run(const pass *p, ptrdiff_t i)
 {
-    const pass *p = context;
-    if (p->dy) adjoint_set(p, k, p->x + k * p->set.length, p->set.stride);
-    else forward_set(p, k);
+    const ptrdiff_t first = i * p->together, count = smallest(p->together, p->sets - first);
+    if (p->dy) adjoint_sets(p, first, count, p->x + first * p->set.length, p->set.stride);
+    else forward_sets(p, first, count);
+}
+
+static void run_any(ptrdiff_t i, void *p)
+{
+    run(p, i);
+}
+
+WIDE static void run_wide(ptrdiff_t i, void *p)
+{
+    run(p, i);
 }
 
 /* Channels run in any order, in any thread; sets of images in order, as their gradients are added up. */
 static void each_set(const st_call *c, st_tensor x, st_tensor dy, st_tensor to, bool gradient)
 {
     pass p = pass_over(c, x, dy, to, gradient);
-    if (plan_of(c)->of_batch) st_parallel_for(c, p.sets, run_set, &p);
+    void (*run_here)(ptrdiff_t i, void *p) = lanes_wide(c->layer) ? run_wide : run_any;
+    if (p.plan->of_batch) st_parallel_for(c, ceil_div(p.sets, p.together), run_here, &p);
     else
-        for (ptrdiff_t k = 0; k < p.sets; k++) run_set(k, &p);
+        for (ptrdiff_t k = 0; k < p.sets; k++) run_here(k, &p);
 }
 
 static st_tensor contiguous(st_tensor x, st_tensor copy)
@@ -372,15 +391,15 @@ static void gradient(const st_call *c, st_tensor x, st_tensor y, st_tensor dy)
         each_set(c, x, dy, (st_tensor){ 0 }, true);
         return;
     }
-    const int axis = plan_of(c)->of_batch ? 1 : 0;
     const pass p = pass_over(c, x, dy, (st_tensor){ 0 }, true);
+    const int axis = p.plan->of_batch ? 1 : 0;
     const ptrdiff_t each = p.sets / x.shape.n[axis];
     for (ptrdiff_t i = 0; i < x.shape.n[axis]; i++) {
         const st_tensor source = st_select(x, axis, i);
         const st_tensor copy = st_narrow(st_scratch(c, COPY), 0, 0, st_numel(source));
         st_copy(st_reshape(copy, source.shape), source);
         for (ptrdiff_t k = 0; k < each; k++)
-            adjoint_set(&p, i * each + k, st_data(copy) + k * p.set.length, p.set.length);
+            adjoint_sets(&p, i * each + k, 1, st_data(copy) + k * p.set.length, p.set.length);
     }
 }
 

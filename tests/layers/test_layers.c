@@ -387,28 +387,57 @@ TEST(norms_of_equal_numbers_are_zero)
         }
 }
 
-/* Squares of 2^530 overflow in double. y is that of the same numbers without the factor, and dx without it divided by
- * it: a norm's epsilon is 0 here. */
-TEST(norms_of_large_numbers_are_those_of_small_ones)
+/* Squares of 2^530 overflow in double, those of 2^-530 underflow. y is that of the same numbers without the factor, and
+ * dx without it divided by it: a norm's epsilon is 0 here. A factor of dy, with which dy x overflows in float, is one of
+ * dx and of gradients. */
+TEST(norms_of_large_and_small_numbers_are_those_of_others)
 {
-    const st_real factor = (st_real)(sizeof(st_real) == 8 ? 0x1p530 : 0x1p60);
+    const bool is_double = sizeof(st_real) == 8;
+    const double factors[] = { is_double ? 0x1p530 : 0x1p60, is_double ? 0x1p-530 : 0x1p-70 };
+    const double steepness[] = { is_double ? 1 : 0x1p62, 1 };
     dice d = { { 7 } };
     st_layer *all[] = { st_batchnorm(.epsilon = ST_ZERO), st_layernorm(.epsilon = ST_ZERO),
                         st_rmsnorm(.epsilon = ST_ZERO), st_groupnorm(.groups = 2, .epsilon = ST_ZERO) };
-    for (size_t i = 0; i < sizeof all / sizeof *all; i++) {
-        auto_layer *l = all[i];
-        about("%s", l->type->name);
-        auto_tensor x = roll_tensor(&d, ST_SHAPE(5, 4, 9), -9, 9), dy = roll_tensor(&d, x.shape, -3, 3);
-        assert_built(l, x.shape);
-        auto_tensor y = forward(l, x), dx = backward(l, x, y, dy),
-                    gradient = st_tensor_clone(st_layer_gradients(l));
-        st_scale(x, factor);
-        st_fill(st_layer_gradients(l), 0);
-        auto_tensor large_y = forward(l, x), large_dx = backward(l, x, large_y, dy);
-        st_scale(large_dx, factor);
-        assert_near(large_y, y, 100 * (double)ST_REAL_EPSILON);
-        assert_near(large_dx, dx, 100 * (double)ST_REAL_EPSILON);
-        assert_near(st_layer_gradients(l), gradient, 1000 * (double)ST_REAL_EPSILON);
+    for (size_t i = 0; i < sizeof all / sizeof *all; i++)
+        for (int k = 0; k < 2; k++) {
+            auto_layer *l = k == 0 ? st_layer_clone(all[i]) : all[i];
+            const st_real factor = (st_real)factors[k], steep = (st_real)steepness[k];
+            about("%s, %g", l->type->name, factors[k]);
+            auto_tensor x = roll_tensor(&d, ST_SHAPE(5, 4, 37), -9, 9), dy = roll_tensor(&d, x.shape, -3, 3);
+            assert_built(l, x.shape);
+            auto_tensor y = forward(l, x), dx = backward(l, x, y, dy),
+                        gradient = st_tensor_clone(st_layer_gradients(l));
+            st_scale(x, factor);
+            st_scale(dy, steep);
+            st_fill(st_layer_gradients(l), 0);
+            auto_tensor scaled_y = forward(l, x), scaled_dx = backward(l, x, scaled_y, dy);
+            st_scale(scaled_dx, factor);
+            st_scale(scaled_dx, 1 / steep);
+            st_scale(st_layer_gradients(l), 1 / steep);
+            assert_near(scaled_y, y, 100 * (double)ST_REAL_EPSILON);
+            assert_near(scaled_dx, dx, 100 * (double)ST_REAL_EPSILON);
+            assert_near(st_layer_gradients(l), gradient, 1000 * (double)ST_REAL_EPSILON);
+        }
+}
+
+/* The first element is far from the others, so that differences from it would lose digits. */
+TEST(batchnorm_does_not_depend_on_its_first_element)
+{
+    enum { IMAGES = 50, AREA = 1000 };
+    const double count = (double)IMAGES * AREA;
+    dice d = { { 3 } };
+    auto_layer *l = st_batchnorm(.epsilon = 1e-9);
+    auto_tensor x = roll_tensor(&d, ST_SHAPE(IMAGES, 1, AREA), 0, 1);
+    for (ptrdiff_t k = 0; k < IMAGES * AREA; k++) *element(x, k) = k == 0 ? -9000 : 1000 + *element(x, k) / 3;
+    assert_built(l, x.shape);
+    auto_tensor y = forward(l, x);
+    double mean = 0, variance = 0; /* mean: less 1000 */
+    for (ptrdiff_t k = IMAGES * AREA; k-- > 0;) mean += ((double)*element(x, k) - 1000) / count;
+    for (ptrdiff_t k = IMAGES * AREA; k-- > 0;)
+        variance += pow((double)*element(x, k) - 1000 - mean, 2) / count;
+    for (ptrdiff_t k = 0; k < IMAGES * AREA; k++) {
+        const double want = ((double)*element(x, k) - 1000 - mean) / sqrt(variance + 1e-9);
+        assert_close((double)*element(y, k), want, 512 * (double)ST_REAL_EPSILON * (fabs(want) + 1));
     }
 }
 
