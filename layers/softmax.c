@@ -35,12 +35,7 @@ static ptrdiff_t begin(rows r, ptrdiff_t k)
 
 enum { BESIDE = 64 }; /* the most rows with adjacent elements that are computed side by side */
 
-static st_real greater(st_real a, st_real b)
-{
-    return a > b ? a : b;
-}
-
-enum { LANES = 8 }; /* rows side by side, for vectorisation */
+enum { LANES = 8 }; /* elements side by side, for vectorisation */
 
 static st_real greatest_of(ptrdiff_t n, const st_real *y)
 {
@@ -48,9 +43,9 @@ static st_real greatest_of(ptrdiff_t n, const st_real *y)
     for (int k = 0; k < LANES; k++) lane[k] = -(st_real)INFINITY;
     ptrdiff_t i = 0;
     for (; i + LANES <= n; i += LANES)
-        for (int k = 0; k < LANES; k++) lane[k] = greater(y[i + k], lane[k]);
-    for (int k = 0; i < n; i++, k++) lane[k] = greater(y[i], lane[k]);
-    for (int k = 1; k < LANES; k++) lane[0] = greater(lane[k], lane[0]);
+        for (int k = 0; k < LANES; k++) lane[k] = y[i + k] > lane[k] ? y[i + k] : lane[k];
+    for (int k = 0; i < n; i++, k++) lane[k] = y[i] > lane[k] ? y[i] : lane[k];
+    for (int k = 1; k < LANES; k++) lane[0] = lane[k] > lane[0] ? lane[k] : lane[0];
     return lane[0];
 }
 
@@ -122,9 +117,13 @@ INLINE void backward_rows(const st_call *c, st_tensor y, st_tensor dy, st_tensor
     rows r = along(c, y);
     for (ptrdiff_t k = 0; k < r.count; k++) {
         const st_real *p = st_data(y) + begin(r, k), *g = st_data(dy) + begin(r, k);
-        st_real *out = st_data(dx) + begin(r, k), sum = 0;
-        for (ptrdiff_t i = 0; i < r.length * r.step; i += r.step) sum += logarithm ? g[i] : p[i] * g[i];
-        for (ptrdiff_t i = 0; i < r.length * r.step; i += r.step)
+        st_real *out = st_data(dx) + begin(r, k), lane[LANES] = { 0 }, sum = 0;
+        ptrdiff_t i = 0;
+        for (; r.step == 1 && i + LANES <= r.length; i += LANES)
+            for (int l = 0; l < LANES; l++) lane[l] += logarithm ? g[i + l] : p[i + l] * g[i + l];
+        for (; i < r.length * r.step; i += r.step) sum += logarithm ? g[i] : p[i] * g[i];
+        for (int l = 0; l < LANES; l++) sum += lane[l];
+        for (i = 0; i < r.length * r.step; i += r.step)
             out[i] = logarithm ? g[i] - exponential(p[i]) * sum : p[i] * (g[i] - sum);
     }
 }
