@@ -5,7 +5,6 @@
  * can. */
 #include "layers/fast/kernel.h"
 #include "tensor/counts.h"
-#include "tensor/machine.h"
 
 /* ---- tiles: R rows of W vectors, for machine M ------------------------------------------------------ */
 
@@ -133,58 +132,10 @@
 
 /* ---- machines -------------------------------------------------------------------------------------- */
 
-/* Interleaves the lower halves, or the upper halves, of two vectors. */
-#define LOWER_2 0, 2
-#define UPPER_2 1, 3
-#define LOWER_4 0, 4, 1, 5
-#define UPPER_4 2, 6, 3, 7
-#define LOWER_8 0, 8, 1, 9, 2, 10, 3, 11
-#define UPPER_8 4, 12, 5, 13, 6, 14, 7, 15
-#define LOWER_16 0, 16, 1, 17, 2, 18, 3, 19, 4, 20, 5, 21, 6, 22, 7, 23
-#define UPPER_16 8, 24, 9, 25, 10, 26, 11, 27, 12, 28, 13, 29, 14, 30, 15, 31
-
-/* The even, or the odd, lanes of two vectors. */
-#define EVEN_2 0, 2
-#define ODD_2 1, 3
-#define EVEN_4 EVEN_2, 4, 6
-#define ODD_4 ODD_2, 5, 7
-#define EVEN_8 EVEN_4, 8, 10, 12, 14
-#define ODD_8 ODD_4, 9, 11, 13, 15
-#define EVEN_16 EVEN_8, 16, 18, 20, 22, 24, 26, 28, 30
-#define ODD_16 ODD_8, 17, 19, 21, 23, 25, 27, 29, 31
-
-#ifdef STRIDE_DOUBLE
-#define BY_PRECISION(SINGLE, DOUBLE) DOUBLE
-#else
-#define BY_PRECISION(SINGLE, DOUBLE) SINGLE
-#endif
-
-#ifdef __clang__
-#define SHUFFLE(M, u, v, ...) __builtin_shufflevector(u, v, __VA_ARGS__)
-#else
-#define SHUFFLE(M, u, v, ...) __builtin_shuffle(u, v, (M##_mask){ __VA_ARGS__ })
-#endif
-
 #ifdef avx2_TARGET
-
-#define avx512_EVEN BY_PRECISION(EVEN_16, EVEN_8)
-#define avx512_ODD BY_PRECISION(ODD_16, ODD_8)
-#define avx512_LOWER BY_PRECISION(LOWER_16, LOWER_8)
-#define avx512_UPPER BY_PRECISION(UPPER_16, UPPER_8)
 KERNEL(avx512, 32_REGISTERS)
-
-#define avx2_EVEN BY_PRECISION(EVEN_8, EVEN_4)
-#define avx2_ODD BY_PRECISION(ODD_8, ODD_4)
-#define avx2_LOWER BY_PRECISION(LOWER_8, LOWER_4)
-#define avx2_UPPER BY_PRECISION(UPPER_8, UPPER_4)
 KERNEL(avx2, 16_REGISTERS)
-
 #endif
-
-#define generic_EVEN BY_PRECISION(EVEN_4, EVEN_2)
-#define generic_ODD BY_PRECISION(ODD_4, ODD_2)
-#define generic_LOWER BY_PRECISION(LOWER_4, LOWER_2)
-#define generic_UPPER BY_PRECISION(UPPER_4, UPPER_2)
 #ifdef __aarch64__
 KERNEL(generic, 32_REGISTERS)
 #else

@@ -1,9 +1,9 @@
 /* pooling.c: max and average pooling by vectors: maxima of windows with stride 1 or 2 and without dilation,
  * means of 2×2 windows and of whole images.
  *
- * Channels are computed one by one. Maxima have windows as lanes; gradients go to the positions of maxima,
- * which the forward pass saves. */
+ * Maxima have windows as lanes; gradients go to the positions of maxima, which the forward pass saves. */
 #include "layers/fast/algorithms.h"
+#include "layers/fast/kernel.h"
 #include "layers/lanes.h"
 #include "layers/layers.h"
 #include "layers/pool_impl.h"
@@ -14,30 +14,41 @@
 #include <math.h>
 #include <string.h>
 
-enum { STRIDE_MOST = 2, ROW = 4096 }; /* the position of an element of a channel is row * ROW + column */
-enum { MEAN, MEANS, MAXIMA, KINDS };  /* the mean of a channel, of pairs; maxima */
+enum { STRIDE_MOST = 2, PACKED = sizeof(st_real), BYTE = 8, NOWHERE = 255, COLUMNS = 1 << 20 };
+enum { MEAN, MEANS, MAXIMA, KINDS }; /* the mean of a channel, of pairs; maxima */
 
-/* For maxima a channel is laid out so that adjacent windows read adjacent elements: column j, counted from
- * the padding on, is at position j / stride of phase j % stride, [stride, H + 1, pitch]. The last row is
- * padding. */
+/* Windows: high × wide, `down` and `right` from each other. The most common ones are constants, so that the
+ * compiler unrolls their loops. */
+typedef struct form {
+    int high, wide, down, right;
+    int rows;    /* of dx at once: 1 or `down` */
+    int odd;     /* the padding % right */
+    bool padded; /* or columns of the image are in no window */
+} form;
+
+/* The position of a maximum is kh * KW + kw: for pairs an st_real, otherwise a byte. The bytes of PACKED rows
+ * are packed in a row of words as wide as an st_real, so that a vector of windows has a vector of them. */
 typedef struct pooling {
     window w;
     int kind;
-    bool pairs;             /* 2×2 windows with stride 2 and without padding */
-    ptrdiff_t area, count;  /* elements of a channel, and its windows */
-    st_real weight;         /* of each element in the mean of a channel */
-    ptrdiff_t pitch, phase; /* distances of rows and phases */
+    bool pairs, three; /* 2×2 windows with stride 2 and without padding; 3×3 with a stride for both axes */
+    form f;
+    ptrdiff_t area, count, words; /* of a channel: elements, windows, words of positions */
+    st_real weight;               /* of each element in the mean of a channel */
     ptrdiff_t margin, edge; /* elements that vectors may pass a channel's ends by; channels with that many */
-    ptrdiff_t room;         /* elements of each row of */
-    st_real columns[];      /* [2, room]: the first column of each window; the first one of it in the image */
+    machine_bits number[NOWHERE]; /* 0, 1, ...: in memory, as instructions broadcast what they read */
+    ptrdiff_t room;               /* elements of each row of */
+    machine_bits tables[];
+    /* [room]: -1 for what is no window, from window -KW on; [room]: the columns of a window left of the image;
+     * [stride, room]: -1 for what is no column of the image, of those that window i reads at i * stride + j */
 } pooling;
 
-/* y of a channel x [H, W], and unless NULL the positions of maxima; and dx [channels, H, W]. */
-typedef void pool_forward(const pooling *p, const st_real *x, st_real *copy, st_real *y, st_real *place);
+/* y of channels x [channels, H, W], and unless NULL the positions of maxima; and dx. */
+typedef void pool_forward(const pooling *p, ptrdiff_t channels, const st_real *x, st_real *y, st_real *place);
 typedef void pool_backward(const pooling *p, ptrdiff_t channels, const st_real *dy, const st_real *place,
                            st_real *dx);
 
-/* ---- pairs: 2×2 windows with stride 2 -------------------------------------------------------------- */
+/* ---- means ----------------------------------------------------------------------------------------- */
 
 INLINE void sum_pairs(int lanes, ptrdiff_t n, const st_real *up, const st_real *down, st_real *restrict y)
 {
@@ -76,8 +87,8 @@ INLINE void spread_pairs(int lanes, ptrdiff_t n, const st_real *dy, const st_rea
             const st_real value = place ? from[i] : from[i] * (st_real)0.25, which = place ? at[i] : 0;
             a[2 * i] = !place || which == 0 ? value : 0;
             a[2 * i + 1] = !place || which == 1 ? value : 0;
-            b[2 * i] = !place || which == ROW ? value : 0;
-            b[2 * i + 1] = !place || which == ROW + 1 ? value : 0;
+            b[2 * i] = !place || which == 2 ? value : 0;
+            b[2 * i + 1] = !place || which == 3 ? value : 0;
         }
     }
 }
@@ -93,197 +104,202 @@ INLINE void spread_channel(int lanes, const window *w, const st_real *dy, const 
     if (w->size[0] % 2) memset(dx, 0, (size_t)wide * sizeof *dx); /* a last row in no window */
 }
 
-/* ---- maxima ---------------------------------------------------------------------------------------- */
-
-/* even[i] = x[2 i], odd[i] = x[2 i + 1]. */
-INLINE void part(int lanes, ptrdiff_t n, const st_real *x, st_real *restrict even, st_real *restrict odd)
-{
-    for (ptrdiff_t i = 0; i < n; i += lanes) {
-        i = lanes_within(i, lanes, n);
-        const st_real *from = x + 2 * i;
-        st_real *e = even + i, *o = odd + i;
-        for (int k = 0; k < lanes; k++) {
-            e[k] = from[2 * k];
-            o[k] = from[2 * k + 1];
-        }
-    }
-}
-
-INLINE void lay_out(int lanes, const pooling *p, const st_real *x, st_real *copy)
-{
-    const window *w = &p->w;
-    const ptrdiff_t stride = w->stride[1], before = w->before[1];
-    const bool gaps = p->pitch * stride != w->size[1]; /* otherwise the channel is one row */
-    const ptrdiff_t rows = gaps ? w->size[0] : 1, n = w->size[0] * w->size[1] / rows;
-    st_real *first = copy + before / stride + before % stride * p->phase;
-    st_real *second = copy + (before + 1) / stride + (before + 1) % stride * p->phase;
-    for (ptrdiff_t row = 0; row < rows; row++, x += n, first += p->pitch, second += p->pitch) {
-        if (stride == 1) memcpy(first, x, (size_t)n * sizeof *x);
-        else BY_LANES(lanes, part, n / 2, x, first, second);
-        if (n % stride) first[n / 2] = x[n - 1];
-    }
-}
-
-/* A row of windows. Rows beyond the image are the layout's last one. */
-typedef struct windows {
-    const st_real *x, *columns;
-    ptrdiff_t pitch, phase, room, top, rows; /* top: the windows' first row */
-    int high, wide, stride;
-    bool pairs;          /* positions are counted from the window's first element */
-    st_real first, skip; /* the position of row `top`; from it to the first row in the image */
-} windows;
-
-typedef void find_vector(windows r, ptrdiff_t i, st_real *best, st_real *place);
-
-/* The maxima of a vector of windows from number i on. An element replaces the maximum so far if it is
- * greater, or the first NaN; if all are -inf, it is the first in the image. */
-#define FIND(M)                                                                                              \
-    M##_TARGET INLINE void M##_find(windows r, ptrdiff_t i, st_real *best_to, st_real *place_to)             \
-    {                                                                                                        \
-        const M##_vector zero = { 0 };                                                                       \
-        M##_vector best = zero - (st_real)INFINITY, number = zero, place = zero, first = zero;               \
-        if (!r.pairs) {                                                                                      \
-            first = *(const M##_loose *)(r.columns + i) + r.first;                                           \
-            place = *(const M##_loose *)(r.columns + r.room + i) + r.skip;                                   \
-        }                                                                                                    \
-        for (int kh = 0; kh < r.high; kh++, number += (st_real)(ROW - r.wide)) {                             \
-            const ptrdiff_t row = r.top + kh, inside = row >= 0 && row < r.rows ? row : r.rows;              \
-            for (int kw = 0; kw < r.wide; kw++, number += 1) {                                               \
-                const st_real *x = r.x + inside * r.pitch + kw % r.stride * r.phase + kw / r.stride + i;     \
-                M##_vector value = *(const M##_loose *)x;                                                    \
-                M##_mask exceeds = ~(value <= best) & (best == best);                                        \
-                best = MACHINE_PICK(M, exceeds, value, best);                                                \
-                if (place_to) place = MACHINE_PICK(M, exceeds, number, place);                               \
-            }                                                                                                \
-        }                                                                                                    \
-        *(M##_loose *)best_to = best;                                                                        \
-        if (place_to) *(M##_loose *)place_to = place + first;                                                \
-    }
-
-/* Row by row: numbers written beyond the end of a row are overwritten by the next one. */
-INLINE void find_rows(int lanes, const pooling *p, int size, int stride, bool pairs, const st_real *copy,
-                      find_vector *find, st_real *best, st_real *place)
-{
-    const window *w = &p->w;
-    const ptrdiff_t n = w->out[1];
-    windows r = { copy, p->columns, p->pitch, p->phase, p->room, .rows = w->size[0], .stride = stride };
-    r.high = size ? size : w->kernel[0];
-    r.wide = size ? size : w->kernel[1];
-    r.pairs = pairs;
-    for (ptrdiff_t oh = 0; oh < w->out[0]; oh++, best += n) {
-        r.top = oh * w->stride[0] - w->before[0];
-        r.first = (st_real)(r.top * ROW);
-        r.skip = r.top < 0 ? -r.first : 0;
-        for (ptrdiff_t i = 0; i < n; i += lanes) {
-            if (n >= lanes) i = lanes_within(i, lanes, n);
-            find(r, i, best + i, place ? place + i : NULL);
-        }
-        if (place) place += n;
-    }
-}
-
-/* Constants for the most common windows, so that the compiler unrolls them. */
-INLINE void find_channel(int lanes, const pooling *p, const st_real *x, st_real *copy, find_vector *find,
-                         st_real *best, st_real *place)
-{
-    const int size = p->w.kernel[0] == p->w.kernel[1] ? p->w.kernel[0] : 0, stride = p->w.stride[1];
-    lay_out(lanes, p, x, copy);
-    if (p->pairs) find_rows(lanes, p, 2, 2, true, copy, find, best, place);
-    else if (size == 3 && stride == 2) find_rows(lanes, p, 3, 2, false, copy, find, best, place);
-    else if (size == 3) find_rows(lanes, p, 3, 1, false, copy, find, best, place);
-    else if (stride == 2) find_rows(lanes, p, 0, 2, false, copy, find, best, place);
-    else find_rows(lanes, p, 0, 1, false, copy, find, best, place);
-}
-
-/* ---- their gradients ------------------------------------------------------------------------------- */
-
-/* The windows that overlap a row of the image: rows begin ... end - 1 of n windows. */
-typedef struct reach {
-    const st_real *place, *dy, *columns;
-    ptrdiff_t begin, end, n, shift; /* shift: the padding / stride */
-    int wide, stride, odd;          /* odd: the padding % stride */
-    st_real first;                  /* the position of column 0, and of its padding in `columns` */
-} reach;
-
-typedef void gather_vector(reach r, ptrdiff_t i, st_real *to);
-
-/* `stride` vectors of elements from column i * stride on. Column kw of a window is column c of its `stride`
- * elements. Windows are added from left to right. Those read beyond the ends of their row have their maxima
- * in other columns. */
-#define GATHER(M)                                                                                            \
-    M##_TARGET INLINE void M##_gather(reach r, ptrdiff_t i, st_real *to)                                     \
-    {                                                                                                        \
-        M##_vector sum[STRIDE_MOST] = { { 0 }, { 0 } };                                                      \
-        const M##_vector first = *(const M##_loose *)(r.columns + i) + r.first;                              \
-        for (ptrdiff_t oh = r.begin; oh < r.end; oh++)                                                       \
-            for (int kw = r.wide - 1; kw >= 0; kw--) {                                                       \
-                const int c = (kw + r.odd) % r.stride;                                                       \
-                const ptrdiff_t at = oh * r.n + i + r.shift + (c + r.odd - kw) / r.stride;                   \
-                M##_mask here = *(const M##_loose *)(r.place + at) == first + (st_real)c;                    \
-                sum[c] += (M##_vector)(here & (M##_mask) * (const M##_loose *)(r.dy + at));                  \
-            }                                                                                                \
-        if (r.stride == 1) *(M##_loose *)to = sum[0];                                                        \
-        else                                                                                                 \
-            for (int k = 0; k < MACHINE_LANES(M); k++) {                                                     \
-                to[2 * k] = sum[0][k];                                                                       \
-                to[2 * k + 1] = sum[1][k];                                                                   \
-            }                                                                                                \
-    }
-
-/* Row by row, as find_rows. */
-INLINE void gather_rows(int lanes, const pooling *p, int wide, int stride, int odd, gather_vector *gather,
-                        const st_real *place, const st_real *dy, st_real *dx)
-{
-    const window *w = &p->w;
-    const ptrdiff_t n = w->size[1], vectors = ceil_div(n, stride);
-    reach r = { place, dy, p->columns, .n = w->out[1], .wide = wide, .stride = stride, .odd = odd };
-    r.shift = w->before[1] / stride;
-    for (ptrdiff_t row = w->before[0]; row < w->before[0] + w->size[0]; row++, dx += n) {
-        while (r.begin * w->stride[0] + w->kernel[0] <= row) r.begin++;
-        while (r.end < w->out[0] && r.end * w->stride[0] <= row) r.end++;
-        r.first = (st_real)((row - w->before[0]) * ROW + w->before[1]);
-        for (ptrdiff_t i = 0; i < vectors; i += lanes) {
-            if (vectors >= lanes) i = lanes_within(i, lanes, vectors);
-            gather(r, i, dx + i * stride);
-        }
-    }
-}
-
-INLINE void gather_channel(int lanes, const pooling *p, gather_vector *gather, const st_real *place,
-                           const st_real *dy, st_real *dx)
-{
-    const int wide = p->w.kernel[1], stride = p->w.stride[1], odd = (int)p->w.before[1] % stride;
-    if (p->pairs) spread_channel(lanes, &p->w, dy, place, dx);
-    else if (stride == 1) gather_rows(lanes, p, wide, 1, 0, gather, place, dy, dx);
-    else if (wide == 3 && odd) gather_rows(lanes, p, 3, 2, 1, gather, place, dy, dx);
-    else if (wide == 3) gather_rows(lanes, p, 3, 2, 0, gather, place, dy, dx);
-    else gather_rows(lanes, p, wide, 2, odd, gather, place, dy, dx);
-}
-
 INLINE void spread_mean(ptrdiff_t area, st_real part, st_real *dx)
 {
     for (ptrdiff_t i = 0; i < area; i++) dx[i] = part;
 }
 
+/* ---- maxima ---------------------------------------------------------------------------------------- */
+
+#define AT(M, at) (*(M##_loose *)(at))
+#define BITS_AT(M, at) ((M##_mask)AT(M, at))
+#define PICK_BITS(mask, a, b) (((mask) & (a)) | (~(mask) & (b)))
+
+/* Vectors go down a channel, so that a row that two windows share is searched once. What they write beyond the
+ * end of a row is overwritten by the next one. Unless `exact`, there must be no NaN: the result tells. */
+#define FIND(M)                                                                                              \
+    typedef struct M##_maxima {                                                                              \
+        M##_vector best;                                                                                     \
+        M##_mask place;                                                                                      \
+    } M##_maxima;                                                                                            \
+                                                                                                             \
+    /* Of a, and of b after it: the greater one, or the first NaN. */                                        \
+    M##_TARGET INLINE M##_maxima M##_greater(M##_maxima a, M##_maxima b, bool exact)                         \
+    {                                                                                                        \
+        const M##_mask stays = a.best != a.best;                                                             \
+        if (exact) b.best = MACHINE_PICK(M, stays, a.best, b.best);                                          \
+        if (exact) b.place = PICK_BITS(stays, a.place, b.place);                                             \
+        const M##_mask exceeds = ~(b.best <= a.best);                                                        \
+        return (M##_maxima){ MACHINE_PICK(M, exceeds, b.best, a.best),                                       \
+                             PICK_BITS(exceeds, b.place, a.place) };                                         \
+    }                                                                                                        \
+                                                                                                             \
+    /* The maxima of a row of windows i, i + 1, ..., which begins at x and has the position `first`. */      \
+    M##_TARGET INLINE M##_maxima M##_row(const pooling *p, form f, bool exact, const st_real *x,             \
+                                         ptrdiff_t i, int first, M##_vector *sum)                            \
+    {                                                                                                        \
+        const M##_vector zero = { 0 };                                                                       \
+        const M##_mask none = { 0 };                                                                         \
+        const window *w = &p->w;                                                                             \
+        const machine_bits *left = p->tables + p->room + i, *beyond = left + p->room;                        \
+        const ptrdiff_t inside = w->size[1] + w->before[1] - (w->out[1] - 1) * f.right;                      \
+        M##_maxima most = { zero, none };                                                                    \
+        for (int kw = 0; kw < f.wide; kw++) {                                                                \
+            const st_real *at = x + kw / f.right * f.right;                                                  \
+            M##_maxima next = { AT(M, at), none + p->number[first + kw] };                                   \
+            if (f.right == 2) {                                                                              \
+                const M##_vector more = AT(M, at + MACHINE_LANES(M));                                        \
+                next.best =                                                                                  \
+                    kw % 2 ? SHUFFLE(M, next.best, more, M##_ODD) : SHUFFLE(M, next.best, more, M##_EVEN);   \
+            }                                                                                                \
+            if (f.padded && (kw < w->before[1] || kw >= inside)) {                                           \
+                const M##_mask out = BITS_AT(M, beyond + kw % f.right * p->room + kw / f.right);             \
+                next.best = MACHINE_PICK(M, out, zero - (st_real)INFINITY, next.best);                       \
+            }                                                                                                \
+            if (!exact) *sum += next.best;                                                                   \
+            most = kw > 0 ? M##_greater(most, next, exact) : next;                                           \
+            if (kw == 0 && f.padded) most.place += BITS_AT(M, left);                                         \
+        }                                                                                                    \
+        return most;                                                                                         \
+    }                                                                                                        \
+                                                                                                             \
+    M##_TARGET INLINE bool M##_find(const pooling *p, form f, bool exact, ptrdiff_t channels,                \
+                                    const st_real *x, st_real *y, st_real *place)                            \
+    {                                                                                                        \
+        const window *w = &p->w;                                                                             \
+        const ptrdiff_t n = w->out[1], wide = w->size[1];                                                    \
+        M##_vector sum = { 0 };                                                                              \
+        for (; channels > 0; channels--, x += p->area, y += p->count) {                                      \
+            for (ptrdiff_t i = 0; i < n; i += MACHINE_LANES(M)) {                                            \
+                if (n >= MACHINE_LANES(M)) i = lanes_within(i, MACHINE_LANES(M), n);                         \
+                M##_mask word = { 0 };                                                                       \
+                M##_maxima most = { { 0 }, { 0 } };                                                          \
+                const st_real *first = x + i * f.right - w->before[1];                                       \
+                for (ptrdiff_t oh = 0; oh < w->out[0]; oh++) {                                               \
+                    const ptrdiff_t top = oh * f.down - w->before[0];                                        \
+                    bool begun = f.high == f.down + 1 && oh > 0;                                             \
+                    M##_maxima last = most;                                                                  \
+                    most.place -= f.down * f.wide;                                                           \
+                    for (int kh = 0; kh < f.high; kh++) {                                                    \
+                        if (f.padded && (top + kh < 0 || top + kh >= w->size[0])) continue;                  \
+                        if (kh == 0 && begun) continue;                                                      \
+                        last = M##_row(p, f, exact, first + (top + kh) * wide, i, kh * f.wide, &sum);        \
+                        most = begun ? M##_greater(most, last, exact) : last;                                \
+                        begun = true;                                                                        \
+                    }                                                                                        \
+                    AT(M, y + oh * n + i) = most.best;                                                       \
+                    word |= most.place << (int)((size_t)oh % PACKED * BYTE);                                 \
+                    const bool full = (size_t)oh % PACKED == PACKED - 1 || oh == w->out[0] - 1;              \
+                    st_real *to =                                                                            \
+                        place ? place + (f.padded ? (size_t)oh / PACKED : (size_t)oh) * (size_t)n + i        \
+                              : NULL;                                                                        \
+                    if (to && !f.padded) AT(M, to) = __builtin_convertvector(most.place, M##_vector);        \
+                    else if (to && full) AT(M, to) = (M##_vector)word, word = (M##_mask){ 0 };               \
+                    most = last;                                                                             \
+                }                                                                                            \
+            }                                                                                                \
+            if (place) place += p->words;                                                                    \
+        }                                                                                                    \
+        const M##_mask lost = sum != sum;                                                                    \
+        bool any = false;                                                                                    \
+        for (int k = 0; k < MACHINE_LANES(M); k++) any |= lost[k] != 0;                                      \
+        return !any;                                                                                         \
+    }                                                                                                        \
+                                                                                                             \
+    M##_TARGET INLINE bool M##_find_form(const pooling *p, bool exact, ptrdiff_t channels, const st_real *x, \
+                                         st_real *y, st_real *place)                                         \
+    {                                                                                                        \
+        form f = p->f;                                                                                       \
+        if (p->pairs) return M##_find(p, (form){ 2, 2, 2, 2, 2, 0, false }, exact, channels, x, y, place);   \
+        if (p->three && f.right == 2)                                                                        \
+            return M##_find(p, (form){ 3, 3, 2, 2, 2, 0, true }, exact, channels, x, y, place);              \
+        if (p->three) return M##_find(p, (form){ 3, 3, 1, 1, 1, 0, true }, exact, channels, x, y, place);    \
+        f = (form){ f.high, f.wide, f.down, f.right == 2 ? 2 : 1, 1, 0, true };                              \
+        return M##_find(p, f, exact, channels, x, y, place);                                                 \
+    }
+
+/* ---- their gradients ------------------------------------------------------------------------------- */
+
+/* Rows of dx by vectors that begin at each second, or each, column; the last ones first, as they may pass the
+ * end of a row. Column kw of a window is column c of its `right` ones. Windows are added in their order. */
+#define GATHER(M)                                                                                            \
+    M##_TARGET INLINE void M##_gather(const pooling *p, form f, ptrdiff_t channels, const st_real *dy,       \
+                                      const st_real *place, st_real *dx)                                     \
+    {                                                                                                        \
+        enum { LANES = MACHINE_LANES(M) };                                                                   \
+        const window w = p->w;                                                                               \
+        const ptrdiff_t n = w.out[1], wide = w.size[1], vectors = ceil_div(wide, f.right);                   \
+        for (; channels > 0; channels--, dy += p->count, place += p->words, dx += p->area)                   \
+            for (ptrdiff_t begin = (vectors - 1) / LANES * LANES; begin >= 0; begin -= LANES) {              \
+                const ptrdiff_t i = vectors < LANES ? 0 : lanes_within(begin, LANES, vectors);               \
+                const machine_bits *outside = p->tables + w.kernel[1] + i;                                   \
+                ptrdiff_t row = -w.before[0]; /* of dx, from the padding on: row kh of windows t */          \
+                for (ptrdiff_t t = 0; row < w.size[0]; t++)                                                  \
+                    for (int kh = 0; kh < f.down; kh += f.rows, row += f.rows) {                             \
+                        M##_vector sum[STRIDE_MOST][STRIDE_MOST] = { 0 };                                    \
+                        for (int j = (f.high - 1) / f.down; j >= 0; j--) {                                   \
+                            const ptrdiff_t oh = t - j;                                                      \
+                            if (oh < 0 || oh >= w.out[0]) continue;                                          \
+                            const st_real *words = place + (size_t)oh / PACKED * (size_t)n + i;              \
+                            const int shift = (int)((size_t)oh % PACKED * BYTE);                             \
+                            for (int kw = f.wide - 1; kw >= 0; kw--) {                                       \
+                                const int c = (kw + f.odd) % f.right;                                        \
+                                const ptrdiff_t away = w.before[1] / f.right + (c + f.odd - kw) / f.right;   \
+                                M##_mask which = BITS_AT(M, words + away) >> shift & NOWHERE;                \
+                                if (f.padded) which |= BITS_AT(M, outside + away);                           \
+                                const M##_mask d = BITS_AT(M, dy + oh * n + i + away);                       \
+                                for (int r = 0; r < f.rows && kh + r + j * f.down < f.high; r++) {           \
+                                    const int number = (kh + r + j * f.down) * f.wide + kw;                  \
+                                    sum[r][c] += (M##_vector)((which == p->number[number]) & d);             \
+                                }                                                                            \
+                            }                                                                                \
+                        }                                                                                    \
+                        for (int r = 0; r < f.rows; r++) {                                                   \
+                            st_real *to = dx + (row + r) * wide + i * f.right;                               \
+                            if (row + r < 0 || row + r >= w.size[0]) continue;                               \
+                            if (f.right == 1) AT(M, to) = sum[r][0];                                         \
+                            else AT(M, to) = SHUFFLE(M, sum[r][0], sum[r][1], M##_LOWER);                    \
+                            if (f.right == 2)                                                                \
+                                AT(M, to + LANES) = SHUFFLE(M, sum[r][0], sum[r][1], M##_UPPER);             \
+                        }                                                                                    \
+                    }                                                                                        \
+            }                                                                                                \
+    }                                                                                                        \
+                                                                                                             \
+    M##_TARGET static void M##_maxima_back(const pooling *p, ptrdiff_t channels, const st_real *dy,          \
+                                           const st_real *place, st_real *dx)                                \
+    {                                                                                                        \
+        const form f = p->f;                                                                                 \
+        for (; p->pairs && channels > 0; channels--, dy += p->count, place += p->words, dx += p->area)       \
+            spread_channel(MACHINE_LANES(M), &p->w, dy, place, dx);                                          \
+        if (p->pairs) return;                                                                                \
+        if (p->three && f.right == 1)                                                                        \
+            M##_gather(p, (form){ 3, 3, 1, 1, 1, 0, true }, channels, dy, place, dx);                        \
+        else if (p->three && f.odd)                                                                          \
+            M##_gather(p, (form){ 3, 3, 2, 2, 2, 1, true }, channels, dy, place, dx);                        \
+        else if (p->three) M##_gather(p, (form){ 3, 3, 2, 2, 2, 0, true }, channels, dy, place, dx);         \
+        else if (f.right == 2)                                                                               \
+            M##_gather(p, (form){ f.high, f.wide, f.down, 2, 1, f.odd, true }, channels, dy, place, dx);     \
+        else M##_gather(p, (form){ f.high, f.wide, f.down, 1, 1, 0, true }, channels, dy, place, dx);        \
+    }
+
 /* ---- channels, for each machine -------------------------------------------------------------------- */
 
-/* Functions of a kind of pooling; the last argument computes a channel. */
+/* Functions of a kind of pooling; the last argument computes a channel of means. */
 #define FORWARD(M, KIND, ...)                                                                                \
-    M##_TARGET static void M##_##KIND(const pooling *p, const st_real *x, st_real *copy, st_real *y,         \
+    M##_TARGET static void M##_##KIND(const pooling *p, ptrdiff_t channels, const st_real *x, st_real *y,    \
                                       st_real *place)                                                        \
     {                                                                                                        \
-        (void)copy, (void)place;                                                                             \
-        __VA_ARGS__;                                                                                         \
+        (void)place;                                                                                         \
+        for (; channels > 0; channels--, x += p->area, y += p->count) __VA_ARGS__;                           \
     }
 
 #define BACKWARD(M, KIND, ...)                                                                               \
     M##_TARGET static void M##_##KIND##_back(const pooling *p, ptrdiff_t channels, const st_real *dy,        \
                                              const st_real *place, st_real *dx)                              \
     {                                                                                                        \
-        for (; channels > 0; channels--, dy += p->count, dx += p->area) {                                    \
-            __VA_ARGS__;                                                                                     \
-            if (place) place += p->count;                                                                    \
-        }                                                                                                    \
+        (void)place;                                                                                         \
+        for (; channels > 0; channels--, dy += p->count, dx += p->area) __VA_ARGS__;                         \
     }
 
 #define STAMP(M)                                                                                             \
@@ -292,13 +308,17 @@ INLINE void spread_mean(ptrdiff_t area, st_real part, st_real *dx)
     FORWARD(M, means, mean_pairs(MACHINE_LANES(M), &p->w, x, y))                                             \
     BACKWARD(M, means, spread_channel(MACHINE_LANES(M), &p->w, dy, NULL, dx))                                \
     FIND(M)                                                                                                  \
-    FORWARD(M, maxima, if (place) find_channel(MACHINE_LANES(M), p, x, copy, M##_find, y, place);            \
-            else find_channel(MACHINE_LANES(M), p, x, copy, M##_find, y, NULL))                              \
-    GATHER(M)                                                                                                \
-    BACKWARD(M, maxima, gather_channel(MACHINE_LANES(M), p, M##_gather, place, dy, dx))
+    M##_TARGET static void M##_maxima_of(const pooling *p, ptrdiff_t channels, const st_real *x, st_real *y, \
+                                         st_real *place)                                                     \
+    {                                                                                                        \
+        if (!(place ? M##_find_form(p, false, channels, x, y, place)                                         \
+                    : M##_find_form(p, false, channels, x, y, NULL)))                                        \
+            M##_find_form(p, true, channels, x, y, place);                                                   \
+    }                                                                                                        \
+    GATHER(M)
 
 #define ROW_OF_TABLE(M)                                                                                      \
-    { { M##_mean, M##_means, M##_maxima }, { M##_mean_back, M##_means_back, M##_maxima_back } },
+    { { M##_mean, M##_means, M##_maxima_of }, { M##_mean_back, M##_means_back, M##_maxima_back } },
 
 EACH_MACHINE(STAMP)
 static const struct {
@@ -308,8 +328,8 @@ static const struct {
 
 /* ---- the algorithms -------------------------------------------------------------------------------- */
 
-enum { IMAGE, COPY, RESULT, PLACES }; /* scratch, for one channel */
-enum { WHERE };                       /* memory: positions of maxima, unless no backward pass follows */
+enum { IMAGE, RESULT, PLACES }; /* scratch, for one channel */
+enum { WHERE };                 /* memory: positions of maxima, unless no backward pass follows */
 
 static bool paired(const window *w)
 {
@@ -324,52 +344,58 @@ static bool suits_means(const st_layer *l)
     return whole || paired(w);
 }
 
-/* Positions are stored as st_real. Windows in the same place of different rows have no columns in common. */
+/* Positions are bytes. */
 static bool suits_maxima(const st_layer *l)
 {
     const pool_plan *p = l->plan;
     const window *w = &p->w;
-    const st_shape padded = window_padded_shape(w, 1);
     return w->dilation[0] == 1 && w->dilation[1] == 1 && w->stride[1] <= STRIDE_MOST &&
-           w->kernel[1] <= w->stride[1] * w->out[1] && (p->padding != 0 || !window_padded(w)) &&
-           padded.n[1] <= ROW && padded.n[2] <= ROW;
+           (double)w->kernel[0] * w->kernel[1] <= NOWHERE && w->size[1] <= COLUMNS &&
+           (p->padding != 0 || !window_padded(w));
 }
 
 static int plan(st_layer *l, const void *given)
 {
     const window *w = &((const pool_plan *)given)->w;
-    const ptrdiff_t room = largest(w->out[1], w->size[1]) + LANES_MOST, stride = w->stride[1];
-    pooling *p = st_layer_plan_data(l, sizeof *p + (size_t)(2 * room) * sizeof *p->columns);
+    const ptrdiff_t reach = w->kernel[1], stride = w->stride[1], n = w->out[1];
+    const bool maxima = l->type == &layer_type_maxpool;
+    const ptrdiff_t room = maxima ? largest(n, w->size[1]) + LANES_MOST + 2 * reach : 0;
+    pooling *p = st_layer_plan_data(l, sizeof *p + (size_t)((2 + stride) * room) * sizeof *p->tables);
     if (!p) return -1;
     p->w = *w;
+    p->f = (form){ w->kernel[0], w->kernel[1], w->stride[0], w->stride[1], 1, (int)(w->before[1] % stride),
+                   true };
     p->pairs = paired(w);
-    p->kind = l->type == &layer_type_maxpool ? MAXIMA : p->pairs ? MEANS : MEAN;
+    p->three = w->kernel[0] == 3 && w->kernel[1] == 3 && w->stride[0] == w->stride[1];
+    p->kind = maxima ? MAXIMA : p->pairs ? MEANS : MEAN;
     p->area = w->size[0] * w->size[1];
     p->count = w->out[0] * w->out[1];
+    p->words = p->pairs ? p->count : ceil_div(w->out[0], PACKED) * w->out[1];
     p->weight = 1 / ((st_real)w->size[0] * (st_real)w->size[1]);
-    p->pitch = ceil_div(w->before[1] + w->size[1] + w->after[1], stride);
-    p->phase = (w->size[0] + 1) * p->pitch;
     p->margin = STRIDE_MOST * LANES_MOST + 2 * w->kernel[1];
-    p->edge = p->kind == MAXIMA ? ceil_div(p->margin, smallest(p->count, p->area)) : 0;
+    const ptrdiff_t tail = LANES_MOST + reach; /* words, or windows */
+    p->edge = maxima ? largest(ceil_div(p->margin, p->area), ceil_div(tail, p->words)) : 0;
     p->room = room;
+    for (int i = 0; i < NOWHERE; i++) p->number[i] = i;
     for (ptrdiff_t i = 0; i < room; i++) {
-        p->columns[i] = (st_real)(i * stride - w->before[1]);
-        p->columns[room + i] = p->columns[i] < 0 ? -p->columns[i] : 0;
+        p->tables[i] = i < reach || i >= reach + n ? -1 : 0;
+        p->tables[room + i] = (machine_bits)largest(w->before[1] - i * stride, 0);
     }
-    if (p->kind == MAXIMA && st_layer_memory(l, l->y)) return -1;
-    const ptrdiff_t scratch[] = { p->area + p->margin, stride * p->phase + LANES_MOST,
-                                  p->count + 2 * p->margin, p->count + 2 * p->margin };
+    for (ptrdiff_t i = 0; i < stride * room; i++) {
+        const ptrdiff_t column = i % room * stride + i / room - w->before[1];
+        p->tables[2 * room + i] = column < 0 || column >= w->size[1] ? -1 : 0;
+    }
+    if (maxima && st_layer_memory(l, ST_SHAPE(l->x.n[0], l->x.n[1], p->words))) return -1;
+    const ptrdiff_t scratch[] = { p->area, p->count, p->words };
     for (int i = IMAGE; i <= PLACES; i++)
-        if (st_layer_scratch(l, ST_SHAPE(scratch[i]))) return -1;
+        if (st_layer_scratch(l, ST_SHAPE(scratch[i] + 2 * p->margin))) return -1;
     return 0;
 }
 
-/* A contiguous copy of a channel. */
-static const st_real *copied(st_tensor x, ptrdiff_t i, ptrdiff_t channel, st_tensor scratch)
+/* Scratch i between margins. */
+static st_real *between_margins(const st_call *c, int i)
 {
-    const st_tensor one = st_select(st_select(x, 0, i), 0, channel);
-    st_copy(st_reshape(st_narrow(scratch, 0, 0, st_numel(one)), one.shape), one);
-    return st_data(scratch);
+    return st_data(st_scratch(c, i)) + ((const pooling *)c->plan)->margin;
 }
 
 /* Vectors pass the ends of a channel only into others of the call: those at its ends are copied. */
@@ -377,24 +403,25 @@ static void forward(const st_call *c, st_tensor x, st_tensor y)
 {
     const pooling *p = c->plan;
     pool_forward *run = machines[c->layer->impl->machine].forward[p->kind];
-    const ptrdiff_t channels = x.shape.n[0] * x.shape.n[1], count = p->count;
-    const bool saves = p->kind == MAXIMA && !c->layer->impl->run->inference_only;
-    const bool contiguous = x.stride[2] == x.shape.n[3] && x.stride[3] == 1;
-    const st_real *data = st_data(x);
-    st_real *copy = st_data(st_scratch(c, COPY)), *best = st_data(st_scratch(c, RESULT)), *to = st_data(y);
-    st_real *places = saves ? st_data(st_scratch(c, PLACES)) : NULL;
+    const ptrdiff_t planes = x.shape.n[1], channels = x.shape.n[0] * planes, count = p->count;
+    const bool saves = p->kind == MAXIMA && !c->layer->impl->run->inference_only, whole = st_is_contiguous(x);
+    st_real *image = between_margins(c, IMAGE), *best = between_margins(c, RESULT), *to = st_data(y);
+    st_real *places = saves ? between_margins(c, PLACES) : NULL;
     st_real *where = saves ? st_data(st_memory(c, WHERE)) : NULL;
-    if (window_padded(&p->w)) st_fill(st_scratch(c, COPY), -(st_real)INFINITY);
-    for (ptrdiff_t k = 0, i = 0; i < x.shape.n[0]; i++)
-        for (ptrdiff_t channel = 0; channel < x.shape.n[1]; channel++, k++, to += count) {
-            const st_real *from = data + i * x.stride[0] + channel * x.stride[1];
-            const bool direct = k >= p->edge && k + p->edge < channels;
-            if (!contiguous) from = copied(x, i, channel, st_scratch(c, IMAGE));
-            run(p, from, copy, direct ? to : best, direct ? where : places);
-            if (!direct) memcpy(to, best, (size_t)count * sizeof *to);
-            if (!direct && where) memcpy(where, places, (size_t)count * sizeof *where);
-            if (where) where += count;
+    st_fill(st_scratch(c, IMAGE), 0);
+    for (ptrdiff_t k = 0, n; k < channels; k += n, to += n * count) {
+        const bool direct = whole && k == p->edge && channels > 2 * k;
+        n = direct ? channels - 2 * k : 1;
+        if (direct) run(p, n, st_data(x) + k * p->area, to, where);
+        else {
+            const st_tensor one = st_select(st_select(x, 0, k / planes), 0, k % planes);
+            st_copy(st_reshape(st_narrow(st_scratch(c, IMAGE), 0, p->margin, p->area), one.shape), one);
+            run(p, 1, image, best, places);
+            memcpy(to, best, (size_t)count * sizeof *to);
+            if (where) memcpy(where, places, (size_t)p->words * sizeof *where);
         }
+        if (where) where += n * p->words;
+    }
 }
 
 static void backward(const st_call *c, st_tensor x, st_tensor y, st_tensor dy, st_tensor dx)
@@ -403,21 +430,20 @@ static void backward(const st_call *c, st_tensor x, st_tensor y, st_tensor dy, s
     const pooling *p = c->plan;
     pool_backward *run = machines[c->layer->impl->machine].backward[p->kind];
     const ptrdiff_t channels = dx.shape.n[0] * dx.shape.n[1], count = p->count;
-    st_real *copy = st_data(st_scratch(c, RESULT)) + p->margin, *image = st_data(st_scratch(c, IMAGE));
-    st_real *places = st_data(st_scratch(c, PLACES)) + p->margin, *from = st_data(dy), *to = st_data(dx);
+    st_real *copy = between_margins(c, RESULT), *image = between_margins(c, IMAGE);
+    st_real *places = between_margins(c, PLACES), *from = st_data(dy), *to = st_data(dx);
     const st_real *where = p->kind == MAXIMA ? st_data(st_memory(c, WHERE)) : NULL;
-    for (ptrdiff_t i = 0; i < p->margin; i++) places[i - p->margin] = places[count + i] = -1;
     for (ptrdiff_t k = 0, n; k < channels; k += n, from += n * count, to += n * p->area) {
         const bool direct = k == p->edge && channels > 2 * k;
         n = direct ? channels - 2 * k : 1;
         if (direct) run(p, n, from, where, to);
         else {
             memcpy(copy, from, (size_t)count * sizeof *copy);
-            memcpy(places, where, (size_t)count * sizeof *places);
+            memcpy(places, where, (size_t)p->words * sizeof *places);
             run(p, 1, copy, places, image);
             memcpy(to, image, (size_t)p->area * sizeof *to);
         }
-        if (where) where += n * count;
+        if (where) where += n * p->words;
     }
 }
 
