@@ -5,6 +5,7 @@
  * the backward pass of the other. */
 #include "layers/conv_impl.h"
 #include "layers/init.h"
+#include "tensor/machine.h"
 
 enum { COLUMNS, PADDED, IMAGE }; /* scratch */
 
@@ -125,16 +126,16 @@ static void add_weight_gradient(const st_call *c, st_tensor in, st_tensor out)
     }
 }
 
-/* The sum of a plane, in enough lanes to vectorise; each adds few numbers. */
+/* The sum of a plane, in 16 lanes; each adds few numbers. */
 static double sum_of(const st_real *x, ptrdiff_t count)
 {
-    enum { LANES = 16 };
-    st_real part[LANES] = { 0 };
+    enum { LANES = 16, SHORT = MACHINE_LANES(generic) };
+    generic_vector part[LANES / SHORT] = { { 0 } };
     double sum = 0;
     ptrdiff_t whole = count / LANES * LANES;
     for (ptrdiff_t i = 0; i < whole; i += LANES)
-        for (int e = 0; e < LANES; e++) part[e] += x[i + e];
-    for (int e = 0; e < LANES; e++) sum += (double)part[e];
+        EACH(k, LANES / SHORT) part[k] += *(const generic_loose *)(x + i + k * SHORT);
+    EACH(e, LANES) sum += (double)part[e / SHORT][e % SHORT];
     for (ptrdiff_t i = whole; i < count; i++) sum += (double)x[i];
     return sum;
 }
@@ -142,12 +143,13 @@ static double sum_of(const st_real *x, ptrdiff_t count)
 void conv_bias_gradient(const st_call *c, st_tensor dy)
 {
     if (!conv_bias(c)) return;
-    ptrdiff_t channels = dy.shape.n[1], area = dy.shape.n[2] * dy.shape.n[3];
+    const ptrdiff_t channels = dy.shape.n[1], area = dy.shape.n[2] * dy.shape.n[3];
+    const st_real *from = st_data(dy);
+    st_real *to = st_data(st_grad(c, CONV_BIAS));
     for (ptrdiff_t o = 0; o < channels; o++) {
         double sum = 0;
-        for (ptrdiff_t i = 0; i < dy.shape.n[0]; i++)
-            sum += sum_of(st_data(dy) + (i * channels + o) * area, area);
-        st_data(st_grad(c, CONV_BIAS))[o] += (st_real)sum;
+        for (ptrdiff_t i = 0; i < dy.shape.n[0]; i++) sum += sum_of(from + (i * channels + o) * area, area);
+        to[o] += (st_real)sum;
     }
 }
 

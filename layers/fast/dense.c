@@ -6,7 +6,7 @@
 
 #include <string.h>
 
-enum { INPUT, TRANSPOSED, RESULT, PADDED }; /* scratch */
+enum { INPUT, TRANSPOSED, RESULT }; /* scratch */
 
 enum {
     FEW = 8,               /* images that have an algorithm of their own */
@@ -27,7 +27,7 @@ typedef struct tables {
 typedef struct dense_plan {
     const kernel *k;
     tables forward, backward, gradient;
-    ptrdiff_t *few; /* offsets */
+    ptrdiff_t *few, *skip; /* vectors of inputs, and elements of them that an earlier one has */
     ptrdiff_t table[];
 } dense_plan;
 
@@ -87,7 +87,7 @@ static int plan(st_layer *l, const void *given)
     const ptrdiff_t n = l->x.n[0], in = l->x.n[1], out = l->y.n[1], slabs = n > FEW ? ceil_div(n, SLAB) : 0;
     const ptrdiff_t high = smallest(piece_size(out), out), deep = smallest(in, DEPTH);
     const ptrdiff_t lanes = kernel_of(l)->lanes, vectors = ceil_div(in, lanes);
-    const ptrdiff_t room = (high + 2 * deep) + vectors + (n + 2 * out) + (out + 2 * n);
+    const ptrdiff_t room = (high + 2 * deep) + 2 * vectors + (n + 2 * out) + (out + 2 * n);
     dense_plan *p = st_layer_plan_data(l, sizeof *p + (size_t)room * sizeof *p->table);
     if (!p) return -1;
     ptrdiff_t *at = p->table;
@@ -95,11 +95,12 @@ static int plan(st_layer *l, const void *given)
     p->forward = (tables){ multiples(&at, high, in), multiples(&at, deep, 1), multiples(&at, deep, SLAB) };
     p->few = multiples(&at, vectors, lanes);
     p->few[vectors - 1] = in - lanes; /* the last vector overlaps the previous one */
+    p->skip = multiples(&at, vectors, 0);
+    p->skip[vectors - 1] = vectors * lanes - in;
     p->backward = (tables){ multiples(&at, n, out), multiples(&at, out, 1), multiples(&at, out, in) };
     p->gradient = (tables){ multiples(&at, out, 1), multiples(&at, n, out), multiples(&at, n, in) };
     if (st_layer_scratch(l, l->x) || st_layer_scratch(l, ST_SHAPE(slabs, deep, SLAB))) return -1;
-    if (st_layer_scratch(l, ST_SHAPE(slabs, out, SLAB))) return -1;
-    return st_layer_scratch(l, ST_SHAPE(smallest(n, FEW), vectors * lanes));
+    return st_layer_scratch(l, ST_SHAPE(slabs, out, SLAB));
 }
 
 /* The data shared by the pieces of a pass. */
@@ -172,34 +173,20 @@ static void forward_piece(ptrdiff_t i, void *context)
 
 /* ---- forward of few images: lanes are inputs ---------------------------------------------------------------- */
 
-/* Rows of whole vectors, the last of which holds zeros and then the remainder, as it is used with the last
- * inputs. */
-static st_tensor padded(const st_call *c, st_tensor x)
-{
-    const ptrdiff_t lanes = ((const dense_plan *)c->plan)->k->lanes, images = x.shape.n[0], in = x.shape.n[1],
-                    rest = in % lanes, whole = in - rest;
-    if (rest == 0) return contiguous(c, x);
-    st_tensor rows = st_narrow(st_scratch(c, PADDED), 0, 0, images);
-    st_copy(st_narrow(rows, 1, 0, whole), st_narrow(x, 1, 0, whole));
-    st_fill(st_narrow(rows, 1, whole, lanes - rest), 0);
-    st_copy(st_narrow(rows, 1, whole + lanes - rest, rest), st_narrow(x, 1, whole, rest));
-    return rows;
-}
-
 static void few_piece(ptrdiff_t i, void *context)
 {
     const job *j = context;
     const kernel *k = j->p->k;
-    const ptrdiff_t in = j->c->layer->x.n[1], out = j->y.shape.n[1], pitch = kernel_padded(k, in);
+    const ptrdiff_t in = j->c->layer->x.n[1], out = j->y.shape.n[1];
     ptrdiff_t outputs, first = piece(i, piece_size(out), out, &outputs);
-    kernel_dot(k, j->x.shape.n[0], outputs, pitch / k->lanes, st_data(j->x), pitch,
+    kernel_dot(k, j->x.shape.n[0], outputs, ceil_div(in, k->lanes), st_data(j->x), in, j->p->few, j->p->skip,
                st_data(j->c->param[DENSE_WEIGHT]) + first * in, j->p->forward.row, j->p->few,
                st_data(j->y) + first, out);
 }
 
 static void forward_few(const st_call *c, st_tensor x, st_tensor y)
 {
-    job j = job_of(c, padded(c, x), y);
+    job j = job_of(c, contiguous(c, x), y);
     if (c->layer->params > DENSE_BIAS) st_copy(y, st_expand(c->param[DENSE_BIAS], y.shape));
     else st_fill(y, 0);
     st_parallel_for(c, ceil_div(y.shape.n[1], piece_size(y.shape.n[1])), few_piece, &j);

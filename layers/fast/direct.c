@@ -78,29 +78,31 @@ void direct_plan_taps(const direct_plan *d, direct_pass *p, ptrdiff_t channel, p
         }
 }
 
-/* Lanes are positions if there are too few channels to fill vectors. */
-static const direct_algorithm *algorithm(const direct_plan *d, ptrdiff_t channels)
+/* Lanes are positions if there are too few channels to fill vectors, or products to pay for a transpose. */
+static const direct_algorithm *algorithm(const direct_plan *d, ptrdiff_t channels, ptrdiff_t depth,
+                                         ptrdiff_t width)
 {
-    bool strided = d->w.stride[0] > 1 || d->w.stride[1] > 1;
-    return !strided && 4 * kernel_padded(d->k, channels) >= 5 * channels ? &direct_by_positions
-                                                                         : &direct_by_channels;
+    const bool few = 4 * kernel_padded(d->k, channels) >= 5 * channels;
+    if (d->w.stride[0] > 1 || d->w.stride[1] > 1) return &direct_by_channels;
+    return few || (depth <= 32 && direct_by_rows(d, width)) ? &direct_by_positions : &direct_by_channels;
 }
 
 static direct_pass pass_of(const direct_plan *d, ptrdiff_t channels, ptrdiff_t read, const ptrdiff_t size[2])
 {
-    return (direct_pass){ .by = algorithm(d, channels),
+    return (direct_pass){ .by = algorithm(d, channels, read * d->s.area, size[1]),
                           .channels = channels,
                           .depth = read * d->s.area,
                           .size = { size[0], size[1] } };
 }
 
-/* The most positions that a table has: those of a block with channels as lanes, or one for each vector. */
+/* The most positions that a table has: those of a block with channels as lanes, or one for each vector, of
+ * rows or of planes. */
 static ptrdiff_t table_positions(const kernel *k, const window *w)
 {
     ptrdiff_t positions = largest(w->size[0] * w->size[1], w->out[0] * w->out[1]),
               width = largest(w->size[1], w->out[1]);
     return largest(smallest(positions, DIRECT_BLOCK / k->lanes + k->lanes + width),
-                   planes_of_x(k, w, 1).size / k->lanes + 1);
+                   largest(2 * positions, planes_of_x(k, w, 1).size) / k->lanes + 1);
 }
 
 static int plan(st_layer *l, const void *given)
@@ -112,16 +114,17 @@ static int plan(st_layer *l, const void *given)
               area = (ptrdiff_t)w->kernel[0] * w->kernel[1];
     /* All tables have room for as many taps or positions as any has. */
     const ptrdiff_t size = largest(largest(in, out) * area, table_positions(k, w));
-    direct_plan *d = st_layer_plan_data(l, sizeof *d + 9 * (size_t)size * sizeof *d->table);
+    direct_plan *d = st_layer_plan_data(l, sizeof *d + 15 * (size_t)size * sizeof *d->table);
     if (!d) return -1;
     *d = (direct_plan){ .w = *w, .k = k, .s = { o->groups, in, out, area, in * area } };
     d->forward = pass_of(d, out, in, w->out);
     d->backward = pass_of(d, in, out, w->size);
     d->gradient = pass_of(d, out, in, w->out);
     ptrdiff_t plane = 0, result = 0, transposed = 0, *next = d->table;
-    for (int i = 0; i < 3; i++, next += 3 * size) {
+    for (int i = 0; i < 3; i++, next += 5 * size) {
         direct_pass *p = (direct_pass *[]){ &d->forward, &d->backward, &d->gradient }[i];
         p->tap = next, p->row = next + size, p->other = next + 2 * size;
+        p->place = next + 3 * size, p->skip = next + 4 * size;
         (i < 2 ? p->by->plan_images : p->by->plan_gradient)(d, p);
         plane = largest(plane, p->p.size), result = largest(result, p->result);
         transposed = largest(transposed, p->transposed);
@@ -172,9 +175,9 @@ static void gradient(const st_call *c, st_tensor x, st_tensor y, st_tensor dy)
         const st_real *plane = planes_lay_out(p->p, st_select(x, 0, i), room);
         for (ptrdiff_t g = 0; g < d->s.groups; g++, at += d->s.out * pixels)
             p->by->accumulate(c, g, plane + g * group, at, i > 0);
+        conv_bias_gradient(c, st_narrow(dy, 0, i, 1));
     }
     if (p->by->end) p->by->end(c);
-    conv_bias_gradient(c, dy);
 }
 
 const layer_algorithm conv_direct = {

@@ -61,7 +61,10 @@ typedef struct direct_pass {
     ptrdiff_t channels, size[2]; /* of an image that it makes, in a group; of dy for the gradient */
     ptrdiff_t depth;             /* all taps of a channel of the result */
     ptrdiff_t rows;              /* of a block */
-    ptrdiff_t *tap, *row, *other;
+    bool straight;               /* with positions as lanes, images are written or read in place */
+    ptrdiff_t vectors; /* of positions in a block, with an entry in `row` (of planes), in `place` (of
+                                  * images) and `skip`, the first elements, which an earlier vector has */
+    ptrdiff_t *tap, *row, *other, *place, *skip;
     ptrdiff_t result, transposed; /* elements of scratch */
 } direct_pass;
 
@@ -87,6 +90,9 @@ typedef struct direct_algorithm {
 } direct_algorithm;
 
 extern const direct_algorithm direct_by_positions, direct_by_channels;
+
+/* Tests if positions as lanes fill vectors with rows of images. */
+bool direct_by_rows(const direct_plan *d, ptrdiff_t width);
 
 /* Plans the planes that the pass reads, the offsets of taps in them, and of their weights in `other`, with
  * the given distances between channels and taps. */

@@ -28,6 +28,23 @@
         EACH(i, R) EACH(v, W) VECTOR_AT(M, c + i * pitch, v) = sum[i][v];                                    \
     }
 
+#define SPREAD(M, W, R)                                                                                      \
+    M##_TARGET static void M##_spread_##W##_##R(ptrdiff_t depth, const st_real *a, ptrdiff_t row,            \
+                                                const ptrdiff_t *step, const st_real *b,                     \
+                                                const ptrdiff_t *offset, const ptrdiff_t *from, st_real *c,  \
+                                                ptrdiff_t pitch, const ptrdiff_t *to, const st_real *plus)   \
+    {                                                                                                        \
+        M##_vector sum[R][W], x[W];                                                                          \
+        const st_real *at[W];                                                                                \
+        EACH(v, W) at[v] = b + from[v];                                                                      \
+        EACH(i, R) EACH(v, W) sum[i][v] = (M##_vector){ 0 } + (plus ? plus[i] : 0);                          \
+        for (ptrdiff_t k = 0; k < depth; k++) {                                                              \
+            EACH(v, W) x[v] = VECTOR_AT(M, at[v] + offset[k], 0);                                            \
+            EACH(i, R) EACH(v, W) sum[i][v] += x[v] * a[i * row + step[k]];                                  \
+        }                                                                                                    \
+        EACH(i, R) EACH(v, W) VECTOR_AT(M, c + i * pitch + to[v], 0) = sum[i][v];                            \
+    }
+
 /* Horizontal sums of at most as many vectors as there are lanes: lane i of the result is the sum of vector
  * i. */
 #define SUMS_OF_LANES(M, total, vectors, count)                                                              \
@@ -42,7 +59,8 @@
 
 #define DOT(M, R, D)                                                                                         \
     M##_TARGET static void M##_dot_##R##_##D(ptrdiff_t depth, const st_real *a, ptrdiff_t step,              \
-                                             const st_real *b, const ptrdiff_t *row,                         \
+                                             const ptrdiff_t *from, const st_real *keep,                     \
+                                             const ptrdiff_t *skip, const st_real *b, const ptrdiff_t *row,  \
                                              const ptrdiff_t *offset, st_real *c, ptrdiff_t pitch)           \
     {                                                                                                        \
         enum { LANES = MACHINE_LANES(M), GROUPS = (R * D + LANES - 1) / LANES };                             \
@@ -52,7 +70,8 @@
         EACH(j, D) at[j] = b + row[j];                                                                       \
         EACH(u, R *D) sum[u] = (M##_vector){ 0 };                                                            \
         for (ptrdiff_t k = 0; k < depth; k++) {                                                              \
-            EACH(i, R) x[i] = VECTOR_AT(M, a + i * step + k * LANES, 0);                                     \
+            M##_mask kept = (M##_mask)VECTOR_AT(M, keep - skip[k], 0);                                       \
+            EACH(i, R) x[i] = (M##_vector)(kept & (M##_mask)VECTOR_AT(M, a + i * step + from[k], 0));        \
             EACH(j, D)                                                                                       \
             {                                                                                                \
                 M##_vector y = VECTOR_AT(M, at[j] + offset[k], 0);                                           \
@@ -85,19 +104,6 @@
         for (int j = 0; j < LANES; j++) VECTOR_AT(M, c + j * pitch, 0) = v[j];                               \
     }
 
-/* The last vector of a row overlaps the previous one. */
-#define MOVE(M)                                                                                              \
-    M##_TARGET static void M##_move(ptrdiff_t rows, ptrdiff_t width, const st_real *from,                    \
-                                    ptrdiff_t from_pitch, st_real *to, ptrdiff_t to_pitch, st_real plus)     \
-    {                                                                                                        \
-        const ptrdiff_t last = width - MACHINE_LANES(M);                                                     \
-        for (; rows > 0; rows--, from += from_pitch, to += to_pitch) {                                       \
-            for (ptrdiff_t j = 0; j < last; j += MACHINE_LANES(M))                                           \
-                VECTOR_AT(M, to + j, 0) = VECTOR_AT(M, from + j, 0) + plus;                                  \
-            VECTOR_AT(M, to + last, 0) = VECTOR_AT(M, from + last, 0) + plus;                                \
-        }                                                                                                    \
-    }
-
 /* Tiles of R rows, up to that wide. The sums of the largest fill the registers, except those that hold a row
  * of b and an element of a. */
 #define TO_1(DO, M, R) DO(M, R, 1)
@@ -120,13 +126,15 @@
 #define SIZES_OF_16_REGISTERS .wide = 3, .tall = { 12, 6, 4 }, .high = 3, .deep = 4
 
 #define NAME(M, R, W) .tile[R - 1][W - 1] = M##_tile_##R##_##W,
+#define SPREAD_NAME(M, W, R) .spread[W - 1][R - 1] = M##_spread_##W##_##R,
 #define DOT_NAME(M, R, D) .dot[R - 1][D - 1] = M##_dot_##R##_##D,
 
 #define KERNEL(M, REGISTERS)                                                                                 \
-    TILES_OF_##REGISTERS(TILE, M) DOTS_OF_##REGISTERS(DOT, M) TRANSPOSE(M) MOVE(M)                           \
+    TILES_OF_##REGISTERS(TILE, M) DOTS_OF_##REGISTERS(SPREAD, M) DOTS_OF_##REGISTERS(DOT, M)                 \
+    TRANSPOSE(M)                                                                                             \
     static const kernel M = {                                                                                \
         .name = #M, .lanes = MACHINE_LANES(M), SIZES_OF_##REGISTERS, .transpose = M##_transpose,             \
-        .move = M##_move, TILES_OF_##REGISTERS(NAME, M) DOTS_OF_##REGISTERS(DOT_NAME, M)                     \
+        TILES_OF_##REGISTERS(NAME, M) DOTS_OF_##REGISTERS(SPREAD_NAME, M) DOTS_OF_##REGISTERS(DOT_NAME, M)   \
     };
 /* clang-format on */
 
@@ -218,17 +226,33 @@ void kernel_product(const kernel *k, ptrdiff_t rows, ptrdiff_t columns, ptrdiff_
     if (edge > 0) add_edge(k, rows, edge, depth, a, row, step, b + columns, offset, c + columns, pitch);
 }
 
-void kernel_dot(const kernel *k, ptrdiff_t rows, ptrdiff_t columns, ptrdiff_t depth, const st_real *a,
-                ptrdiff_t step, const st_real *b, const ptrdiff_t *row, const ptrdiff_t *offset, st_real *c,
-                ptrdiff_t pitch)
+void kernel_spread(const kernel *k, ptrdiff_t rows, ptrdiff_t vectors, ptrdiff_t depth, const st_real *a,
+                   ptrdiff_t row, const ptrdiff_t *step, const st_real *b, const ptrdiff_t *offset,
+                   const ptrdiff_t *from, st_real *c, ptrdiff_t pitch, const ptrdiff_t *to,
+                   const st_real *plus)
 {
-    ptrdiff_t high, deep;
-    for (ptrdiff_t j = 0; j < columns; j += deep) {
-        deep = share(columns - j, k->deep);
-        for (ptrdiff_t i = 0; i < rows; i += high) {
-            high = share(rows - i, k->high);
-            k->dot[high - 1][deep - 1](depth, a + i * step, step, b, row + j, offset, c + i * pitch + j,
-                                       pitch);
+    for (ptrdiff_t v = 0, wide; v < vectors; v += wide) {
+        wide = share(vectors - v, k->high);
+        for (ptrdiff_t i = 0, tall; i < rows; i += tall) {
+            tall = share(rows - i, k->deep);
+            k->spread[wide - 1][tall - 1](depth, a + i * row, row, step, b, offset, from + v, c + i * pitch,
+                                          pitch, to + v, plus ? plus + i : NULL);
+        }
+    }
+}
+
+void kernel_dot(const kernel *k, ptrdiff_t rows, ptrdiff_t columns, ptrdiff_t depth, const st_real *a,
+                ptrdiff_t step, const ptrdiff_t *from, const ptrdiff_t *skip, const st_real *b,
+                const ptrdiff_t *row, const ptrdiff_t *offset, st_real *c, ptrdiff_t pitch)
+{
+    machine_bits keep[2 * MOST_LANES]; /* masks: from MOST_LANES on all bits */
+    for (int e = 0; e < 2 * MOST_LANES; e++) keep[e] = -(e >= MOST_LANES);
+    for (ptrdiff_t i = 0, high; i < rows; i += high) {
+        high = share(rows - i, k->high);
+        for (ptrdiff_t j = 0, deep; j < columns; j += deep) {
+            deep = share(columns - j, k->deep);
+            k->dot[high - 1][deep - 1](depth, a + i * step, step, from, (st_real *)(keep + MOST_LANES), skip,
+                                       b, row + j, offset, c + i * pitch + j, pitch);
         }
     }
 }
@@ -265,15 +289,4 @@ void kernel_transpose(const kernel *k, ptrdiff_t rows, ptrdiff_t columns, const 
                 else __builtin_prefetch(transposed + r * pitch + AHEAD, 1);
             k->transpose(at, step, transposed, pitch, plus ? plus + column : nothing);
         }
-}
-
-void kernel_move(const kernel *k, ptrdiff_t rows, ptrdiff_t width, const st_real *from, ptrdiff_t from_pitch,
-                 st_real *to, ptrdiff_t to_pitch, st_real plus)
-{
-    if (width >= k->lanes) {
-        k->move(rows, width, from, from_pitch, to, to_pitch, plus);
-        return;
-    }
-    for (; rows > 0; rows--, from += from_pitch, to += to_pitch)
-        for (ptrdiff_t j = 0; j < width; j++) to[j] = from[j] + plus;
 }

@@ -7,9 +7,13 @@
  *
  * An element is summed in the order of k, independent of the rows and columns around it.
  *
+ * Vectors of columns may also be anywhere (kernel_spread), e < lanes:
+ *
+ *     c[i][to[v] + e] = plus[i] + Σ_k a[i * row + step[k]] b[offset[k] + from[v] + e]
+ *
  * With few columns j, lanes are used for k (kernel_dot):
  *
- *     c[i][j] += Σ_k Σ_e a[i * step + k * lanes + e] b[row[j] + offset[k] + e]      e < lanes */
+ *     c[i][j] += Σ_k Σ_e a[i * step + from[k] + e] b[row[j] + offset[k] + e]      skip[k] <= e < lanes */
 #ifndef STRIDE_LAYERS_FAST_KERNEL_H
 #define STRIDE_LAYERS_FAST_KERNEL_H
 
@@ -17,12 +21,17 @@
 #include "tensor/machine.h"
 
 enum { KERNEL_TALL = 12, KERNEL_WIDE = 4 }; /* rows and vectors of the largest tile, */
-enum { KERNEL_HIGH = 6, KERNEL_DEEP = 4 };  /* and rows and columns of the largest tile of dot */
+enum { KERNEL_HIGH = 6, KERNEL_DEEP = 4 };  /* and rows and columns of dot's, vectors and rows of spread's */
 
 typedef void kernel_tile(ptrdiff_t depth, const st_real *a, const ptrdiff_t *row, const ptrdiff_t *step,
                          const st_real *b, const ptrdiff_t *offset, st_real *c, ptrdiff_t pitch, bool add);
 
-typedef void kernel_dot_tile(ptrdiff_t depth, const st_real *a, ptrdiff_t step, const st_real *b,
+typedef void kernel_spread_tile(ptrdiff_t depth, const st_real *a, ptrdiff_t row, const ptrdiff_t *step,
+                                const st_real *b, const ptrdiff_t *offset, const ptrdiff_t *from, st_real *c,
+                                ptrdiff_t pitch, const ptrdiff_t *to, const st_real *plus);
+
+typedef void kernel_dot_tile(ptrdiff_t depth, const st_real *a, ptrdiff_t step, const ptrdiff_t *from,
+                             const st_real *keep, const ptrdiff_t *skip, const st_real *b,
                              const ptrdiff_t *row, const ptrdiff_t *offset, st_real *c, ptrdiff_t pitch);
 
 /* The kernel for an instruction set: its tiles, by their rows - 1 and vectors - 1. */
@@ -30,13 +39,12 @@ typedef struct kernel {
     const char *name;            /* "avx512" */
     int lanes;                   /* elements in a vector */
     int wide, tall[KERNEL_WIDE]; /* the largest tiles: vectors, and rows for each number of vectors; */
-    int high, deep;              /* and of dot */
+    int high, deep;              /* and of dot and spread */
     kernel_tile *tile[KERNEL_TALL][KERNEL_WIDE];
+    kernel_spread_tile *spread[KERNEL_HIGH][KERNEL_DEEP]; /* by vectors and rows */
     kernel_dot_tile *dot[KERNEL_HIGH][KERNEL_DEEP];
     /* A square of vectors: c[j * pitch + i] = a[i * step + j] + plus[j], i and j < lanes. */
     void (*transpose)(const st_real *a, ptrdiff_t step, st_real *c, ptrdiff_t pitch, const st_real *plus);
-    void (*move)(ptrdiff_t rows, ptrdiff_t width, const st_real *from, ptrdiff_t from_pitch, st_real *to,
-                 ptrdiff_t to_pitch, st_real plus); /* width >= lanes */
 } kernel;
 
 /* The kernels for all instruction sets (tensor/machine.h), and for the one that a layer was planned for. */
@@ -51,18 +59,20 @@ void kernel_product(const kernel *k, ptrdiff_t rows, ptrdiff_t columns, ptrdiff_
                     const ptrdiff_t *row, const ptrdiff_t *step, const st_real *b, const ptrdiff_t *offset,
                     st_real *c, ptrdiff_t pitch, bool add);
 
+/* plus NULL: nothing. */
+void kernel_spread(const kernel *k, ptrdiff_t rows, ptrdiff_t vectors, ptrdiff_t depth, const st_real *a,
+                   ptrdiff_t row, const ptrdiff_t *step, const st_real *b, const ptrdiff_t *offset,
+                   const ptrdiff_t *from, st_real *c, ptrdiff_t pitch, const ptrdiff_t *to,
+                   const st_real *plus);
+
 void kernel_dot(const kernel *k, ptrdiff_t rows, ptrdiff_t columns, ptrdiff_t depth, const st_real *a,
-                ptrdiff_t step, const st_real *b, const ptrdiff_t *row, const ptrdiff_t *offset, st_real *c,
-                ptrdiff_t pitch);
+                ptrdiff_t step, const ptrdiff_t *from, const ptrdiff_t *skip, const st_real *b,
+                const ptrdiff_t *row, const ptrdiff_t *offset, st_real *c, ptrdiff_t pitch);
 
 /* to[j][i] = from[i][j] + plus[j], i < rows, j < columns; plus NULL: nothing. Rows begin `step` apart in
  * `from` and `pitch` apart in `to`. */
 void kernel_transpose(const kernel *k, ptrdiff_t rows, ptrdiff_t columns, const st_real *from, ptrdiff_t step,
                       st_real *to, ptrdiff_t pitch, const st_real *plus);
-
-/* Copies rows of `width` numbers, adding a constant, from one pitch to another. They must not overlap. */
-void kernel_move(const kernel *k, ptrdiff_t rows, ptrdiff_t width, const st_real *from, ptrdiff_t from_pitch,
-                 st_real *to, ptrdiff_t to_pitch, st_real plus);
 
 /* The next multiple of lanes. */
 ptrdiff_t kernel_padded(const kernel *k, ptrdiff_t count);
