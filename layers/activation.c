@@ -372,7 +372,8 @@ static void prelu_sum_row(ptrdiff_t n, st_real *const at[], const ptrdiff_t stri
         for (; i + LANES <= n; i += LANES)
             EACH(k, LANES) lane[k] += (double)below(x[i + k]) * (double)dy[i + k];
     for (; i < n; i++) lane[0] += (double)below(x[i * stride[0]]) * (double)dy[i * stride[1]];
-    EACH(k, LANES) * (double *)sum += lane[k];
+    double *total = sum;
+    EACH(k, LANES) *total += lane[k];
 }
 
 static void prelu_gradient(const st_call *c, st_tensor x, st_tensor y, st_tensor dy)

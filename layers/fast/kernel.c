@@ -52,8 +52,8 @@
         M##_vector level[MACHINE_LANES(M)];                                                                  \
         EACH(u, MACHINE_LANES(M)) level[u] = u < (count) ? (vectors)[u] : (M##_vector){ 0 };                 \
         _Pragma("GCC unroll 4") for (int n = MACHINE_LANES(M) / 2; n > 0; n /= 2) EACH(u, n) level[u] =      \
-            SHUFFLE(M, level[2 * u], level[2 * u + 1], M##_EVEN) +                                           \
-            SHUFFLE(M, level[2 * u], level[2 * u + 1], M##_ODD);                                             \
+            SHUFFLE(M, level[2 * u], level[2 * u + 1], M##_OF(EVEN)) +                                       \
+            SHUFFLE(M, level[2 * u], level[2 * u + 1], M##_OF(ODD));                                         \
         (total) = level[0];                                                                                  \
     } while (0)
 
@@ -96,8 +96,8 @@
         for (int i = 0; i < LANES; i++) v[i] = VECTOR_AT(M, a + i * step, 0) + VECTOR_AT(M, plus, 0);        \
         for (int n = LANES; n > 1; n /= 2) {                                                                 \
             for (int i = 0; i < HALF; i++) {                                                                 \
-                w[2 * i] = SHUFFLE(M, v[i], v[i + HALF], M##_LOWER);                                         \
-                w[2 * i + 1] = SHUFFLE(M, v[i], v[i + HALF], M##_UPPER);                                     \
+                w[2 * i] = SHUFFLE(M, v[i], v[i + HALF], M##_OF(LOWER));                                     \
+                w[2 * i + 1] = SHUFFLE(M, v[i], v[i + HALF], M##_OF(UPPER));                                 \
             }                                                                                                \
             for (int i = 0; i < LANES; i++) v[i] = w[i];                                                     \
         }                                                                                                    \

@@ -77,7 +77,7 @@ void kernel_transpose(const kernel *k, ptrdiff_t rows, ptrdiff_t columns, const 
 /* The next multiple of lanes. */
 ptrdiff_t kernel_padded(const kernel *k, ptrdiff_t count);
 
-/* ---- SHUFFLE(M, u, v, M##_EVEN) and others: lanes of two vectors --------------------------------------- */
+/* ---- SHUFFLE(M, u, v, M##_OF(EVEN)) and others: lanes of two vectors ------------------------------------ */
 
 /* Interleaves the lower halves, or the upper halves, of two vectors. */
 #define LOWER_2 0, 2
@@ -100,9 +100,13 @@ ptrdiff_t kernel_padded(const kernel *k, ptrdiff_t count);
 #define ODD_16 ODD_8, 17, 19, 21, 23, 25, 27, 29, 31
 
 #ifdef STRIDE_DOUBLE
-#define BY_PRECISION(SINGLE, DOUBLE) DOUBLE
+#define avx512_OF(LANES) LANES##_8
+#define avx2_OF(LANES) LANES##_4
+#define generic_OF(LANES) LANES##_2
 #else
-#define BY_PRECISION(SINGLE, DOUBLE) SINGLE
+#define avx512_OF(LANES) LANES##_16
+#define avx2_OF(LANES) LANES##_8
+#define generic_OF(LANES) LANES##_4
 #endif
 
 #ifdef __clang__
@@ -110,20 +114,5 @@ ptrdiff_t kernel_padded(const kernel *k, ptrdiff_t count);
 #else
 #define SHUFFLE(M, u, v, ...) __builtin_shuffle(u, v, (M##_mask){ __VA_ARGS__ })
 #endif
-
-#ifdef avx2_TARGET
-#define avx512_EVEN BY_PRECISION(EVEN_16, EVEN_8)
-#define avx512_ODD BY_PRECISION(ODD_16, ODD_8)
-#define avx512_LOWER BY_PRECISION(LOWER_16, LOWER_8)
-#define avx512_UPPER BY_PRECISION(UPPER_16, UPPER_8)
-#define avx2_EVEN BY_PRECISION(EVEN_8, EVEN_4)
-#define avx2_ODD BY_PRECISION(ODD_8, ODD_4)
-#define avx2_LOWER BY_PRECISION(LOWER_8, LOWER_4)
-#define avx2_UPPER BY_PRECISION(UPPER_8, UPPER_4)
-#endif
-#define generic_EVEN BY_PRECISION(EVEN_4, EVEN_2)
-#define generic_ODD BY_PRECISION(ODD_4, ODD_2)
-#define generic_LOWER BY_PRECISION(LOWER_4, LOWER_2)
-#define generic_UPPER BY_PRECISION(UPPER_4, UPPER_2)
 
 #endif

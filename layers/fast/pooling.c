@@ -149,8 +149,8 @@ INLINE void spread_mean(ptrdiff_t area, st_real part, st_real *dx)
             M##_maxima next = { AT(M, at), none + p->number[first + kw] };                                   \
             if (f.right == 2) {                                                                              \
                 const M##_vector more = AT(M, at + MACHINE_LANES(M));                                        \
-                next.best =                                                                                  \
-                    kw % 2 ? SHUFFLE(M, next.best, more, M##_ODD) : SHUFFLE(M, next.best, more, M##_EVEN);   \
+                next.best = kw % 2 ? SHUFFLE(M, next.best, more, M##_OF(ODD))                                \
+                                   : SHUFFLE(M, next.best, more, M##_OF(EVEN));                              \
             }                                                                                                \
             if (f.padded && (kw < w->before[1] || kw >= inside)) {                                           \
                 const M##_mask out = BITS_AT(M, beyond + kw % f.right * p->room + kw / f.right);             \
@@ -258,9 +258,9 @@ INLINE void spread_mean(ptrdiff_t area, st_real part, st_real *dx)
                             st_real *to = dx + (row + r) * wide + i * f.right;                               \
                             if (row + r < 0 || row + r >= w.size[0]) continue;                               \
                             if (f.right == 1) AT(M, to) = sum[r][0];                                         \
-                            else AT(M, to) = SHUFFLE(M, sum[r][0], sum[r][1], M##_LOWER);                    \
+                            else AT(M, to) = SHUFFLE(M, sum[r][0], sum[r][1], M##_OF(LOWER));                \
                             if (f.right == 2)                                                                \
-                                AT(M, to + LANES) = SHUFFLE(M, sum[r][0], sum[r][1], M##_UPPER);             \
+                                AT(M, to + LANES) = SHUFFLE(M, sum[r][0], sum[r][1], M##_OF(UPPER));         \
                         }                                                                                    \
                     }                                                                                        \
             }                                                                                                \
