@@ -408,14 +408,15 @@ static void forward(const st_call *c, st_tensor x, st_tensor y)
     st_real *image = between_margins(c, IMAGE), *best = between_margins(c, RESULT), *to = st_data(y);
     st_real *places = saves ? between_margins(c, PLACES) : NULL;
     st_real *where = saves ? st_data(st_memory(c, WHERE)) : NULL;
-    st_fill(st_scratch(c, IMAGE), 0);
+    for (ptrdiff_t i = 0; i < p->margin; i++) image[i - p->margin] = image[p->area + i] = 0;
     for (ptrdiff_t k = 0, n; k < channels; k += n, to += n * count) {
         const bool direct = whole && k == p->edge && channels > 2 * k;
         n = direct ? channels - 2 * k : 1;
         if (direct) run(p, n, st_data(x) + k * p->area, to, where);
         else {
             const st_tensor one = st_select(st_select(x, 0, k / planes), 0, k % planes);
-            st_copy(st_reshape(st_narrow(st_scratch(c, IMAGE), 0, p->margin, p->area), one.shape), one);
+            if (whole) memcpy(image, st_data(x) + k * p->area, (size_t)p->area * sizeof *image);
+            else st_copy(st_reshape(st_narrow(st_scratch(c, IMAGE), 0, p->margin, p->area), one.shape), one);
             run(p, 1, image, best, places);
             memcpy(to, best, (size_t)count * sizeof *to);
             if (where) memcpy(where, places, (size_t)p->words * sizeof *where);
