@@ -430,6 +430,23 @@ TEST(sums_over_nothing_are_zero_and_means_are_not_numbers)
     assert_null(st_error());
 }
 
+/* Rows of 16 elements or more are searched by vectors. */
+TEST(the_maximum_and_nan_of_a_long_row_are_found_at_each_place)
+{
+    auto_tensor x = st_tensor_new(ST_SHAPE(43)), y = st_tensor_new(ST_SHAPE());
+    for (ptrdiff_t n = 1; n <= st_numel(x); n++)
+        for (ptrdiff_t k = 0; k < n; k++) {
+            const st_tensor row = st_narrow(x, 0, 0, n);
+            st_fill(x, -(st_real)INFINITY);
+            st_data(x)[k] = -7;
+            st_max(y, row, ST_AXES(0));
+            assert_true(st_item(y) == -7);
+            st_data(x)[n - 1 - k] = (st_real)NAN;
+            st_max(y, row, ST_AXES(0));
+            assert_true(isnan(st_item(y)));
+        }
+}
+
 TEST(there_is_no_maximum_of_nothing)
 {
     auto_tensor x = st_tensor_new(ST_SHAPE(2, 0)), y = tensor_of(ST_SHAPE(2), 8, 9);
