@@ -361,7 +361,7 @@ static void prelu_backward(const st_call *c, st_tensor x, st_tensor y, st_tensor
     prelu_walk(c, 3, (st_tensor[]){ dx, dy, x }, leaky_relu_derivative_rows[c->layer->impl->machine]);
 }
 
-/* Adds up x dy where x is not positive, in a fixed number of lanes. */
+/* Adds up min(x, 0) dy, in a fixed number of lanes: a branch on the sign would be slow. */
 static void prelu_sum_row(ptrdiff_t n, st_real *const at[], const ptrdiff_t stride[], void *sum)
 {
     enum { LANES = 8 };

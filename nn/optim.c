@@ -315,10 +315,12 @@ INLINE void sweep_part(ptrdiff_t i, const sweep *s)
         o->step(o, s->lr, first, n, w, g);
         for (ptrdiff_t k = 0; k < n; k++) bad |= bad_bits(w[k]);
     }
-    if (!bad) return;
-    while (isfinite(*w)) w++;
-    st_error_set("%s: parameter %td is %g after step %ld", o->name, w - s->w, /* the first part's counts */
-                 isnan(*w) ? (double)NAN : (double)*w, o->steps + 1);
+    ptrdiff_t k = 0;
+    while (bad && k < n && isfinite(w[k])) k++; /* rounded downward, x - x is -0 */
+    if (bad && k < n)
+        st_error_set("%s: parameter %td is %g after step %ld", o->name,
+                     first + k, /* the first part's counts */
+                     isnan(w[k]) ? (double)NAN : (double)w[k], o->steps + 1);
 }
 
 #define SWEEP(M)                                                                                             \

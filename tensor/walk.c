@@ -308,7 +308,7 @@ static void max_row(ptrdiff_t n, st_real *const at[], const ptrdiff_t stride[], 
     enum { VECTORS = 4, LANES = MACHINE_LANES(generic), MANY = VECTORS * LANES };
     const st_real *row = at[1];
     ptrdiff_t i = 0;
-    if (stride[0] == 0 && stride[1] == 1 && n >= MANY) { /* one maximum, of a row */
+    if (stride[0] == 0 && stride[1] == 1 && n >= MANY) { /* one maximum; of zeros, either */
         generic_vector best[VECTORS];
         memcpy(best, row, sizeof best);
         for (i = MANY; i + MANY <= n; i += MANY) EACH(k, VECTORS)

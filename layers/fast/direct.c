@@ -8,9 +8,8 @@
  *     dw[tap][o]     += Σ_position plane[offset[tap] + position] dyᵀ[position][o]
  *
  * and y is transposed. Backward, each phase of dx is the same product of dy, in planes surrounded by zeros,
- * with the taps that read that phase. With few channels and stride 1, lanes are positions
- * (direct_positions.c): all windows, and between the rows a few positions that are not windows, which are
- * dropped.
+ * with the taps that read that phase. With few channels or taps, and stride 1, lanes are positions
+ * (direct_positions.c): of a row, or of all rows with the positions between them, which are dropped.
  *
  * Groups are independent convolutions. */
 #include "layers/fast/direct.h"
@@ -100,9 +99,10 @@ static direct_pass pass_of(const direct_plan *d, ptrdiff_t channels, ptrdiff_t r
 static ptrdiff_t table_positions(const kernel *k, const window *w)
 {
     ptrdiff_t positions = largest(w->size[0] * w->size[1], w->out[0] * w->out[1]),
-              width = largest(w->size[1], w->out[1]);
+              width = largest(w->size[1], w->out[1]),
+              size = largest(planes_of_x(k, w, 1).size, planes_of_dy(k, w, 1).size);
     return largest(smallest(positions, DIRECT_BLOCK / k->lanes + k->lanes + width),
-                   largest(2 * positions, planes_of_x(k, w, 1).size) / k->lanes + 1);
+                   largest(2 * positions, size) / k->lanes + 1);
 }
 
 static int plan(st_layer *l, const void *given)

@@ -45,7 +45,7 @@ static void plan_images(const direct_plan *d, direct_pass *p)
     direct_plan_taps(d, p, back ? d->s.taps : d->s.area, 1);
     p->rows = direct_block_rows(d->k, p->size[0], p->p.pitch, p->channels, DIRECT_BLOCK);
     plan_vectors(d, p);
-    p->result = p->straight ? 0 : p->channels * kernel_padded(d->k, p->rows * p->p.pitch);
+    p->result = p->straight ? 0 : p->channels * largest(d->k->lanes, span(p, p->rows));
     /* A vector with more positions than a block ends in the space after the planes. */
     p->p.copied = span(p, p->rows) < d->k->lanes;
 }

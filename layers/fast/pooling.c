@@ -1,4 +1,4 @@
-/* pooling.c: max and average pooling by vectors: maxima of windows with stride 1 or 2 and without dilation,
+/* pooling.c: max and average pooling by vectors: maxima of windows without dilation, 1 or 2 columns apart,
  * means of 2×2 windows and of whole images.
  *
  * Maxima have windows as lanes; gradients go to the positions of maxima, which the forward pass saves. */

@@ -23,7 +23,7 @@ enum {
 };
 
 /* out = T in Tᵀ for each channel: `in` and `out` are squares of pointers to rows of channels, whose number is
- * a multiple of lanes. The transforms to y and dw divide by WINOGRAD_SCALE. */
+ * a multiple of lanes. The transforms to y, dw and dx divide by WINOGRAD_SCALE; the one to dx adds. */
 typedef void winograd_transform(ptrdiff_t channels, const st_real *const in[], st_real *const out[]);
 
 typedef struct winograd {

@@ -96,13 +96,16 @@ static void assert_as_the_reference(const char *engine, const st_layer *l, st_sh
 /* More vectors of positions than rows of weights or of a block: the table of them must have room, or it runs into
  * dy, which in a chain lies behind it. So many channels that a block has the fewest rows, and rows so short that what they
  * lack counts; and a block of fewer windows than lanes at the end of an image, beyond which nothing may be read (a
- * sanitizer sees it). Several blocks of rows where lanes are channels, with a stride and without. */
+ * sanitizer sees it). Several blocks of rows where lanes are channels, with a stride and without. More windows in a row
+ * than the planes have columns, and more vectors in dy's planes than in x's. */
 TEST(large_and_narrow_images_are_convolved_as_by_the_reference)
 {
     auto_layer *points = st_sequence(st_conv2d(1, { 1 }), st_conv2d(1, { 1 }), st_relu()),
                *many = st_conv2d(20000, { 3 }, .padding = { 1, 1 }), *wide = st_conv2d(4096, { 5 }),
                *channels = st_conv2d(64, { 1 }),
-               *strided = st_conv2d(64, { 3 }, .stride = { 2, 2 }, .padding = { 1, 1 });
+               *strided = st_conv2d(64, { 3 }, .stride = { 2, 2 }, .padding = { 1, 1 }),
+               *framed = st_conv2d(3, { 1 }, .padding = { 1, 1 }),
+               *tall = st_conv2d(1, { 20, 1 }, .padding = { 0, 2 });
     for (int i = 1; i < ENGINES; i++) {
         if (!choose_engine(engines[i])) continue;
         const ptrdiff_t lanes = kernel_in_use()->lanes;
@@ -111,6 +114,11 @@ TEST(large_and_narrow_images_are_convolved_as_by_the_reference)
         assert_as_the_reference(engines[i], wide, ST_SHAPE(1, 1, 8, 8));
         assert_as_the_reference(engines[i], channels, ST_SHAPE(1, 64, 50, 47));
         assert_as_the_reference(engines[i], strided, ST_SHAPE(1, 64, 99, 93));
+        assert_as_the_reference(engines[i], tall, ST_SHAPE(1, 1, 20, 1));
+        for (ptrdiff_t h = 1; h < 9; h++) {
+            assert_as_the_reference(engines[i], framed, ST_SHAPE(1, 1, h, 1));
+            assert_as_the_reference(engines[i], framed, ST_SHAPE(2, 1, 2, h));
+        }
     }
     use_engine(NULL);
 }

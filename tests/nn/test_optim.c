@@ -9,6 +9,7 @@
 #include "nn/optim.h"
 #include "nn/schedule.h"
 
+#include <fenv.h>
 #include <math.h>
 #include <string.h>
 
@@ -168,6 +169,19 @@ static void check_found(st_optim *o)
         expect_failure(st_optim_step(o, 1, w, g), "%s: parameter %td is %s after step %zu", o->name,
                        places[i], i % 2 || quotient ? "nan" : "-inf", i + 1);
     }
+}
+
+/* x - x is then -0, whose bits are not those of 0. */
+TEST(finite_parameters_pass_however_numbers_are_rounded)
+{
+    auto_optim *o = st_sgd(.lr = 1);
+    auto_tensor w = st_tensor_new(ST_SHAPE(5000)), g = st_tensor_new(ST_SHAPE(5000));
+    st_fill(g, 1);
+    fesetround(FE_DOWNWARD);
+    const int status = st_optim_step(o, 1, w, g);
+    fesetround(FE_TONEAREST);
+    assert_int_equal(status, 0);
+    assert_true(st_data(w)[0] == -1 && st_data(w)[4999] == -1);
 }
 
 TEST(a_parameter_that_is_not_finite_is_found)
