@@ -25,7 +25,8 @@ typedef struct norm_set {
     ptrdiff_t rows, length, stride;
 } norm_set;
 
-/* The biased variance is variance * unit²; unit is 1 unless squares overflow. The deviation includes epsilon. */
+/* The biased variance is variance * unit²; unit is 1 unless squares overflow or underflow. The deviation
+ * includes epsilon. */
 typedef struct moments {
     double mean, variance, unit, deviation;
 } moments;
@@ -198,6 +199,12 @@ static pass pass_over(const st_call *c, st_tensor x, st_tensor dy, st_tensor to,
                    .gradient = gradient };
 }
 
+/* The index of the first weight of set k. */
+static ptrdiff_t first_weight(const norm_plan *plan, ptrdiff_t k)
+{
+    return k % plan->sets * plan->parts;
+}
+
 static double weight_of(const pass *p, ptrdiff_t k)
 {
     return p->weight && !p->plan->by_element ? (double)p->weight[k] : 1;
@@ -265,7 +272,7 @@ INLINE void forward_sets(const pass *p, ptrdiff_t first, ptrdiff_t count)
     if (plan->by_element) apply_elements(p, first, y, x);
     for (ptrdiff_t r = 0; r < s.rows && !plan->by_element; r++)
         for (ptrdiff_t k = 0; k < count; k++)
-            for (ptrdiff_t i = 0, w = (first + k) % plan->sets * plan->parts; i < plan->parts; i++, w++) {
+            for (ptrdiff_t i = 0, w = first_weight(plan, first + k); i < plan->parts; i++, w++) {
                 const ptrdiff_t at = r * s.stride + k * s.length + i * part;
                 norm_apply(part, y + at, x + at, (double)p->mean[first + k],
                            weight_of(p, w) / (double)p->deviation[first + k],
@@ -307,7 +314,7 @@ INLINE void adjoint_sets(const pass *p, ptrdiff_t first, ptrdiff_t count, const 
     if (plan->by_element) dy = adjoint_elements(p, first, x, dy);
     for (ptrdiff_t r = 0; r < s.rows && (gradient || (p->to && !constants)); r++)
         for (ptrdiff_t k = 0; k < count; k++)
-            for (ptrdiff_t i = 0, w = (first + k) % plan->sets * plan->parts; i < plan->parts; i++, w++) {
+            for (ptrdiff_t i = 0, w = first_weight(plan, first + k); i < plan->parts; i++, w++) {
                 const ptrdiff_t at = k * s.length + i * part;
                 add_row(&sums[k], part, dy + r * s.stride + at, 0, x + r * stride_x + at, mean[k]);
                 if (r < s.rows - 1) continue;
@@ -321,7 +328,7 @@ INLINE void adjoint_sets(const pass *p, ptrdiff_t first, ptrdiff_t count, const 
             }
     for (ptrdiff_t r = 0; r < s.rows && p->to; r++)
         for (ptrdiff_t k = 0; k < count; k++)
-            for (ptrdiff_t i = 0, w = (first + k) % plan->sets * plan->parts; i < plan->parts; i++, w++) {
+            for (ptrdiff_t i = 0, w = first_weight(plan, first + k); i < plan->parts; i++, w++) {
                 const ptrdiff_t at = k * s.length + i * part, to = first * s.length + r * s.stride + at;
                 const st_real *g = dy + r * s.stride + at;
                 const double weight = weight_of(p, w), of = (double)deviation[k];

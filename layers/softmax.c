@@ -35,6 +35,11 @@ static ptrdiff_t begin(rows r, ptrdiff_t k)
 
 enum { BESIDE = 64 }; /* the most rows with adjacent elements that are computed side by side */
 
+static st_real greater(st_real a, st_real b)
+{
+    return a > b ? a : b;
+}
+
 enum { LANES = 8 }; /* elements side by side, for vectorisation */
 
 static st_real greatest_of(ptrdiff_t n, const st_real *y)
@@ -43,9 +48,9 @@ static st_real greatest_of(ptrdiff_t n, const st_real *y)
     for (int k = 0; k < LANES; k++) lane[k] = -(st_real)INFINITY;
     ptrdiff_t i = 0;
     for (; i + LANES <= n; i += LANES)
-        for (int k = 0; k < LANES; k++) lane[k] = y[i + k] > lane[k] ? y[i + k] : lane[k];
-    for (int k = 0; i < n; i++, k++) lane[k] = y[i] > lane[k] ? y[i] : lane[k];
-    for (int k = 1; k < LANES; k++) lane[0] = lane[k] > lane[0] ? lane[k] : lane[0];
+        for (int k = 0; k < LANES; k++) lane[k] = greater(y[i + k], lane[k]);
+    for (int k = 0; i < n; i++, k++) lane[k] = greater(y[i], lane[k]);
+    for (int k = 1; k < LANES; k++) lane[0] = greater(lane[k], lane[0]);
     return lane[0];
 }
 

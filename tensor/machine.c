@@ -31,14 +31,14 @@ int machine_choose(int *machine, bool *reference)
 {
     const char *name = getenv("STRIDE_ENGINE");
     bool any = !name || !name[0];
-    *machine = MACHINES - 1;
+    *machine = any ? machine_best() : MACHINES - 1;
     *reference = !any && strcmp(name, "reference") == 0;
-    if (*reference) return 0;
+    if (any || *reference) return 0;
     for (int i = 0; i < MACHINES; i++) {
-        if (!any && strcmp(name, names[i]) != 0) continue;
+        if (strcmp(name, names[i]) != 0) continue;
         *machine = i;
-        if (runs(names[i])) return 0;
-        if (!any) return st_error_set("STRIDE_ENGINE=%s: this machine has no such instructions", name);
+        if (runs(name)) return 0;
+        return st_error_set("STRIDE_ENGINE=%s: this machine has no such instructions", name);
     }
     return st_error_set("STRIDE_ENGINE=%s: expected reference, generic%s", name,
                         MACHINES == 1 ? "" : ", avx2 or avx512");

@@ -6,10 +6,8 @@
 
 #include <stddef.h>
 
-enum { QUAD = 4, QUADS = 2 };
-typedef double quad __attribute__((vector_size(4 * sizeof(double))));
-typedef st_real quad_at
-    __attribute__((vector_size(4 * sizeof(st_real)), aligned(sizeof(st_real)), may_alias));
+enum { QUAD = 4 };
+typedef double quad __attribute__((vector_size(QUAD * sizeof(double))));
 
 /* Four elements as doubles. gcc compiles this to one instruction, a vector conversion to many. */
 #define QUAD_OF(x) ((quad){ (double)(x)[0], (double)(x)[1], (double)(x)[2], (double)(x)[3] })

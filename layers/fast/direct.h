@@ -62,8 +62,8 @@ typedef struct direct_pass {
     ptrdiff_t depth;             /* all taps of a channel of the result */
     ptrdiff_t rows;              /* of a block */
     bool straight;               /* with positions as lanes, images are written or read in place */
-    ptrdiff_t vectors; /* of positions in a block, with an entry in `row` (of planes), in `place` (of
-                                  * images) and `skip`, the first elements, which an earlier vector has */
+    ptrdiff_t vectors;           /* of positions in a block; each has an entry in `row` (in planes), `place`
+                                  * (in images) and `skip` (its first elements, which an earlier one has) */
     ptrdiff_t *tap, *row, *other, *place, *skip;
     ptrdiff_t result, transposed; /* elements of scratch */
 } direct_pass;

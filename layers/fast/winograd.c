@@ -21,7 +21,7 @@
 #include "layers/fast/winograd.h"
 #include "tensor/counts.h"
 
-enum { X_PIXELS, DX_PIXELS, Y_PIXELS, X_TILES, Y_TILES, PRODUCTS, SUMS, WEIGHTS }; /* scratch */
+enum { X_PIXELS, DX_PIXELS, Y_PIXELS, X_TILES, Y_TILES, WEIGHTS, WEIGHT_SUMS, BUFFER }; /* scratch */
 
 enum {
     /* Measured against direct convolution. */
@@ -221,7 +221,7 @@ static int plan(st_layer *l, const void *given)
                                  ST_SHAPE(WINOGRAD_PLACES, weights),
                                  ST_SHAPE(WINOGRAD_PLACES, weights),
                                  ST_SHAPE(9, weights) };
-    for (int i = 0; i <= WEIGHTS; i++)
+    for (int i = 0; i <= BUFFER; i++)
         if (st_layer_scratch(l, scratch[i])) return -1;
     return 0;
 }
@@ -263,7 +263,7 @@ static void transform_weights(const st_call *c, bool transposed, st_real *u)
 {
     const winograd_plan *p = c->plan;
     const st_real *weight = st_data(c->param[CONV_WEIGHT]);
-    st_real *buffer = st_data(st_scratch(c, WEIGHTS)), *row[9], *element[WINOGRAD_PLACES];
+    st_real *buffer = st_data(st_scratch(c, BUFFER)), *row[9], *element[WINOGRAD_PLACES];
     ptrdiff_t in = c->layer->x.n[1], out = c->layer->y.n[1];
     ptrdiff_t rows = transposed ? out : in, columns = transposed ? in : out;
     ptrdiff_t padded = kernel_padded(p->k, columns), parts = transposed ? out : 1;
@@ -283,7 +283,7 @@ static void add_weights(const st_call *c, st_real *du)
 {
     const winograd_plan *p = c->plan;
     ptrdiff_t in = c->layer->x.n[1], out = c->layer->y.n[1], padded = kernel_padded(p->k, out);
-    st_real *weight = st_data(st_grad(c, CONV_WEIGHT)), *buffer = st_data(st_scratch(c, WEIGHTS));
+    st_real *weight = st_data(st_grad(c, CONV_WEIGHT)), *buffer = st_data(st_scratch(c, BUFFER));
     st_real *row[9], *element[WINOGRAD_PLACES];
     for (ptrdiff_t i = 0; i < in; i++) {
         rows_of(i, in, padded, buffer, du, row, element);
@@ -316,7 +316,7 @@ static void forward(const st_call *c, st_tensor images, st_tensor output)
     const winograd_plan *p = c->plan;
     const st_real *bias = conv_bias(c);
     side x = side_of(c, images, X_PIXELS, X_TILES), y = side_of(c, output, Y_PIXELS, Y_TILES);
-    st_real *u = st_data(st_scratch(c, PRODUCTS));
+    st_real *u = st_data(st_scratch(c, WEIGHTS));
     ptrdiff_t tiles = c->images * p->rows * p->columns;
     transform_weights(c, false, u);
     for (ptrdiff_t first = 0; first < tiles; first += BLOCK) {
@@ -344,7 +344,7 @@ static void adjoint(const st_call *c, st_tensor images, st_tensor output, st_ten
     const winograd_plan *p = c->plan;
     const bool gradient = !st_is_null(images), backward = !st_is_null(images_gradient);
     side x = { 0 }, dx = { 0 }, dy = side_of(c, output, Y_PIXELS, Y_TILES);
-    st_real *u = st_data(st_scratch(c, PRODUCTS)), *du = st_data(st_scratch(c, SUMS));
+    st_real *u = st_data(st_scratch(c, WEIGHTS)), *du = st_data(st_scratch(c, WEIGHT_SUMS));
     ptrdiff_t tiles = c->images * p->rows * p->columns;
     if (gradient) x = side_of(c, images, X_PIXELS, X_TILES);
     if (backward) dx = side_of(c, images_gradient, DX_PIXELS, X_TILES), transform_weights(c, true, u);
@@ -354,7 +354,7 @@ static void adjoint(const st_call *c, st_tensor images, st_tensor output, st_ten
         if (gradient) {
             transform_tiles(p, &x, p->t->input, false, first, count);
             if (conv_bias(c))
-                add_bias(&dy, st_data(st_grad(c, CONV_BIAS)), st_data(st_scratch(c, WEIGHTS)), count);
+                add_bias(&dy, st_data(st_grad(c, CONV_BIAS)), st_data(st_scratch(c, BUFFER)), count);
             for (int f = 0; f < WINOGRAD_PLACES; f++) /* dU [C, O] (+)= Vᵀ [C, tiles] dM [tiles, O] */
                 kernel_product(p->k, x.channels, dy.padded, count, x.tiles + f * x.plane, p->unit, x.by,
                                dy.tiles + f * dy.plane, dy.by, du + f * x.channels * dy.padded, dy.padded,
