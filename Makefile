@@ -13,6 +13,7 @@
 #                               pkg-config of its own, CPPFLAGS and LDFLAGS say where that machine's libraries
 #                               are; RUN=qemu-aarch64, say, lets make install run the program that it installs
 #   make MPI=1 ...              libstride-mpi besides, and in install, and what is built with it
+#   make PICTURES= ...          no libstride-pictures, which is built where libpng or TurboJPEG is installed
 #   make install PREFIX=DIR     also BINDIR LIBDIR INCLUDEDIR DATADIR MANDIR, and DESTDIR to stage them
 
 VERSION    := $(shell awk '$$2 == "ST_VERSION" { gsub(/"/, "", $$3); print $$3 }' stride.h)
@@ -64,11 +65,12 @@ $(if $(filter float double,$(PRECISION)),,$(error PRECISION=$(PRECISION): expect
 
 OUT      := $(BUILD)$(if $(SANITIZE),/$(subst $(comma),-,$(SANITIZE)))
 ROOT     := $(abspath $(OUT))
-ANNEXES  := layers/fast nn/callbacks nn/data nn/export_c nn/files nn/onnx nn/ranks
+ANNEXES  := tensor/blas tensor/fast tensor/print tensor/threads layers/fast nn/callbacks nn/data nn/export_c nn/fast nn/files nn/onnx nn/ranks
 MPI_CORE := nn/ranks/mpi.c
+PICTURES_CORE := $(wildcard nn/pictures/*.c)
 CORE      = $(filter-out $(MPI_CORE) nn/onnx/%,$(wildcard $(addsuffix /*.c,tensor layers nn $(ANNEXES)))) \
             $(ONNX_CORE)
-SOURCES   = $(CORE) $(MAINS) $(HELPERS) $(TESTS) $(TEST_AID) \
+SOURCES   = $(CORE) $(PICTURES_CORE) $(MAINS) $(HELPERS) $(TESTS) $(TEST_AID) \
             $(wildcard tests/onnx/*.c) $(if $(MPI),$(MPI_CORE) $(MPI_MAINS) $(MPI_TESTS))
 lib       = $(OUT)/$1/lib$(NAME_$1).a
 lib_all   = $(OUT)/$1/lib$(NAME_$1)-all.a
@@ -124,7 +126,7 @@ CFLAGS_layers_fast_winograd_transforms := -ffp-contract=fast
 define compile
 @mkdir -p $(@D)
 $(call say,CC)$(COMPILE) $1 $(if $(filter tests/%,$(filter-out tests/bench/%,$<)),$(TEST_CFLAGS)) \
-    $(if $(filter $(CORE) $(MPI_CORE),$<),$(CORE_CFLAGS)) $(if $(filter $(ONNX_READ),$^),$(ONNX_CFLAGS)) \
+    $(if $(filter $(CORE) $(MPI_CORE) $(PICTURES_CORE),$<),$(CORE_CFLAGS)) $(if $(filter $(ONNX_READ),$^),$(ONNX_CFLAGS)) \
     $(CFLAGS_$(subst /,_,$(basename $<))) -MMD -MP -c $< -o $@
 endef
 
@@ -160,7 +162,7 @@ $(call shared,$1): $(CORE:%.c=$(OUT)/$1/%.o) $(ONNX_FORMAT) $(OUT)/sources
 endef
 $(foreach p,float double,$(eval $(call rules,$p)))
 # Programs, tests, packages and the rest have makefiles of their own, beside what they build.
-include examples/examples.mk examples/web/web.mk tests/tests.mk tests/export_c/export_c.mk nn/ranks/mpi.mk tests/bench/bench.mk \
+include nn/pictures/pictures.mk examples/examples.mk examples/web/web.mk tests/tests.mk tests/export_c/export_c.mk nn/ranks/mpi.mk tests/bench/bench.mk \
         tests/fuzz/fuzz.mk tests/checks.mk docs/docs.mk tests/tools/install.mk
 
 # Files that change when what they hold changes: the commands, after which all is compiled again, and the
@@ -181,7 +183,7 @@ OBJECTS := $(filter-out %float/examples/gradcheck.o,$(foreach p,float double,$(S
 .PHONY: lib programs objects clean help
 all: lib programs ## build the libraries and the programs
 lib: ## build libstride, or libstride-double with PRECISION=double
-lib: $(foreach p,$(PRECISION),$(call lib,$p) $(call shared,$p) $(of_mpi))
+lib: $(foreach p,$(PRECISION),$(call lib,$p) $(call shared,$p) $(of_pictures) $(of_mpi))
 programs: ## build the programs of examples/
 programs: $(call programs,$(PRECISION)) $(if $(MPI),$(call mpi,$(PRECISION))) \
           $(OUT)/double/bin/gradcheck $(TWIN)

@@ -27,7 +27,7 @@ static void stop_at_target(st_callback *self, st_run *run, st_event event)
 
 /* ---- runs ------------------------------------------------------------------------------------------- */
 
-/* The learning rate at which the loss falls most steeply; 0 with an error. The net keeps its parameters. */
+/* A learning rate at which the loss falls steeply; 0 with an error. The net keeps its parameters. */
 static double find_rate(st_net *n, const st_dataset *digits)
 {
     double rate = 0;
@@ -38,11 +38,10 @@ static double find_rate(st_net *n, const st_dataset *digits)
     return rate;
 }
 
-/* Trains at a fifth of the rate found, which is safer, until the target is reached. With `average` the
- * parameters end as a moving average. */
+/* Trains at the rate found until the target is reached. With `average` the parameters end as a moving average. */
 static int learn(st_net *n, const st_dataset *digits, double rate, bool average, target *t)
 {
-    st_optim *sgd = st_sgd(.lr = 0.2 * rate, .momentum = 0.9);
+    st_optim *sgd = st_sgd(.lr = rate, .momentum = 0.9);
     st_train(n, digits, .optim = sgd, .loss = st_cross_entropy(), .epochs = 20, .batch = 32, .seed = 1,
              .callbacks = { { "target", stop_at_target, t },
                             average ? st_ema(.decay = 0.9) : (st_callback){ 0 } });

@@ -2,10 +2,11 @@
 
 # Code that the programs share is an archive, from which each links what it uses. The program gradcheck is built
 # in double only. stride built in double is called stride-double, and is copied beside the one in float.
-PROGRAMS := stride mnist predict custom_layer gradcheck views pooling callbacks
+PROGRAMS := stride mnist predict custom_layer gradcheck views pooling callbacks pictures
 MAINS    := $(wildcard $(PROGRAMS:%=examples/%.c)) $(wildcard examples/stride/main.c)
 HELPERS  := $(filter-out $(MAINS),$(wildcard examples/*.c examples/stride/*.c))
-helpers   = $(OUT)/$1/examples/helpers.a
+shared_code = $(OUT)/$1/examples/helpers.a
+helpers   = $(shared_code) $(lib_pictures)
 stride    = $(OUT)/$1/bin/$(NAME_$1)
 simple    = $(filter-out $(OUT)/float/bin/gradcheck %/main,$(MAINS:examples/%.c=$(OUT)/$1/bin/%))
 programs  = $(simple) $(stride)
@@ -16,19 +17,8 @@ PROGRAM        := $(filter %/stride,$(call programs,float))
 PROGRAM_DOUBLE := $(filter %/stride-double,$(call programs,double))
 RUN            ?=
 
-# With libpng and TurboJPEG, stride reads pictures.
-has           = $(shell $(PKG_CONFIG) --exists $1 2>/dev/null && echo $2)
-PICTURE_FLAGS = $(eval PICTURE_FLAGS := $(call has,libpng,-DSTRIDE_PNG) \
-                  $(call has,libturbojpeg,-DSTRIDE_JPEG) \
-                  $(patsubst -I%,-isystem %,$(call ask,--cflags,libpng) \
-                  $(call ask,--cflags,libturbojpeg)))$(PICTURE_FLAGS)
-PICTURE_LIBS  = $(eval PICTURE_LIBS := $(call ask,--libs,libpng) \
-                  $(call ask,--libs,libturbojpeg))$(PICTURE_LIBS)
-picture_users = examples_stride_images tests_examples_test_pictures tests_fuzz_fuzz_picture
-$(foreach f,$(picture_users),$(eval CFLAGS_$f = $$(PICTURE_FLAGS)))
-
 define program_rules
-$(call helpers,$1): $(HELPERS:%.c=$(OUT)/$1/%.o) $(OUT)/sources
+$(call shared_code,$1): $(HELPERS:%.c=$(OUT)/$1/%.o) $(OUT)/sources
 	$$(archive)
 $(call simple,$1): $(OUT)/$1/bin/%: $(OUT)/$1/examples/%.o $(call helpers,$1) $(call lib,$1)
 	$$(link)
@@ -51,9 +41,11 @@ mnist-best: $(call stride,$(PRECISION)) ## train a wider net on distorted digits
 .PHONY: mnist-best
 gradcheck: ## compare every layer's gradient with finite differences, in double
 .PHONY: $(PROGRAMS)
-$(filter-out stride gradcheck,$(PROGRAMS)): %: $(OUT)/$(PRECISION)/bin/%
+$(filter-out stride gradcheck pictures,$(PROGRAMS)): %: $(OUT)/$(PRECISION)/bin/%
 	@$(if $(filter mnist,$@),examples/mnist.sh || :)
 	@$<
 stride: $(call stride,$(PRECISION)) $(TWIN) ## build the program for daily use, build/float/bin/stride
 gradcheck: $(OUT)/double/bin/gradcheck
 	@$<
+pictures: $(OUT)/float/bin/pictures ## draw docs/pictures/windows.svg, the picture of the README
+	@$< >$(BUILD)/windows.svg && mv $(BUILD)/windows.svg docs/pictures/windows.svg

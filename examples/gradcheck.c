@@ -104,6 +104,7 @@ static void check_all(totals *t)
         st_residual_projected(st_conv2d(.out_channels = 3, .kernel = { 3, 3 }),
                                  st_conv2d(.out_channels = 3, .kernel = { 3, 3 })),
         st_concat(st_conv2d(.out_channels = 3, .kernel = { 1, 1 }), st_identity()),
+        st_multiply(st_identity(), st_sequence(st_global_avgpool(), st_conv2d(4, { 1 }), st_sigmoid())),
         st_sequence(st_conv2d(.out_channels = 3, .kernel = { 3, 3 }),
                        st_silu(), st_flatten(), st_dense(.out_features = 4)),
     };

@@ -1,5 +1,6 @@
 /* pooling.c: a pooling layer made from a function on one window, forward and backward. */
 #include "layers/layers.h"
+#include "tensor/print/print.h"
 
 #include <stdio.h>
 #include <string.h>

@@ -71,7 +71,7 @@ int main(int argc, char **argv)
         return fflush(stdout) ? (perror("predict: stdout"), 1) : 0;
     }
     st_metrics score;
-    st_net *n = st_net_load(argc > 1 ? argv[1] : "build/mnist.safetensors", 64, (st_net_known){ 0 });
+    st_net *n = st_net_load(argc > 1 ? argv[1] : "build/mnist.safetensors");
     st_dataset *digits = n ? test_set() : NULL;
     int status = digits ? show(n, digits, number) : -1;
     if (status == 0) status = st_evaluate(n, digits, st_cross_entropy(), &score);

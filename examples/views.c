@@ -1,6 +1,6 @@
 /* views.c: a walk through views: shapes, strides and offsets over one storage, and what they are for. */
 #include "tensor/error.h"
-#include "tensor/tensor.h"
+#include "tensor/print/print.h"
 
 #include <stdio.h>
 #include <string.h>

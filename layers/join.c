@@ -1,5 +1,6 @@
-/* join.c: layers with branches of the same x: residual and concat. */
+/* join.c: layers with branches of the same x: residual, concat and multiply. */
 #include "layers/types.h"
+#include "tensor/counts.h"
 
 /* ---- residual: y = body(x) + x, or + projection(x): He et al. 2016 ------------------------------------- */
 
@@ -130,4 +131,107 @@ const st_layer_type layer_type_concat = {
 st_layer *st_concat_of(int count, st_layer *const branches[])
 {
     return st_layer_new(&layer_type_concat, NULL, count, branches);
+}
+
+/* ---- multiply: the product of all branches, element by element: the gates of Hu et al. 2018 ------------- *
+ * An axis of size 1 is that of the others, repeated. The gradient of a branch is dy times the other branches,
+ * added up along the axes that were repeated. */
+
+enum {
+    MULTIPLY_DX,
+    MULTIPLY_DY,
+    MULTIPLY_SUM
+}; /* scratch: dx of one branch; its dy, as y; its dy, added up */
+
+/* `s` becomes the shape of a product with `branch`; false: they differ in an axis of which neither is 1. */
+static bool broadcast(st_shape *s, st_shape branch)
+{
+    bool fits = s->rank == branch.rank;
+    for (int i = 0; i < s->rank && fits; i++) {
+        fits = s->n[i] == branch.n[i] || s->n[i] == 1 || branch.n[i] == 1;
+        if (s->n[i] == 1) s->n[i] = branch.n[i];
+    }
+    return fits;
+}
+
+static int multiply_plan(st_layer *l, st_shape x, st_shape *y)
+{
+    if (l->children == 0) return st_layer_refuse(l, "holds no layers");
+    for (int i = 0; i < l->children; i++) {
+        st_shape branch;
+        if (st_plan_child(l, i, x, &branch)) return -1;
+        const st_shape others = i ? *y : branch;
+        *y = others;
+        if (!broadcast(y, branch))
+            return st_layer_refuse(l, "branch %d makes %s, to be multiplied with %s", i,
+                                   st_shape_text(branch).text, st_shape_text(others).text);
+    }
+    ptrdiff_t size = st_shape_numel(*y, "multiply"), sum = 0;
+    if (size < 0) return -1;
+    l->flops += (double)size * (l->children - 1);
+    for (int i = 0; i < l->children; i++) {
+        const ptrdiff_t branch = st_shape_numel(l->child[i]->y, "multiply");
+        if (branch < size) sum = largest(sum, branch);
+    }
+    return st_layer_scratch(l, x) || st_layer_scratch(l, *y) || st_layer_scratch(l, ST_SHAPE(sum)) ? -1 : 0;
+}
+
+/* y = the branches but one; -1: all of them. */
+static void multiply_others(const st_call *c, int one, st_tensor y)
+{
+    bool any = false;
+    for (int i = 0; i < c->layer->children; i++) {
+        if (i == one) continue;
+        st_tensor branch = st_expand(st_child_output(c, i), y.shape);
+        if (any) st_mul(y, branch);
+        else st_copy(y, branch);
+        any = true;
+    }
+    if (!any) st_fill(y, 1);
+}
+
+static void multiply_forward(const st_call *c, st_tensor x, st_tensor y)
+{
+    for (int i = 0; i < c->layer->children; i++) st_forward_child(c, i, x);
+    multiply_others(c, -1, y);
+}
+
+/* dy of branch i. */
+static st_tensor multiply_dy(const st_call *c, int i, st_tensor dy)
+{
+    const st_shape s = st_child_output(c, i).shape;
+    st_tensor product = st_narrow(st_scratch(c, MULTIPLY_DY), 0, 0, c->images);
+    multiply_others(c, i, product);
+    st_mul(product, dy);
+    if (st_shape_equal(s, dy.shape)) return product;
+    st_tensor sum = st_narrow(st_scratch(c, MULTIPLY_SUM), 0, 0, st_shape_numel(s, "multiply"));
+    sum = st_reshape(sum, s);
+    st_fill(sum, 0);
+    st_add(st_expand(sum, dy.shape), 1, product);
+    return sum;
+}
+
+static void multiply_backward(const st_call *c, st_tensor x, st_tensor y, st_tensor dy, st_tensor dx)
+{
+    (void)y;
+    const bool wanted = !st_is_null(dx);
+    for (int i = 0; i < c->layer->children; i++) {
+        st_tensor branch_dx = dx;
+        if (wanted && i > 0) branch_dx = st_narrow(st_scratch(c, MULTIPLY_DX), 0, 0, c->images);
+        st_backward_child(c, i, x, multiply_dy(c, i, dy), branch_dx);
+        if (wanted && i > 0) st_add(dx, 1, branch_dx);
+    }
+}
+
+const st_layer_type layer_type_multiply = {
+    .name = "multiply",
+    .plan = multiply_plan,
+    .forward = multiply_forward,
+    .backward = multiply_backward,
+    .children = ST_LAYER_ANY,
+};
+
+st_layer *st_multiply_of(int count, st_layer *const branches[])
+{
+    return st_layer_new(&layer_type_multiply, NULL, count, branches);
 }

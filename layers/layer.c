@@ -4,17 +4,18 @@
 #include "tensor/array.h"
 
 #include <stdarg.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 /* ---- options ---------------------------------------------------------------------------------- */
 
-static void *resolved_options(const st_layer_type *type, const void *given)
+static void *copied_options(const st_layer_type *type, const void *given, bool resolved)
 {
     void *options = array_new(type->name, 1, type->options_size);
     if (!options) return NULL;
     if (given) memcpy(options, given, type->options_size);
-    if (st_options_resolve(type->name, type->fields, options) == 0) return options;
+    if (resolved || st_options_resolve(type->name, type->fields, options) == 0) return options;
     free(options);
     return NULL;
 }
@@ -63,13 +64,15 @@ static int may_hold(const st_layer_type *type, int children, st_layer *const chi
         if (child[i]->impl->has_parent || repeated(child, i))
             return st_error_set("%s: layer %d (%s) is part of a net already", type->name, i,
                                 child[i]->type->name);
+        if (child[i]->impl->run)
+            return st_error_set("%s: layer %d (%s) is built already", type->name, i, child[i]->type->name);
         if (child[i]->impl->depth + 1 > LAYER_DEPTH)
             return st_error_set("%s: layers are nested deeper than %d", type->name, LAYER_DEPTH);
     }
     return 0;
 }
 
-static st_layer *allocate(const st_layer_type *type, const void *options, int children,
+static st_layer *allocate(const st_layer_type *type, const void *options, bool resolved, int children,
                           st_layer *const child[])
 {
     if (!type) {
@@ -91,7 +94,7 @@ static st_layer *allocate(const st_layer_type *type, const void *options, int ch
     l->type = type;
     l->impl = array_new(type->name, 1, sizeof *l->impl);
     l->child = array_new(type->name, children, sizeof *l->child);
-    if (type->options_size) l->options = resolved_options(type, options);
+    if (type->options_size) l->options = copied_options(type, options, resolved);
     if (!l->impl || !l->child || (type->options_size && !l->options)) {
         st_layer_free(l);
         return NULL;
@@ -105,14 +108,20 @@ static st_layer *allocate(const st_layer_type *type, const void *options, int ch
     return l;
 }
 
-st_layer *st_layer_new(const st_layer_type *type, const void *options, int children, st_layer *const child[])
+static st_layer *make(const st_layer_type *type, const void *options, bool resolved, int children,
+                      st_layer *const child[])
 {
-    st_layer *l = allocate(type, options, children, child);
+    st_layer *l = allocate(type, options, resolved, children, child);
     /* Backwards: a layer that is listed twice is freed once, at its first place. */
     for (int i = children > 0 ? children - 1 : -1; i >= 0 && !l && child; i--)
         if (child[i] && child[i]->impl && !repeated(child, i) && !child[i]->impl->has_parent)
             st_layer_free(child[i]);
     return l;
+}
+
+st_layer *st_layer_new(const st_layer_type *type, const void *options, int children, st_layer *const child[])
+{
+    return make(type, options, false, children, child);
 }
 
 st_layer *st_layer_clone(const st_layer *l)
@@ -121,7 +130,7 @@ st_layer *st_layer_clone(const st_layer *l)
     st_layer **child = array_new(l->type->name, l->children, sizeof *child);
     if (!child) return NULL;
     for (int i = 0; i < l->children; i++) child[i] = st_layer_clone(l->child[i]);
-    st_layer *clone = st_layer_new(l->type, l->options, l->children, child);
+    st_layer *clone = make(l->type, l->options, true, l->children, child);
     free(child);
     return clone;
 }
@@ -159,19 +168,9 @@ size_t st_layer_describe(const st_layer *l, char *to, size_t size)
     return (size_t)snprintf(to, to ? size : 0, plain ? "%s" : "%s(%s)", l->type->name, text);
 }
 
-st_shape st_layer_output_shape(const st_layer *l)
-{
-    return l && l->impl ? l->impl->shown : (st_shape){ 0 };
-}
-
 double layer_option(const st_layer *l, const char *name)
 {
-    const st_field *f = l->type->fields;
-    while (f && f->name && strcmp(f->name, name) != 0) f++;
-    if (!f || !f->name) return 0;
-    const void *at = (const char *)l->options + f->offset;
-    if (f->kind == ST_FIELD_BOOL) return *(const bool *)at;
-    return f->kind == ST_FIELD_REAL ? *(const double *)at : *(const int *)at;
+    return st_options_number(l->type->fields, l->options, name);
 }
 
 /* ---- the tree ---------------------------------------------------------------------------------- */

@@ -8,7 +8,9 @@
  *     gradient  dw += (dy/dw)ᵀ dy      adds to the parameters' gradients
  *
  * Plan may fail, arithmetic may not: wrong shapes and options are found before anything is computed. y, dy
- * and dx are contiguous; x may be any view. Hooks must not write x, dy, or (in backward) y.
+ * and dx are contiguous; x may be any view. Hooks must not write x, dy, or (in backward) y. They must not throw a
+ * C++ exception or leave by longjmp, which ends the process or leaves the library in the middle of its work: a hook
+ * that fails sets an error (st_error_set), and docs/from-cpp.md shows one that catches.
  *
  * plan requests memory of four kinds. The slots of each kind are numbered from 0, in the order of its
  * requests:
@@ -28,6 +30,13 @@
  * st_memory returns exactly their part. Each chunk's gradient is summed separately and chunks are added in
  * order, so results are bit-identical for any number of threads. A type that writes its state must be
  * ST_WHOLE_BATCH.
+ *
+ * Order: forward of a chunk, then gradient, then backward, with the same x, y and dy. What a hook keeps for a
+ * later one belongs in st_memory; scratch does not last. So a recurrent layer may compute the gradients of
+ * its steps once, in gradient, and read them in backward. Two hooks can be left out: gradient if all
+ * parameters are frozen, backward if nothing below needs dx. A backward that reads what gradient keeps must
+ * therefore know if it ran: forward writes a mark into memory, gradient another one. Different chunks are in
+ * no order.
  *
  * The default chunk, 8 images or a 32nd of a larger batch than 256, suits types whose images share nothing:
  * layers with the same chunk run one after another on it, while it is in the cache. A chunk of 1 suits images
@@ -149,20 +158,18 @@ st_tensor st_child_output(const st_call *c, int i);
 /* ---- making ----------------------------------------------------------------------------------- */
 
 /* A layer of any type. Copies the options, fills in defaults and checks ranges. Takes ownership of the
- * children, also on failure; a NULL child is an error. NULL on failure. */
+ * children, also on failure; a child that is NULL, another layer's or built already is an error. NULL on
+ * failure. */
 st_layer *st_layer_new(const st_layer_type *type, const void *options, int children, st_layer *const child[]);
 void st_layer_free(st_layer *l); /* and its children; NULL is allowed */
 
-/* A copy of the layers and their options; not planned, without parameters. */
+/* A copy of the layers and their options; not planned, without parameters. (Options of a layer are resolved:
+ * st_layer_new would resolve them again, and { 1, 0 } would become { 1, 1 }.) */
 st_layer *st_layer_clone(const st_layer *l);
 
 /* "conv2d(out_channels=32, kernel=3x3)": the type and the options that differ from their defaults. As
  * snprintf: writes at most `size` bytes with the final zero, returns the full length. */
 size_t st_layer_describe(const st_layer *l, char *to, size_t size);
-
-/* The shape of a planned layer's output, with the layers in the order in which the net was written. l->y can
- * differ from it: a relu that is written before a max pooling runs after it, on fewer elements. */
-st_shape st_layer_output_shape(const st_layer *l);
 
 /* Calls visit for every layer of the tree, parents first, with its path ("", "0", "3.body.1"). */
 void st_layer_visit(st_layer *root, void (*visit)(st_layer *l, const char *path, void *context),
@@ -171,24 +178,25 @@ void st_layer_visit(st_layer *root, void (*visit)(st_layer *l, const char *path,
 /* ---- planning and building a tree -------------------------------------------------------------- */
 
 /* Plans a tree for a batch of shape x: shapes, FLOPs and memory needs. Allocates no tensors. A tree that was
- * built must be built again afterwards. */
+ * built must be built again afterwards, also if planning fails. */
 int st_layer_plan(st_layer *l, st_shape x, st_shape *y);
 
 /* The memory that a planned tree needs, in elements. */
 typedef struct st_layer_needs {
     ptrdiff_t parameters, state;
-    ptrdiff_t memory;    /* activations and saved tensors of the planned batch */
-    ptrdiff_t scratch;   /* for each thread, two ping-pong buffers included */
-    ptrdiff_t ping_pong; /* a thread's buffer for dx between layers */
-    ptrdiff_t whole;     /* scratch of types that see the whole batch */
-    ptrdiff_t partial;   /* gradients of chunks, before they are added up */
-    int threads;         /* the number of threads that would run the tree now */
+    ptrdiff_t memory;  /* activations and saved tensors of the planned batch */
+    ptrdiff_t scratch; /* for each thread */
+    ptrdiff_t whole;   /* scratch of types that see the whole batch */
+    ptrdiff_t partial; /* gradients of chunks, before they are added up */
+    ptrdiff_t data;    /* st_layer_plan_data of all layers, as elements */
+    ptrdiff_t tables;  /* of algorithms, as elements */
+    int threads;       /* the number of threads that would run the tree now */
 } st_layer_needs;
 int st_layer_measure(const st_layer *root, st_layer_needs *needs);
 
 /* Plans for a batch of shape x and allocates. The first time parameters are initialised from `seed`; they are
- * kept when the tree is built again for another batch size, or as a part of a larger tree. An x that needs
- * parameters of other shapes is an error. The built tree also runs smaller batches. */
+ * kept when the tree is built again for another batch size. An x that needs parameters of other shapes is an
+ * error. The built tree also runs smaller batches. */
 int st_layer_build(st_layer *root, st_shape x, uint64_t seed);
 
 /* Builds a clone that shares the parameters and states of a built tree, for inference in another thread. It

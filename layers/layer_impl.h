@@ -13,7 +13,7 @@ typedef struct layer_hooks {
     void (*both)(const st_call *c, st_tensor x, st_tensor y, st_tensor dy, st_tensor dx);
 } layer_hooks;
 
-/* Properties of the library's types that allow optimisations. */
+/* Properties of the library's types that allow an algorithm to run several layers as one. */
 typedef struct st_layer_traits {
     /* y may be where x is, and dx where dy is: forward and backward work element by element, and neither
      * backward nor gradient reads x. */
@@ -34,17 +34,22 @@ typedef struct st_layer_traits {
 typedef struct layer_algorithm {
     const st_layer_type *type;
     bool (*suits)(const st_layer *l); /* called after the layer's plan */
-    /* Requests scratch, that of the type's plan being dropped, and plan data. `given` is the data of the type's
-     * plan, whose members the new data may begin with. */
+    /* Requests scratch and plan data anew, and the size of tables. `given` is the type's plan data, which is freed
+     * afterwards. */
     int (*plan)(st_layer *l, const void *given);
+    /* Fills in the tables, whose size depends on shapes, when the layer is built; NULL: there are none. */
+    void (*fill)(st_layer *l, void *tables);
     layer_hooks hooks;
 } layer_algorithm;
 
-/* All algorithms, the first suitable one is used; ends with NULL. Without layers/fast it is empty. The
+/* All algorithms, the first suitable one is used; ends with NULL. Without layers/fast/ it is empty. The
  * pointer is not const: clang would read the weak definition when it compiles. */
 extern const layer_algorithm **layer_algorithms;
 
-enum { LAYER_DEPTH = 32 }; /* the deepest nesting of layers below the outermost */
+enum {
+    LAYER_DEPTH = 32,      /* the deepest nesting of layers below the outermost */
+    LAYER_MOST_CHUNKS = 32 /* the most chunks of the default size */
+};
 
 typedef struct st_layer_run st_layer_run;
 
@@ -55,31 +60,31 @@ struct st_layer_impl {
     bool has_parent;   /* another layer's child, which cannot be given to a second one */
     unsigned frozen;   /* bit i: parameter i */
     int machine;       /* the index of the instruction set (tensor/machine.h) */
-    layer_hooks hooks; /* chosen by plan */
+    layer_hooks hooks; /* chosen by plan, and so is */
+    void (*fill)(st_layer *l, void *tables);
+    size_t data, tables; /* bytes of plan data; of tables, for `fill` */
     int memories, scratches;
     st_tensor memory[ST_LAYER_SLOTS], scratch[ST_LAYER_SLOTS];
     st_init param_init[ST_LAYER_SLOTS], state_init[ST_LAYER_SLOTS];
-    st_shape shown;      /* y as the net is written */
-    st_tensor output;    /* y of the last forward pass, kept for the parent; rank 0: not kept */
-    ptrdiff_t ping_pong; /* elements of dx between the layers of a fused run of this layer's children; */
-    ptrdiff_t chunk_gradients; /* parameters of such a run, times its chunks */
-    const void *watch;         /* nn/callbacks/watch.c */
+    st_tensor output; /* y of the last forward pass, kept for the parent; rank 0: not kept */
+    ptrdiff_t
+        partial; /* elements of partial gradients that the hooks need besides the layer's own; 0: none */
+    const void *watch; /* nn/callbacks/watch.c */
 };
 
 struct st_layer_run {
-    st_layer_run *next;   /* while a tree is built: other runs whose layers become part of it */
     const st_layer *root; /* the layer that owns this */
     bool ready;           /* planned and allocated for the batch it was last built for */
     bool training;
     bool inference_only; /* no backward pass follows: activations need not be kept */
     uint64_t seed, step;
     int threads;
-    double grain;                            /* less work than this runs on one thread: run.c */
+    double grain;                            /* less work than this runs on one thread */
     st_tensor parameters, gradients, states; /* flat; kept when the batch size changes */
     bool shared;                             /* parameters and states belong to another tree; no gradients */
     st_tensor memory;                        /* flat: memory and outputs of all layers */
-    ptrdiff_t block;                         /* elements of each thread's scratch, which ends with */
-    ptrdiff_t ping_pong;                     /* two ping-pong buffers of this size for dx */
+    st_tensor tables;                        /* flat: tables of all layers, which are not st_reals */
+    ptrdiff_t block;                         /* elements of each thread's scratch */
     st_tensor scratch;                       /* [threads, block] */
     st_tensor partial;                       /* flat: chunks' gradients before they are added in order */
 };
@@ -99,41 +104,39 @@ int layer_count(const st_layer *root); /* of the tree, with its root; of NULL, 0
 /* The path of child i of the layer at `path`. Returns its whole length, as snprintf. */
 int layer_child_path(char to[ST_LAYER_PATH], const st_layer *l, const char *path, int i);
 
+int layer_threads(const st_layer *l); /* that would run the planned tree now */
+
 /* The elements that a built layer allocates for these needs, its parameters' gradients included; not x and y. */
 double layer_needed(const st_layer_needs *needs);
 
 void layer_run_free(st_layer *l); /* if l is the root that owns it */
 
-/* True if a parameter of l, or of a layer that it holds, is not frozen. */
+/* ---- running, for algorithms that run several layers as one ---------------------------------------- */
+
+/* Tests if a parameter of l is to be trained; and if one of l or of a layer that it holds is. */
+bool layer_has_gradient(const st_layer *l);
 bool layer_trains(const st_layer *l);
 
-/* The number of images per call of this layer's hooks, for a batch of n. */
-ptrdiff_t layer_chunk(const st_layer *l, ptrdiff_t n);
-
-/* ---- fused runs -----------------------------------------------------------------------------------
- *
- * Consecutive layers that see chunks of images form a fused run: a chunk passes through all of them before
- * the next one begins, so that a layer's output is in cache when the next layer reads it, and threads
- * synchronise only at the ends of the run. */
-
-enum { LAYER_FUSED = 16 }; /* the most layers in a fused run */
-
-/* A layer of a run with its x and y; the first x and the last y are the run's. */
-typedef struct layer_link {
-    const st_layer *l;
-    st_tensor x, y;
-} layer_link;
-
-/* In a parent's plan: the number of these consecutive planned layers, from the first one, that form a fused
- * run, at least 1. Requests the run's memory. */
-int layer_plan_fused(st_layer *parent, const layer_link link[], int count);
-
-void layer_forward_fused(const layer_link link[], int count);
-void layer_backward_fused(const layer_link link[], int count, st_tensor dy, st_tensor dx);
-
-/* The number of this layer's own parameters; and if each chunk's gradient of that many is summed separately,
- * so that chunks can run in parallel. */
+/* The number of this layer's own parameters. */
 ptrdiff_t layer_own_parameters(const st_layer *l);
+
+/* The chunk rule, which depends on the batch and the type alone: the number of images per call of this layer's
+ * hooks, for a batch of n; the most chunks of a batch of at most n; and if each chunk's gradient, of so many
+ * parameters, is summed separately, so that chunks can run in parallel. */
+ptrdiff_t layer_chunk(const st_layer *l, ptrdiff_t n);
+ptrdiff_t layer_most_chunks(const st_layer *l, ptrdiff_t n);
 bool layer_sums_chunks(const st_layer *l, ptrdiff_t parameters);
+
+/* Work in elements read and written; multiply-adds count by the time that they take. */
+double layer_work(const st_layer *l, ptrdiff_t images);
+
+/* A call of a hook on a chunk, and running the layer's hooks on it. backward runs `gradient` before `backward`. */
+st_call layer_call(const st_layer *l, ptrdiff_t first, ptrdiff_t images, int thread);
+void layer_call_forward(const st_call *c, st_tensor x, st_tensor y);
+void layer_call_backward(const st_call *c, bool gradient, bool backward, st_tensor x, st_tensor y,
+                         st_tensor dy, st_tensor dx);
+
+/* Adds the partial gradients of `chunks` chunks, of as many elements as `to` has, to it, in order. */
+void layer_add_partials(const st_layer_run *run, st_tensor to, ptrdiff_t chunks);
 
 #endif

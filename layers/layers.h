@@ -1,8 +1,11 @@
 /* layers.h: the layers that come with Stride.
  *
  * Every constructor returns a layer, or NULL with an error. An option that is 0 takes its default, which
- * stands in its comment (ST_ZERO means 0). Options of two numbers are height and width; a kernel, stride or
- * dilation of { 3 } is 3x3. Shapes: N images, C channels, H x W. Output sizes are those of PyTorch:
+ * stands in its comment (ST_ZERO means 0). Options of two numbers are height and width, and { 3 } is 3x3: a
+ * kernel, a stride, a padding, a dilation, a size. { 1, ST_ZERO_INT } is 1x0. pad_height and pad_width are
+ * two sides of one axis instead: { 1 } is the first side alone. Shapes: N images, C channels, H x W.
+ * One-dimensional data are images of one row, [N, C, 1, L], with a kernel of { 1, 3 } and a padding of
+ * { 0, 1 }. Output sizes are those of PyTorch:
  *
  *     OH = floor((H + padding of both sides - dilation (kernel - 1) - 1) / stride) + 1      (ceil in ceil_mode) */
 #ifndef STRIDE_LAYERS_LAYERS_H
@@ -149,9 +152,9 @@ typedef struct st_pool_options {
 st_layer *st_pool_new(st_pool_options options);
 #define st_pool(...) st_pool_new(ST_OPTIONS(st_pool_options, __VA_ARGS__))
 
-/* ---- dense: [N, in] -> [N, out_features] --------------------------------------------------------- *
- * y = x weightᵀ + bias. Parameters: weight [out_features, in], bias [out_features], both initialised
- * uniformly in ±1/sqrt(in). */
+/* ---- dense: [N, in] -> [N, out_features], [N, T, in] -> [N, T, out_features] ---------------------- *
+ * y = x weightᵀ + bias of the last axis, as PyTorch's Linear; images are flattened before it. Parameters:
+ * weight [out_features, in], bias [out_features], both initialised uniformly in ±1/sqrt(in). */
 typedef struct st_dense_options {
     int out_features; /* required */
     bool no_bias;
@@ -267,7 +270,7 @@ typedef enum st_pad_mode { ST_PAD_CONSTANT, ST_PAD_REFLECT, ST_PAD_REPLICATE } s
 /* A border filled with `value`, with the image reflected about its edge (which is not repeated), or with its
  * edge. */
 typedef struct st_pad2d_options {
-    int height[2], width[2]; /* top and bottom, left and right */
+    int height[2], width[2]; /* top and bottom, left and right: { 1 } is the first side alone */
     st_pad_mode mode;
     double value;
 } st_pad2d_options;
@@ -280,7 +283,8 @@ typedef enum st_upsample_mode { ST_UPSAMPLE_NEAREST, ST_UPSAMPLE_BILINEAR } st_u
 /* Resizes the image by a whole `scale` or a `scale_factor` (PyTorch's, which may be fractional or less than 1: OH =
  * floor(H scale_factor)), or to `size`: one of the three is required. align_corners (bilinear only) aligns the
  * centres of the corner pixels, otherwise their outer edges are aligned. Bilinear interpolates between two pixels,
- * also where the image shrinks: pixels between them do not count. */
+ * also where the image shrinks: pixels between them do not count. An axis that keeps its size is copied, and one
+ * that doubles repeats its nearest pixels twice, whatever the scale_factor. */
 typedef struct st_upsample_options {
     int scale[2];
     st_upsample_mode mode;
@@ -329,6 +333,14 @@ st_layer *st_residual_projected(st_layer *body, st_layer *projection);
 st_layer *st_concat_of(int count, st_layer *const branches[]);
 #define st_concat(...) st_concat_of(ST_COUNT(st_layer *, __VA_ARGS__), ST_LIST(st_layer *, __VA_ARGS__))
 
+/* Runs branches on the same x and multiplies their outputs, element by element. An axis of size 1 is
+ * repeated: [N, C, H, W] times [N, C, 1, 1] is squeeze-and-excitation, Hu et al. 2018:
+ *
+ *     st_multiply(st_identity(), st_sequence(st_global_avgpool(), st_conv2d(C / 16, { 1 }), st_relu(),
+ *                                            st_conv2d(C, { 1 }), st_sigmoid())) */
+st_layer *st_multiply_of(int count, st_layer *const branches[]);
+#define st_multiply(...) st_multiply_of(ST_COUNT(st_layer *, __VA_ARGS__), ST_LIST(st_layer *, __VA_ARGS__))
+
 /* Every type above, by its name in saved nets; and the table of them, which ends with NULL. */
 /* clang-format off */
 #define ST_EACH_LAYER_TYPE(DO)                                                                               \
@@ -337,7 +349,7 @@ st_layer *st_concat_of(int count, st_layer *const branches[]);
     DO(relu) DO(relu6) DO(hardtanh) DO(leaky_relu) DO(prelu) DO(elu) DO(selu) DO(gelu) DO(silu) DO(mish)     \
     DO(sigmoid) DO(tanh) DO(softplus) DO(softsign) DO(hardsigmoid) DO(hardswish)                             \
     DO(softmax) DO(log_softmax) DO(dropout) DO(channel_dropout) DO(pad2d) DO(upsample) DO(flatten)           \
-    DO(unflatten) DO(identity) DO(sequence) DO(residual) DO(concat)
+    DO(unflatten) DO(identity) DO(sequence) DO(residual) DO(concat) DO(multiply)
 /* clang-format on */
 extern const st_layer_type *const st_layer_types[];
 

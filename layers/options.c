@@ -21,6 +21,7 @@ static int check(const char *who, const st_field *f, double value)
 static int resolve_int(const char *who, const st_field *f, int *value)
 {
     if (*value == 0) *value = (int)f->fallback;
+    else if (*value == ST_ZERO_INT) *value = 0;
     return check(who, f, *value);
 }
 
@@ -67,6 +68,16 @@ int st_options_resolve(const char *who, const st_field *fields, void *options)
     for (const st_field *f = fields; f && f->name; f++)
         if (resolve(who, f, (char *)options + f->offset)) return -1;
     return 0;
+}
+
+double st_options_number(const st_field *fields, const void *options, const char *name)
+{
+    const st_field *f = options && name ? fields : NULL;
+    while (f && f->name && strcmp(f->name, name) != 0) f++;
+    if (!f || !f->name) return 0;
+    const void *at = (const char *)options + f->offset;
+    if (f->kind == ST_FIELD_BOOL) return *(const bool *)at;
+    return f->kind == ST_FIELD_REAL ? *(const double *)at : *(const int *)at;
 }
 
 /* ---- text ---------------------------------------------------------------------------------------- */

@@ -1,9 +1,10 @@
 /* options.h: structs of options, each described by a table of fields.
  *
  * Defaults, validation, messages, the summary and the file format all come from the table. An option that is
- * 0 takes its default; ST_ZERO is the value 0:
+ * 0 takes its default; ST_ZERO and ST_ZERO_INT are the value 0:
  *
- *     st_leaky_relu(.slope = ST_ZERO)       a slope of 0, not the default 0.01 */
+ *     st_leaky_relu(.slope = ST_ZERO)                         a slope of 0, not the default 0.01
+ *     st_conv2d(…, .padding = { 1, ST_ZERO_INT })             no padding of the width, not { 1, 1 } */
 #ifndef STRIDE_LAYERS_OPTIONS_H
 #define STRIDE_LAYERS_OPTIONS_H
 
@@ -17,6 +18,9 @@ ST_API_BEGIN
 /* The number 0 for an option of type double whose default is another number: a negative zero, which computes
  * as 0. */
 #define ST_ZERO (-0.0)
+
+/* The same for an int or a number of a pair. Resolved options hold a plain 0 instead. */
+#define ST_ZERO_INT (-2147483647 - 1)
 
 /* The type of an option's member. */
 typedef enum st_field_kind {
@@ -39,13 +43,24 @@ typedef struct st_field {
     bool square;                /* PAIR: a second number of 0 repeats the first, { 3 } is 3x3 */
 } st_field;
 
-/* Fills in the defaults of an options struct and checks every field. `fields` ends with a field without a
- * name; NULL is an empty table. -1 with an error "who: name is value, expected range". */
+/* The options of any kind, kept by value. */
+typedef union st_option_bytes {
+    double number;
+    void *pointer;
+    unsigned char bytes[192];
+} st_option_bytes;
+
+/* Fills in the defaults of an options struct and checks every field, once: { 1, 0 } that is resolved becomes
+ * { 1, 1 } if it is resolved again. `fields` ends with a field without a name; NULL is an empty table. -1
+ * with an error "who: name is value, expected range". */
 int st_options_resolve(const char *who, const st_field *fields, void *options);
 
 /* "kernel=3x3, padding=1x1": the options that differ from their defaults, in the table's order. As snprintf:
  * writes at most `size` bytes with the end, returns the whole length. */
 size_t st_options_text(const st_field *fields, const void *options, char *to, size_t size);
+
+/* The INT, REAL or BOOL option of that name as a number; 0: there is none. */
+double st_options_number(const st_field *fields, const void *options, const char *name);
 
 ST_API_END
 

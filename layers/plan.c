@@ -7,31 +7,20 @@
 #include "tensor/parallel.h"
 
 #include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-enum {
-    CACHE_LINE = 64 / sizeof(st_real), /* every slot begins on one */
-    DEFAULT_CHUNK = 8,
-    MOST_CHUNKS = 32,
-    PARTIAL_GRADIENTS = 1 << 22 /* elements: with more, a layer's chunks run one after another */
-};
+enum { CACHE_LINE = 64 / sizeof(st_real) }; /* elements: every slot begins on one */
 
 /* The empty table; layers/fast/table.c replaces it. */
 static const layer_algorithm *none[] = { NULL };
 __attribute__((weak)) const layer_algorithm **layer_algorithms = none;
 
-/* The whole batch in one call. */
-static bool is_whole(const st_layer *l)
-{
-    return l->children > 0 || l->type->chunk < 0;
-}
-
 /* ---- requests: slots hold a shape until they are bound ------------------------------------------ */
 
 static int request(st_layer *l, st_tensor slot[], int *used, st_shape s, const char *what)
 {
-    if (!what) return st_layer_refuse(l, "requests a parameter or a state without a name");
     char who[96];
     snprintf(who, sizeof who, "%s: %s", l->type->name, what);
     if (*used == ST_LAYER_SLOTS)
@@ -41,10 +30,22 @@ static int request(st_layer *l, st_tensor slot[], int *used, st_shape s, const c
     return 0;
 }
 
+/* A parameter or state. One that is bound keeps its values when the layer is planned again, and its shape. */
+static int request_kept(st_layer *l, st_tensor slot[], int *used, st_shape s, const char *name)
+{
+    if (!name) return st_layer_refuse(l, "requests a parameter or a state without a name");
+    const st_tensor bound = l->impl->run && *used < ST_LAYER_SLOTS ? slot[*used] : (st_tensor){ 0 };
+    if (!st_is_null(bound) && !st_shape_equal(bound.shape, s))
+        return st_layer_refuse(l, "%s is %s, an input of %s needs %s", name, st_shape_text(bound.shape).text,
+                               st_shape_text(l->x).text, st_shape_text(s).text);
+    if (request(l, slot, used, s, name)) return -1;
+    if (!st_is_null(bound)) slot[*used - 1] = bound;
+    return 0;
+}
+
 int st_layer_parameter(st_layer *l, const char *name, st_shape s, st_init init)
 {
-    if (!layer_given(l, "st_layer_parameter")) return -1;
-    if (request(l, l->param, &l->params, s, name)) return -1;
+    if (!layer_given(l, "st_layer_parameter") || request_kept(l, l->param, &l->params, s, name)) return -1;
     l->param_name[l->params - 1] = name;
     l->impl->param_init[l->params - 1] = init;
     return 0;
@@ -52,8 +53,7 @@ int st_layer_parameter(st_layer *l, const char *name, st_shape s, st_init init)
 
 int st_layer_state(st_layer *l, const char *name, st_shape s, double value)
 {
-    if (!layer_given(l, "st_layer_state")) return -1;
-    if (request(l, l->state, &l->states, s, name)) return -1;
+    if (!layer_given(l, "st_layer_state") || request_kept(l, l->state, &l->states, s, name)) return -1;
     l->state_name[l->states - 1] = name;
     l->impl->state_init[l->states - 1] = (st_init){ .constant = value };
     return 0;
@@ -62,7 +62,8 @@ int st_layer_state(st_layer *l, const char *name, st_shape s, double value)
 int st_layer_memory(st_layer *l, st_shape s)
 {
     if (!layer_given(l, "st_layer_memory")) return -1;
-    bool by_image = s.rank > 0 && s.n[0] == l->x.n[0], of_batch = is_whole(l) && s.rank > 0 && s.n[0] == 1;
+    const bool whole = layer_most_chunks(l, l->x.n[0]) == 1;
+    const bool by_image = s.rank > 0 && s.n[0] == l->x.n[0], of_batch = whole && s.rank > 0 && s.n[0] == 1;
     if (by_image || of_batch) return request(l, l->impl->memory, &l->impl->memories, s, "memory");
     return st_layer_refuse(l, "requests memory %s, expected [%td, ...]", st_shape_text(s).text, l->x.n[0]);
 }
@@ -77,7 +78,9 @@ void *st_layer_plan_data(st_layer *l, size_t size)
 {
     if (!layer_given(l, "st_layer_plan_data")) return NULL;
     free(l->plan);
-    return l->plan = array_new(l->type->name, 1, size);
+    l->plan = array_new(l->type->name, 1, size);
+    l->impl->data = l->plan ? size : 0;
+    return l->plan;
 }
 
 int st_plan_child(st_layer *l, int i, st_shape x, st_shape *y)
@@ -96,21 +99,6 @@ int st_plan_child(st_layer *l, int i, st_shape x, st_shape *y)
 }
 
 /* ---- planning ---------------------------------------------------------------------------------- */
-
-/* Parameters and states of an earlier plan are kept; their shapes must be the same. */
-static int keep_bound(st_layer *l, st_tensor slot[], int count, const st_tensor bound[],
-                      const char *const name[])
-{
-    for (int i = 0; i < count; i++) {
-        if (st_is_null(bound[i])) continue;
-        if (!st_shape_equal(slot[i].shape, bound[i].shape))
-            return st_layer_refuse(l, "%s is %s, an input of %s needs %s", name[i],
-                                   st_shape_text(bound[i].shape).text, st_shape_text(l->x).text,
-                                   st_shape_text(slot[i].shape).text);
-        slot[i] = bound[i];
-    }
-    return 0;
-}
 
 static int run_plan(st_layer *l)
 {
@@ -137,7 +125,9 @@ static int choose_algorithm(st_layer *l, bool reference)
     for (const layer_algorithm **a = layer_algorithms; *a && !reference; a++) {
         if ((*a)->type != type || !(*a)->suits(l)) continue;
         own->hooks = (*a)->hooks;
+        own->fill = (*a)->fill;
         own->scratches = 0;
+        own->data = 0;
         void *given = l->plan;
         l->plan = NULL;
         int status = (*a)->plan(l, given);
@@ -147,54 +137,35 @@ static int choose_algorithm(st_layer *l, bool reference)
     return 0;
 }
 
-static int plan_layer(st_layer *l, st_shape x, const st_layer *before)
-{
-    layer_impl *own = l->impl;
-    bool reference;
-    if (machine_choose(&own->machine, &reference)) return -1;
-    l->x = x;
-    l->plan = NULL;
-    l->flops = 0;
-    l->params = l->states = own->memories = own->scratches = 0;
-    own->output = (st_tensor){ 0 };
-    own->ping_pong = own->chunk_gradients = 0;
-    if (run_plan(l) || choose_algorithm(l, reference)) return -1;
-    own->shown = l->y;
-    if (own->run && (l->params != before->params || l->states != before->states))
-        return st_layer_refuse(l, "an input of %s needs %d parameters and %d states, it has %d and %d",
-                               st_shape_text(l->x).text, l->params, l->states, before->params,
-                               before->states);
-    if (keep_bound(l, l->param, l->params, before->param, l->param_name)) return -1;
-    return keep_bound(l, l->state, l->states, before->state, l->state_name);
-}
-
-/* A layer's state before a plan, restored if the plan fails. */
-typedef struct snapshot {
-    st_layer layer;
-    layer_impl impl;
-} snapshot;
-
+/* After a failure the layer has its parameters and states, and is to be planned again. */
 int st_layer_plan(st_layer *l, st_shape x, st_shape *y)
 {
+    bool reference;
     if (!layer_given(l, "st_layer_plan")) return -1;
-    ptrdiff_t count = st_shape_numel(x, l->type->name);
+    layer_impl *own = l->impl;
+    const int params = l->params, states = l->states;
+    const ptrdiff_t count = st_shape_numel(x, l->type->name);
     if (count < 0) return -1;
     if (x.rank < 1 || count == 0)
         return st_layer_refuse(l, "the input is %s, expected a batch [N, ...] of at least one",
                                st_shape_text(x).text);
-    snapshot *before = array_new(l->type->name, 1, sizeof *before); /* too large for a small stack */
-    if (!before) return -1;
-    *before = (snapshot){ *l, *l->impl };
-    if (l->impl->run) l->impl->run->ready = false;
-    int status = plan_layer(l, x, &before->layer);
-    free(status ? l->plan : before->layer.plan);
-    if (status) {
-        *l = before->layer;
-        *l->impl = before->impl;
-    } else if (y) {
-        *y = l->y;
-    }
-    free(before);
+    if (machine_choose(&own->machine, &reference)) return -1;
+    if (own->run) own->run->ready = false;
+    free(l->plan);
+    l->plan = NULL;
+    own->data = own->tables = 0;
+    own->fill = NULL;
+    l->x = x;
+    l->flops = 0;
+    l->params = l->states = own->memories = own->scratches = 0;
+    own->output = (st_tensor){ 0 };
+    own->partial = 0;
+    int status = run_plan(l) || choose_algorithm(l, reference) ? -1 : 0;
+    if (own->run && status == 0 && (l->params != params || l->states != states))
+        status = st_layer_refuse(l, "an input of %s needs %d parameters and %d states, it has %d and %d",
+                                 st_shape_text(x).text, l->params, l->states, params, states);
+    if (own->run && status) l->params = params, l->states = states;
+    if (status == 0 && y) *y = l->y;
     return status;
 }
 
@@ -218,71 +189,42 @@ ptrdiff_t layer_own_parameters(const st_layer *l)
     return own;
 }
 
-ptrdiff_t layer_chunk(const st_layer *l, ptrdiff_t n)
-{
-    if (is_whole(l)) return n;
-    if (l->type->chunk > 0) return l->type->chunk;
-    return largest(ceil_div(n, MOST_CHUNKS), DEFAULT_CHUNK);
-}
-
-/* The most chunks that a batch of at most n images is cut into. */
-static ptrdiff_t most_chunks(const st_layer *l, ptrdiff_t n)
-{
-    if (is_whole(l)) return 1;
-    return l->type->chunk > 0 ? ceil_div(n, l->type->chunk)
-                              : smallest(ceil_div(n, DEFAULT_CHUNK), MOST_CHUNKS);
-}
-
-/* Depends on the planned batch, so that smaller batches have the memory. */
-bool layer_sums_chunks(const st_layer *l, ptrdiff_t parameters)
-{
-    return parameters <= PARTIAL_GRADIENTS / most_chunks(l, l->x.n[0]);
-}
-
-int layer_plan_fused(st_layer *parent, const layer_link link[], int count)
-{
-    const st_layer *first = link[0].l;
-    const ptrdiff_t n = first->x.n[0], images = smallest(layer_chunk(first, n), n);
-    ptrdiff_t own = layer_own_parameters(first);
-    int links = 1;
-    for (; links < count && links < LAYER_FUSED && !is_whole(first); links++) {
-        const st_layer *next = link[links].l;
-        add(&own, layer_own_parameters(next));
-        if (is_whole(next) || next->type->chunk != first->type->chunk || !layer_sums_chunks(first, own))
-            break;
-        const ptrdiff_t dx = st_shape_numel(next->x, next->type->name) / n * images;
-        parent->impl->ping_pong = largest(parent->impl->ping_pong, aligned(dx));
-        parent->impl->chunk_gradients = largest(parent->impl->chunk_gradients, own * most_chunks(first, n));
-    }
-    return links;
-}
-
 /* Slots of memory and scratch begin on cache lines. */
 static void add_slots(ptrdiff_t *sum, const st_tensor slot[], int count)
 {
     for (int i = 0; i < count; i++) add(sum, aligned(st_shape_numel(slot[i].shape, "slot")));
 }
 
+/* As elements. */
+static ptrdiff_t aligned_bytes(size_t bytes)
+{
+    return aligned(ceil_div((ptrdiff_t)bytes, sizeof(st_real)));
+}
+
+/* Scratch of a layer that holds layers is in use while they run. */
 static void measure(const st_layer *l, st_layer_needs *needs)
 {
     const layer_impl *impl = l->impl;
-    const ptrdiff_t own = layer_own_parameters(l), chunks = most_chunks(l, l->x.n[0]);
+    const ptrdiff_t own = layer_own_parameters(l), chunks = layer_most_chunks(l, l->x.n[0]);
     ptrdiff_t scratch = 0;
     add(&needs->parameters, own);
     for (int i = 0; i < l->states; i++) add(&needs->state, st_shape_numel(l->state[i].shape, "state"));
     add_slots(&needs->memory, impl->memory, impl->memories);
     add_slots(&needs->memory, &impl->output, impl->output.shape.rank > 0);
     add_slots(&scratch, impl->scratch, impl->scratches);
-    if (l->children > 0) { /* its scratch is in use while its children run */
-        add(&needs->memory, scratch);
-    } else {
-        ptrdiff_t *greediest = is_whole(l) ? &needs->whole : &needs->scratch;
-        *greediest = largest(*greediest, scratch);
-    }
+    if (l->children > 0) add(&needs->memory, scratch);
+    else if (chunks == 1) needs->whole = largest(needs->whole, scratch);
+    else needs->scratch = largest(needs->scratch, scratch);
     if (chunks > 1 && layer_sums_chunks(l, own)) needs->partial = largest(needs->partial, own * chunks);
-    needs->partial = largest(needs->partial, impl->chunk_gradients);
-    needs->ping_pong = largest(needs->ping_pong, impl->ping_pong);
+    needs->partial = largest(needs->partial, impl->partial);
+    add(&needs->data, aligned_bytes(impl->data));
+    add(&needs->tables, aligned_bytes(impl->tables));
     for (int i = 0; i < l->children; i++) measure(l->child[i], needs);
+}
+
+int layer_threads(const st_layer *l)
+{
+    return (int)smallest(st_num_threads(), smallest(l->x.n[0], LAYER_MOST_CHUNKS));
 }
 
 int st_layer_measure(const st_layer *root, st_layer_needs *needs)
@@ -290,11 +232,8 @@ int st_layer_measure(const st_layer *root, st_layer_needs *needs)
     if (!layer_given(root, "st_layer_measure")) return -1;
     if (!needs || root->x.rank < 1)
         return st_layer_refuse(root, needs ? "measured before it is planned" : "the needs are NULL");
-    *needs =
-        (st_layer_needs){ .threads = (int)smallest(st_num_threads(), smallest(root->x.n[0], MOST_CHUNKS)) };
+    *needs = (st_layer_needs){ .threads = layer_threads(root) };
     measure(root, needs);
-    add(&needs->scratch, needs->ping_pong);
-    add(&needs->scratch, needs->ping_pong);
     const double needed = layer_needed(needs), most = (double)PTRDIFF_MAX / sizeof(st_real);
     if (needed < most) return 0;
     return st_layer_refuse(root, "the net needs %.3g elements of %s, but %.3g can be addressed", needed,
@@ -305,7 +244,7 @@ double layer_needed(const st_layer_needs *needs)
 {
     const double scratch = fmax((double)needs->scratch * needs->threads, (double)needs->whole);
     return 2.0 * (double)needs->parameters + (double)needs->state + (double)needs->memory + scratch +
-           (double)needs->partial;
+           (double)needs->partial + (double)needs->data + (double)needs->tables;
 }
 
 /* ---- handing out ------------------------------------------------------------------------------- */
@@ -324,10 +263,10 @@ static void carve(cursor *from, st_tensor *slot, ptrdiff_t alignment)
 }
 
 typedef struct hand_out {
-    cursor parameters, gradients, states, memory;
-    st_layer_run *run, *old; /* `old`: of children that were built alone before; freed at the end */
+    st_layer_run *run;
+    cursor parameters, gradients, states, memory, tables;
     uint64_t seed;
-    bool first_time;
+    bool kept; /* parameters and states are bound already */
     int number;
 } hand_out;
 
@@ -338,44 +277,44 @@ static void initialise(st_tensor x, st_init init, st_random_key key)
     else st_fill(x, (st_real)init.constant);
 }
 
-/* Assigns the slot its part of the tree's memory; keeps its values if the layer was built before. */
-static void carve_kept(cursor *from, st_tensor *slot, st_init init, st_random_key key)
-{
-    st_tensor before = *slot;
-    *slot = (st_tensor){ .shape = before.shape };
-    carve(from, slot, 1);
-    if (st_is_null(before)) initialise(*slot, init, key);
-    else st_copy(*slot, before);
-}
-
 /* The random numbers that initialise parameter i. */
 static st_random_key slot_key(const st_layer *l, uint64_t seed, int i)
 {
     return (st_random_key){ seed, (uint64_t)l->impl->number * ST_LAYER_SLOTS + (uint64_t)i };
 }
 
+static void bind_parameters(st_layer *l, hand_out *h)
+{
+    const bool fresh = !h->run->shared;
+    for (int i = 0; i < l->params; i++) {
+        carve(&h->parameters, &l->param[i], 1);
+        if (!fresh) continue;
+        l->grad[i] = (st_tensor){ .shape = l->param[i].shape };
+        carve(&h->gradients, &l->grad[i], 1);
+        initialise(l->param[i], l->impl->param_init[i], slot_key(l, h->seed, i));
+    }
+    for (int i = 0; i < l->states; i++) {
+        carve(&h->states, &l->state[i], 1);
+        if (fresh) initialise(l->state[i], l->impl->state_init[i], (st_random_key){ 0 });
+    }
+}
+
 static void bind(st_layer *l, const char *path, void *context)
 {
     (void)path;
     hand_out *h = context;
-    if (l->impl->run && l->impl->run->root == l && l->impl->run != h->run) {
-        l->impl->run->next = h->old;
-        h->old = l->impl->run;
-    }
     l->impl->run = h->run;
     l->impl->number = h->number++;
-    for (int i = 0; i < l->params && h->first_time; i++) {
-        l->grad[i] = (st_tensor){ .shape = l->param[i].shape };
-        carve(&h->gradients, &l->grad[i], 1);
-        carve_kept(&h->parameters, &l->param[i], l->impl->param_init[i], slot_key(l, h->seed, i));
-    }
-    for (int i = 0; i < l->states && h->first_time; i++)
-        carve_kept(&h->states, &l->state[i], l->impl->state_init[i], (st_random_key){ 0 });
+    if (!h->kept) bind_parameters(l, h);
     for (int i = 0; i < l->impl->memories; i++) carve(&h->memory, &l->impl->memory[i], CACHE_LINE);
     if (l->impl->output.shape.rank > 0) carve(&h->memory, &l->impl->output, CACHE_LINE);
     cursor thread_block = { .flat = h->run->scratch };
     for (int i = 0; i < l->impl->scratches; i++)
         carve(l->children > 0 ? &h->memory : &thread_block, &l->impl->scratch[i], CACHE_LINE);
+    if (l->impl->tables == 0) return;
+    st_tensor tables = { .shape = ST_SHAPE(aligned_bytes(l->impl->tables)) };
+    carve(&h->tables, &tables, CACHE_LINE);
+    l->impl->fill(l, st_data(tables));
 }
 
 /* Below this work, synchronising threads costs more than they save. */
@@ -404,7 +343,8 @@ static void free_parameters(st_layer_run *run)
 static void free_run(st_layer_run *run)
 {
     if (!run->shared) free_parameters(run);
-    free_tensor(&run->memory), free_tensor(&run->scratch), free_tensor(&run->partial);
+    free_tensor(&run->memory), free_tensor(&run->tables);
+    free_tensor(&run->scratch), free_tensor(&run->partial);
     free(run);
 }
 
@@ -436,57 +376,48 @@ static int allocate_batch_memory(st_layer_run *run, const st_layer_needs *needs)
     const ptrdiff_t scratch = needs->scratch * needs->threads;
     run->threads = needs->threads;
     run->block = needs->scratch;
-    run->ping_pong = needs->ping_pong;
     if (allocate(&run->memory, needs->memory) || allocate(&run->scratch, largest(scratch, needs->whole)))
         return -1;
-    return allocate(&run->partial, needs->partial);
+    return allocate(&run->partial, needs->partial) || allocate(&run->tables, needs->tables) ? -1 : 0;
 }
 
-/* Shares another tree's parameters and states; their shapes must be the same. */
-static void adopt(st_layer *l, const st_layer *of, st_layer_run *run)
+static int build(st_layer *root, st_shape x, uint64_t seed, st_layer_run *run)
 {
-    l->impl->run = run;
-    l->params = of->params, l->states = of->states;
-    for (int i = 0; i < l->params; i++) l->param[i] = of->param[i];
-    for (int i = 0; i < l->states; i++) l->state[i] = of->state[i];
-    for (int i = 0; i < l->children; i++) adopt(l->child[i], of->child[i], run);
-}
-
-int st_layer_build(st_layer *root, st_shape x, uint64_t seed)
-{
-    st_shape y;
-    st_layer_needs needs;
-    if (!layer_given(root, "st_layer_build")) return -1;
-    if (root->impl->run && root->impl->run->root != root)
-        return st_layer_refuse(root, "is part of another layer, build that one");
-    if (st_layer_plan(root, x, &y) || st_layer_measure(root, &needs)) return -1;
-    if (!root->impl->run) {
-        st_layer_run *run = array_new("st_layer_build", 1, sizeof *run);
-        if (!run) return -1;
-        run->root = root;
-        root->impl->run = run;
-    }
-    st_layer_run *run = root->impl->run;
-    if (read_grain(&run->grain) || threads_check()) return -1;
-    bool first_time = st_is_null(run->parameters);
-    if ((first_time && allocate_parameters(run, &needs)) || allocate_batch_memory(run, &needs)) {
-        if (first_time) free_parameters(run);
+    st_layer_needs needs = { 0 };
+    if (st_layer_plan(root, x, NULL) || st_layer_measure(root, &needs)) return -1;
+    if (read_grain(&run->grain) || parallel_check()) return -1;
+    const bool kept = root->impl->run != NULL;
+    if ((!kept && !run->shared && allocate_parameters(run, &needs)) || allocate_batch_memory(run, &needs))
         return -1;
-    }
-    hand_out h = { .run = run, .first_time = first_time };
+    hand_out h = { .run = run, .seed = seed, .kept = kept };
     h.parameters.flat = run->parameters;
     h.gradients.flat = run->gradients;
     h.states.flat = run->states;
     h.memory.flat = run->memory;
-    h.seed = seed;
+    h.tables.flat = run->tables;
     st_layer_visit(root, bind, &h);
-    while (h.old) {
-        st_layer_run *old = h.old;
-        h.old = old->next;
-        free_run(old);
-    }
     run->ready = true;
     return 0;
+}
+
+/* Builds with a new run, which is freed if that fails. */
+static int build_first(st_layer *root, st_shape x, uint64_t seed, const st_layer_run *shared)
+{
+    st_layer_run *run = array_new("st_layer_build", 1, sizeof *run);
+    if (!run) return -1;
+    run->root = root;
+    if (shared) run->shared = true, run->parameters = shared->parameters, run->states = shared->states;
+    if (build(root, x, seed, run) == 0) return 0;
+    free_run(run);
+    return -1;
+}
+
+int st_layer_build(st_layer *root, st_shape x, uint64_t seed)
+{
+    if (!layer_given(root, "st_layer_build")) return -1;
+    st_layer_run *run = root->impl->run;
+    if (run && run->root != root) return st_layer_refuse(root, "is part of another layer, build that one");
+    return run ? build(root, x, seed, run) : build_first(root, x, seed, NULL);
 }
 
 int st_layer_build_shared(st_layer *clone, st_shape x, const st_layer *of)
@@ -494,14 +425,7 @@ int st_layer_build_shared(st_layer *clone, st_shape x, const st_layer *of)
     if (!layer_given(clone, "st_layer_build_shared") || !layer_given(of, "st_layer_build_shared")) return -1;
     if (!of->impl->run || of->impl->run->root != of || clone->impl->run)
         return st_error_set("st_layer_build_shared: expected a clone that is not built, of a tree that is");
-    st_layer_run *run = array_new("st_layer_build_shared", 1, sizeof *run);
-    if (!run) return -1;
-    *run = (st_layer_run){ .root = clone,
-                           .shared = true,
-                           .parameters = of->impl->run->parameters,
-                           .states = of->impl->run->states };
-    adopt(clone, of, run);
-    return st_layer_build(clone, x, 0);
+    return build_first(clone, x, 0, of->impl->run);
 }
 
 /* ---- what was handed out ----------------------------------------------------------------------- */

@@ -304,7 +304,7 @@ static int plan_pool(st_layer *l, st_shape x, st_shape *y)
     static const st_field NAME##_fields[] = {                                                                \
         { "kernel", ST_FIELD_PAIR, offsetof(OPTIONS, kernel), .square = true },                              \
         { "stride", ST_FIELD_PAIR, offsetof(OPTIONS, stride), .square = true },                              \
-        { "padding", ST_FIELD_PAIR, offsetof(OPTIONS, padding) },                                            \
+        { "padding", ST_FIELD_PAIR, offsetof(OPTIONS, padding), .square = true },                            \
         { "dilation", ST_FIELD_PAIR, offsetof(OPTIONS, dilation), .least = 1, .fallback = 1,                 \
           .square = true },                                                                                  \
         { "ceil_mode", ST_FIELD_BOOL, offsetof(OPTIONS, ceil_mode) },                                        \

@@ -1,5 +1,4 @@
-/* run.c: running layers: a batch is cut into chunks, and each chunk passes through all layers of a fused
- * run. */
+/* run.c: running a layer: a batch is cut into chunks, and each chunk's gradient is added in order. */
 #include "layers/layer.h"
 #include "layers/layer_impl.h"
 #include "tensor/counts.h"
@@ -7,9 +6,14 @@
 
 #include <math.h>
 
+enum {
+    DEFAULT_CHUNK = 8,
+    PARTIAL_GRADIENTS = 1 << 22 /* elements: with more, a layer's chunks run one after another */
+};
+
 /* ---- calls ------------------------------------------------------------------------------------- */
 
-static st_call call_of(const st_layer *l, ptrdiff_t first, ptrdiff_t images, int thread)
+st_call layer_call(const st_layer *l, ptrdiff_t first, ptrdiff_t images, int thread)
 {
     return (st_call){ .layer = l,
                       .options = l->options,
@@ -65,8 +69,7 @@ st_random_key st_call_random(const st_call *c)
     return (st_random_key){ own->run->seed, drawn | (uint64_t)own->number << 40 | own->run->step };
 }
 
-/* Work in elements read and written; multiply-adds count by the time that they take. */
-static double work_of(const st_layer *l, ptrdiff_t images)
+double layer_work(const st_layer *l, ptrdiff_t images)
 {
     const double products_a_time = 50; /* in the time of reading or writing an element */
     double elements =
@@ -91,7 +94,7 @@ void st_parallel_for(const st_call *c, ptrdiff_t count, void (*work)(ptrdiff_t i
 {
     if (!layer_call_given(c, "st_parallel_for")) return;
     const st_layer_run *run = c->layer->impl->run;
-    bool little = work_of(c->layer, c->layer->x.n[0]) < run->grain;
+    bool little = layer_work(c->layer, c->layer->x.n[0]) < run->grain;
     parallel_for(little ? 1 : run->threads, count, run_piece, &(piece_work){ work, context });
 }
 
@@ -101,7 +104,14 @@ static void blame(const st_layer *l, bool failed_before, const char *hook)
     if (!failed_before && st_error()) st_error_within("%s: %s: ", l->type->name, hook);
 }
 
-static void run_backward(const st_call *c, bool gradient, bool backward, st_tensor x, st_tensor y,
+void layer_call_forward(const st_call *c, st_tensor x, st_tensor y)
+{
+    const bool failed = st_error() != NULL;
+    c->layer->impl->hooks.forward(c, x, y);
+    blame(c->layer, failed, "forward");
+}
+
+void layer_call_backward(const st_call *c, bool gradient, bool backward, st_tensor x, st_tensor y,
                          st_tensor dy, st_tensor dx)
 {
     const layer_hooks *hooks = &c->layer->impl->hooks;
@@ -122,108 +132,110 @@ static void run_backward(const st_call *c, bool gradient, bool backward, st_tens
 
 /* ---- chunks ------------------------------------------------------------------------------------ */
 
-/* One pass through a fused run: the data that its chunks share. */
+ptrdiff_t layer_chunk(const st_layer *l, ptrdiff_t n)
+{
+    if (l->children > 0 || l->type->chunk < 0) return n;
+    if (l->type->chunk > 0) return l->type->chunk;
+    return largest(ceil_div(n, LAYER_MOST_CHUNKS), DEFAULT_CHUNK);
+}
+
+ptrdiff_t layer_most_chunks(const st_layer *l, ptrdiff_t n)
+{
+    if (l->children > 0 || l->type->chunk < 0) return 1;
+    return l->type->chunk > 0 ? ceil_div(n, l->type->chunk)
+                              : smallest(ceil_div(n, DEFAULT_CHUNK), LAYER_MOST_CHUNKS);
+}
+
+/* Depends on the planned batch, so that smaller batches have the memory. */
+bool layer_sums_chunks(const st_layer *l, ptrdiff_t parameters)
+{
+    return parameters <= PARTIAL_GRADIENTS / layer_most_chunks(l, l->x.n[0]);
+}
+
+/* One pass of a batch through a layer: the data that its chunks share. */
 typedef struct pass {
-    const layer_link *link;
-    int links, threads;
-    ptrdiff_t images, size, chunks; /* images of the batch; images of a chunk; number of chunks */
-    st_tensor dy, dx;
+    const st_layer *l;
+    st_tensor x, y, dy, dx;
+    ptrdiff_t images, size;  /* of the batch, and of a chunk */
     bool gradient, backward; /* the hooks to run */
     ptrdiff_t partial;       /* parameters whose gradients each chunk sums separately; 0: none */
 } pass;
 
-static const st_layer_run *run_of(const pass *p)
-{
-    return p->link[0].l->impl->run;
-}
-
-static pass pass_of(const layer_link link[], int links)
-{
-    pass p = { .link = link, .links = links, .images = link[0].x.shape.n[0] };
-    double work = 0;
-    for (int i = 0; i < links; i++) work += work_of(link[i].l, p.images);
-    p.threads = work < run_of(&p)->grain ? 1 : run_of(&p)->threads;
-    p.size = layer_chunk(link[0].l, p.images);
-    p.chunks = ceil_div(p.images, p.size);
-    return p;
-}
-
 static st_tensor chunk(const pass *p, st_tensor x, ptrdiff_t k)
 {
-    ptrdiff_t first = k * p->size;
+    const ptrdiff_t first = k * p->size;
     return st_is_null(x) ? x : st_narrow(x, 0, first, smallest(p->images - first, p->size));
-}
-
-static bool same_place(st_tensor a, st_tensor b)
-{
-    return a.storage == b.storage && a.offset == b.offset;
-}
-
-/* x of link i for chunk k, which is y of the link before. In inference each thread has one buffer for it,
- * which stays in cache, unless it shares memory with the run's own x or y. */
-static st_tensor between(const pass *p, int i, ptrdiff_t k, int thread)
-{
-    const st_layer_run *run = run_of(p);
-    st_tensor all = i < p->links ? p->link[i].x : p->link[i - 1].y, x = chunk(p, all, k);
-    bool ends = same_place(all, p->link[0].x) || same_place(all, p->link[p->links - 1].y);
-    if (run->inference_only && !ends && run->threads * p->size <= p->images)
-        x.offset += (thread - k) * p->size * x.stride[0];
-    return x;
 }
 
 static void forward_chunk(ptrdiff_t k, int thread, void *context)
 {
     const pass *p = context;
-    for (int i = 0; i < p->links; i++) {
-        const st_layer *l = p->link[i].l;
-        st_tensor x = between(p, i, k, thread), y = between(p, i + 1, k, thread);
-        st_call c = call_of(l, k * p->size, x.shape.n[0], thread);
-        bool failed = st_error() != NULL;
-        l->impl->hooks.forward(&c, x, y);
-        blame(l, failed, "forward");
-    }
+    const st_tensor x = chunk(p, p->x, k), y = chunk(p, p->y, k);
+    const st_call c = layer_call(p->l, k * p->size, x.shape.n[0], thread);
+    layer_call_forward(&c, x, y);
 }
 
-/* A thread's buffer for dx of link i: two alternate, so that dx and dy differ. */
-static st_tensor ping_pong(const pass *p, st_tensor x, int which, int thread)
+static void backward_chunk(ptrdiff_t k, int thread, void *context)
 {
-    const st_layer_run *run = run_of(p);
-    ptrdiff_t at = run->block * (thread + 1) - run->ping_pong * (which + 1);
-    return st_reshape(st_narrow(run->scratch, 0, at, st_numel(x)), x.shape);
+    const pass *p = context;
+    const st_tensor x = chunk(p, p->x, k), y = chunk(p, p->y, k), dy = chunk(p, p->dy, k),
+                    dx = chunk(p, p->dx, k);
+    st_call c = layer_call(p->l, k * p->size, x.shape.n[0], thread);
+    if (p->partial > 0)
+        st_fill(c.partial = st_narrow(p->l->impl->run->partial, 0, k * p->partial, p->partial), 0);
+    layer_call_backward(&c, p->gradient, p->backward, x, y, dy, dx);
 }
 
-static bool has_gradient(const st_layer *l)
+static pass pass_of(const st_layer *l, st_tensor x, st_tensor y)
+{
+    const ptrdiff_t images = x.shape.n[0];
+    return (pass){ .l = l, .x = x, .y = y, .images = images, .size = layer_chunk(l, images) };
+}
+
+/* Runs work on each chunk; little work stays on one thread. */
+static void each_chunk(pass *p, int threads, parallel_work *work)
+{
+    const st_layer_run *run = p->l->impl->run;
+    if (layer_work(p->l, p->images) < run->grain) threads = 1;
+    parallel_for(threads, ceil_div(p->images, p->size), work, p);
+}
+
+/* ---- gradients ----------------------------------------------------------------------------------- */
+
+bool layer_has_gradient(const st_layer *l)
 {
     return l->type->gradient && l->params > 0 && l->impl->frozen + 1 != 1u << l->params;
 }
 
 bool layer_trains(const st_layer *l)
 {
-    bool any = has_gradient(l);
+    bool any = layer_has_gradient(l);
     for (int i = 0; i < l->children && !any; i++) any = layer_trains(l->child[i]);
     return any;
 }
 
-static void backward_chunk(ptrdiff_t k, int thread, void *context)
+enum { PIECE = 1 << 12 }; /* parameters that are added up in one item */
+
+typedef struct addition {
+    st_tensor to, partial;
+    ptrdiff_t chunks;
+} addition;
+
+static void add_piece(ptrdiff_t i, int thread, void *context)
 {
-    const pass *p = context;
-    st_tensor dy = chunk(p, p->dy, k), partial = { 0 };
-    ptrdiff_t left = p->partial;
-    if (left > 0) st_fill(partial = st_narrow(run_of(p)->partial, 0, k * left, left), 0);
-    for (int i = p->links - 1, which = 0; i >= 0; i--) {
-        const st_layer *l = p->link[i].l;
-        st_tensor x = chunk(p, p->link[i].x, k), y = chunk(p, p->link[i].y, k), dx = chunk(p, p->dx, k);
-        bool overwrites_dy = i + 1 < p->links && l->type->traits && l->type->traits->in_place;
-        if (i > 0) dx = overwrites_dy ? st_reshape(dy, x.shape) : ping_pong(p, x, which = !which, thread);
-        st_call c = call_of(l, k * p->size, x.shape.n[0], thread);
-        if (p->partial > 0 && l->params > 0) {
-            ptrdiff_t own = layer_own_parameters(l);
-            c.partial = st_narrow(partial, 0, left -= own, own);
-        }
-        run_backward(&c, p->gradient && has_gradient(l), p->backward && (!st_is_null(dx) || l->children > 0),
-                     x, y, dy, dx);
-        dy = dx;
-    }
+    (void)thread;
+    const addition *a = context;
+    const ptrdiff_t all = st_numel(a->to), first = i * PIECE, count = smallest(all - first, PIECE);
+    const st_tensor to = st_narrow(a->to, 0, first, count);
+    for (ptrdiff_t k = 0; k < a->chunks; k++) st_add(to, 1, st_narrow(a->partial, 0, k * all + first, count));
+}
+
+/* The sum does not depend on which chunk finished first. */
+void layer_add_partials(const st_layer_run *run, st_tensor to, ptrdiff_t chunks)
+{
+    const bool little = (double)chunks * (double)st_numel(to) < run->grain;
+    parallel_for(little ? 1 : run->threads, ceil_div(st_numel(to), PIECE), add_piece,
+                 &(addition){ to, run->partial, chunks });
 }
 
 /* ---- forward and backward ---------------------------------------------------------------------- */
@@ -251,23 +263,16 @@ static bool runnable(const st_layer *l, const char *what, st_tensor x, st_tensor
     return false;
 }
 
-void layer_forward_fused(const layer_link link[], int count)
-{
-    pass p = pass_of(link, count);
-    parallel_for(p.threads, p.chunks, forward_chunk, &p);
-}
-
 void st_layer_forward(st_layer *l, st_tensor x, st_tensor y)
 {
     if (!runnable(l, "forward", x, y)) return;
-    if (l->children == 0) {
-        layer_forward_fused(&(layer_link){ l, x, y }, 1);
-        return;
+    if (l->children > 0) { /* it sees the whole batch */
+        const st_call c = layer_call(l, 0, x.shape.n[0], 0);
+        layer_call_forward(&c, x, y);
+    } else {
+        pass p = pass_of(l, x, y);
+        each_chunk(&p, l->impl->run->threads, forward_chunk);
     }
-    st_call c = call_of(l, 0, x.shape.n[0], 0); /* a layer that holds layers sees the whole batch */
-    bool failed = st_error() != NULL;
-    l->impl->hooks.forward(&c, x, y);
-    blame(l, failed, "forward");
 }
 
 static bool gradients_fit(const st_layer *l, st_tensor x, st_tensor y, st_tensor dy, st_tensor dx)
@@ -282,50 +287,25 @@ static bool gradients_fit(const st_layer *l, st_tensor x, st_tensor y, st_tensor
     return false;
 }
 
-enum { PIECE = 1 << 12 }; /* parameters that are added up in one item */
-
-/* Adds chunks in order, so that the sum does not depend on which chunk finished first. The gradients of a
- * run's layers are adjacent. */
-static void add_piece(ptrdiff_t i, int thread, void *context)
-{
-    (void)thread;
-    const pass *p = context;
-    const st_layer_run *run = run_of(p);
-    const layer_link *link = p->link;
-    while (link->l->params == 0) link++;
-    const ptrdiff_t first = i * PIECE, count = smallest(p->partial - first, PIECE);
-    st_tensor to = st_narrow(run->gradients, 0, link->l->grad[0].offset + first, count);
-    for (ptrdiff_t k = 0; k < p->chunks; k++)
-        st_add(to, 1, st_narrow(run->partial, 0, k * p->partial + first, count));
-}
-
-void layer_backward_fused(const layer_link link[], int count, st_tensor dy, st_tensor dx)
-{
-    pass p = pass_of(link, count);
-    p.dy = dy, p.dx = dx;
-    p.backward = true;
-    ptrdiff_t own = 0;
-    for (int i = 0; i < count; i++) {
-        own += layer_own_parameters(link[i].l);
-        p.gradient |= has_gradient(link[i].l);
-    }
-    if (p.gradient && p.chunks > 1 && layer_sums_chunks(link[0].l, own)) {
-        p.partial = own;
-    } else if (p.gradient && p.chunks > 1) { /* a single layer: gradients chunk by chunk; dx in all threads */
-        p.backward = false;
-        parallel_for(1, p.chunks, backward_chunk, &p);
-        p.backward = true, p.gradient = false;
-    }
-    parallel_for(p.threads, p.chunks, backward_chunk, &p);
-    const bool little = (double)(p.chunks * p.partial) < run_of(&p)->grain;
-    if (p.partial > 0)
-        parallel_for(little ? 1 : run_of(&p)->threads, ceil_div(p.partial, PIECE), add_piece, &p);
-}
-
+/* Gradients that are too many to be summed for each chunk are summed chunk by chunk, on one thread. */
 void st_layer_backward(st_layer *l, st_tensor x, st_tensor y, st_tensor dy, st_tensor dx)
 {
-    if (runnable(l, "backward", x, y) && gradients_fit(l, x, y, dy, dx))
-        layer_backward_fused(&(layer_link){ l, x, y }, 1, dy, dx);
+    if (!runnable(l, "backward", x, y) || !gradients_fit(l, x, y, dy, dx)) return;
+    const st_layer_run *run = l->impl->run;
+    const ptrdiff_t own = layer_own_parameters(l),
+                    chunks = ceil_div(x.shape.n[0], layer_chunk(l, x.shape.n[0]));
+    pass p = pass_of(l, x, y);
+    p.dy = dy, p.dx = dx;
+    p.gradient = layer_has_gradient(l);
+    if (p.gradient && chunks > 1 && layer_sums_chunks(l, own)) {
+        p.partial = own;
+    } else if (p.gradient && chunks > 1) {
+        each_chunk(&p, 1, backward_chunk);
+        p.gradient = false;
+    }
+    p.backward = !st_is_null(dx) || l->children > 0;
+    if (p.gradient || p.backward) each_chunk(&p, run->threads, backward_chunk);
+    if (p.partial > 0) layer_add_partials(run, st_narrow(run->gradients, 0, l->grad[0].offset, own), chunks);
 }
 
 /* ---- children ---------------------------------------------------------------------------------- */

@@ -173,14 +173,21 @@ static double source(const st_upsample_options *o, ptrdiff_t out, ptrdiff_t from
     return at > 0 ? at : 0;
 }
 
-/* Row `out` of the matrix: the weights of the pixels in it. */
+/* The nearest row, as PyTorch's kernels for channels last and its backward pass define it: a scale_factor is
+ * inverted and multiplied in float, in either precision, and not used if the size doubles. */
+static ptrdiff_t nearest(const st_upsample_options *o, ptrdiff_t out, ptrdiff_t from, ptrdiff_t to)
+{
+    if (o->scale_factor == 0 || to == 2 * from) return out * from / to;
+    const float inverse = (float)(1 / o->scale_factor), at = floorf((float)out * inverse);
+    return at < (float)from ? (ptrdiff_t)at : from - 1;
+}
+
+/* Row `out` of the matrix: the weights of the pixels in it. An axis that keeps its size is copied. */
 static taps upsample_taps(const void *options, ptrdiff_t out, ptrdiff_t from, ptrdiff_t to)
 {
     const st_upsample_options *o = options;
-    if (o->mode == ST_UPSAMPLE_NEAREST) {
-        ptrdiff_t row = o->scale_factor > 0 ? (ptrdiff_t)((double)out / o->scale_factor) : out * from / to;
-        return (taps){ row < from ? row : from - 1, 1, 1, 1 };
-    }
+    if (from == to) return (taps){ out, 1, 1, 1 };
+    if (o->mode == ST_UPSAMPLE_NEAREST) return (taps){ nearest(o, out, from, to), 1, 1, 1 };
     double at = source(o, out, from, to);
     ptrdiff_t low = (ptrdiff_t)at;
     if (low >= from) return (taps){ from - 1, 1, 1, 0 };

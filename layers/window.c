@@ -5,6 +5,7 @@
 
 #include <limits.h>
 #include <stdint.h>
+#include <stdio.h>
 
 static ptrdiff_t reach(const window *w, int axis)
 {

@@ -24,7 +24,7 @@ struct st_dataset {
     ptrdiff_t count;    /* samples */
     st_shape x, target; /* shapes of a sample: an image [C, H, W], say; a class has rank 0 */
 
-    /* Writes sample i, 0 <= i < count, into x and y, views of the shapes above. */
+    /* Writes sample i, 0 <= i < count, into x and y, views of the shapes above. Must not throw or longjmp. */
     void (*get)(const st_dataset *d, ptrdiff_t i, st_tensor x, st_tensor y);
     void (*begin)(const st_dataset *d, uint64_t pass); /* see st_dataset_begin_epoch; may be NULL */
     void (*release)(st_dataset *d);                    /* frees `own`; NULL: nothing to free */

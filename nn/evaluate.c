@@ -23,8 +23,9 @@ int train_fits(const st_net *n, const st_dataset *d, const char *what)
 
 bool train_counts_hits(const st_loss *l, const st_net *n, const st_dataset *d)
 {
-    if (l->binary) return st_shape_equal(n->output, d->target);
-    return l->classes && n->output.rank > 0 && st_shape_equal(st_shape_without_batch(n->output), d->target);
+    if (l->kind->binary) return st_shape_equal(n->output, d->target);
+    return l->kind->classes && n->output.rank > 0 &&
+           st_shape_equal(st_shape_without_batch(n->output), d->target);
 }
 
 int train_batches_new(train_batches *b, const st_net *n, const st_dataset *d, ptrdiff_t images)
@@ -50,7 +51,7 @@ void train_batches_free(train_batches *b)
 static int check_classes(const train_batches *b, const st_loss *l, const st_net *n, ptrdiff_t first,
                          st_tensor target)
 {
-    if (!l->classes || !train_counts_hits(l, n, b->data)) return 0;
+    if (!l->kind->classes || !train_counts_hits(l, n, b->data)) return 0;
     const ptrdiff_t positions = st_numel(target) / target.shape.n[0];
     for (ptrdiff_t i = 0; i < st_numel(target); i++) {
         double class = (double)st_data(target)[i];
@@ -77,7 +78,7 @@ int train_fetch(const train_batches *b, const st_loss *l, const st_net *n, ptrdi
 
 void tally_add(tally *sum, tally t)
 {
-    sum->loss += t.loss, sum->hits += t.hits, sum->counted += t.counted;
+    sum->loss += t.loss, sum->weight += t.weight, sum->hits += t.hits, sum->counted += t.counted;
 }
 
 /* The number of outputs before this one in descending order; equal ones and NaN stay in their order. */
@@ -108,10 +109,12 @@ static void count_classes(tally *t, const train_batches *b, const st_loss *l, st
 tally train_tally(const train_batches *b, const st_loss *l, const st_net *n, st_tensor y, st_tensor target,
                   st_tensor dy)
 {
-    tally t = { .loss = st_loss_value(*l, y, target, dy) * (double)y.shape.n[0] };
+    tally t = { 0 };
+    const double mean = loss_part(l, y, target, dy, &t.weight);
+    t.loss = mean * loss_divisor(t.weight);
     if (st_error() || !train_counts_hits(l, n, b->data)) return t;
-    if (!l->binary) count_classes(&t, b, l, y, target);
-    for (ptrdiff_t i = 0; i < st_numel(target) && l->binary; i++, t.counted++)
+    if (!l->kind->binary) count_classes(&t, b, l, y, target);
+    for (ptrdiff_t i = 0; i < st_numel(target) && l->kind->binary; i++, t.counted++)
         t.hits += (st_data(y)[i] > 0) == (st_data(target)[i] > (st_real)0.5);
     return t;
 }
@@ -141,7 +144,11 @@ int train_score_of(st_net *n, const st_loss *l, const train_batches *b, st_group
     }
     free(of);
     if (st_error()) return -1;
-    if (score) *score = (st_metrics){ sum.loss / (double)count, sum.hits / sum.counted };
+    if (!score) return 0;
+    if (sum.weight == 0)
+        return st_error_set("train: nothing counts in the set to evaluate: all targets are ignored or have a "
+                            "class weight of 0");
+    *score = (st_metrics){ sum.loss / sum.weight, sum.hits / sum.counted };
     return 0;
 }
 
@@ -152,7 +159,7 @@ static int evaluate(const char *who, st_net *n, const st_dataset *d, const st_lo
     train_batches b;
     if (!n || n->batch < 1) return st_error_set("%s before st_net_build", who);
     if (train_fits(n, d, "data")) return -1;
-    if ((top || matrix) && (!l->classes || !train_counts_hits(l, n, d)))
+    if ((top || matrix) && (!l->kind->classes || !train_counts_hits(l, n, d)))
         return st_error_set("%s: outputs %s and targets %s, expected a loss of classes, [K, ...] and [...]",
                             who, st_shape_text(n->output).text, st_shape_text(d->target).text);
     int status = train_batches_new(&b, n, d, n->batch);

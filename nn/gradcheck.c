@@ -11,6 +11,7 @@ typedef struct subject {
     st_tensor x;               /* a copy of the caller's, with the same strides */
     st_tensor y, above, below; /* outputs at the point and on either side */
     st_tensor dy, dx;
+    st_tensor states;    /* as they were: each forward pass begins with them */
     const st_loss *loss; /* NULL: the sum of y times dy, which is random */
     st_tensor target;
     st_gradcheck_options options;
@@ -18,7 +19,7 @@ typedef struct subject {
 } subject;
 
 /* Random numbers, independent of those that initialise parameters. */
-enum { WEIGHTS = 1, SIGNS, SAMPLES, NOISE, INPUT };
+enum { WEIGHTS = 1, SIGNS, SAMPLES, NOISE, INPUT, DIRECTIONS };
 
 static st_random_key stream(const st_gradcheck_options *o, int which)
 {
@@ -43,6 +44,13 @@ static bool fail(const subject *s, const char *format, ...)
 
 /* ---- evaluating --------------------------------------------------------------------------------- */
 
+/* From the states as they were: in training a forward pass may change them. */
+static void forward_from(const subject *s, st_tensor x, st_tensor y)
+{
+    st_copy(st_layer_states(s->l), s->states);
+    st_layer_forward(s->l, x, y);
+}
+
 /* The weighted difference of two outputs, summed over elements that differ, for accuracy. */
 static double difference(const subject *s, st_tensor high, st_tensor low)
 {
@@ -60,20 +68,43 @@ typedef struct slopes {
     double central, right, left;
 } slopes;
 
-static slopes numeric(const subject *s, st_real *place, double step)
+/* A line through the point: one element is varied, or all of some tensors in a direction. */
+typedef struct line {
+    st_real *place; /* NULL: the tensors */
+    st_real middle;
+    int tensors;
+    st_tensor at[2], start[2], along[2];
+} line;
+
+static line line_of(st_real *place)
 {
-    st_real middle = *place;
-    st_real up = middle + (st_real)step, down = middle - (st_real)step; /* as rounded */
-    *place = up;
-    st_layer_forward(s->l, s->x, s->above);
-    *place = down;
-    st_layer_forward(s->l, s->x, s->below);
-    *place = middle;
+    return (line){ .place = place, .middle = *place };
+}
+
+/* Moves to a distance from the point; returns the distance as rounded. */
+static double move(const line *v, double distance)
+{
+    for (int i = 0; i < v->tensors; i++) {
+        st_copy(v->at[i], v->start[i]);
+        if (distance != 0) st_add(v->at[i], (st_real)distance, v->along[i]);
+    }
+    if (!v->place) return distance;
+    *v->place = v->middle + (st_real)distance;
+    return (double)*v->place - (double)v->middle;
+}
+
+static slopes numeric(const subject *s, const line *v, double step)
+{
+    const double up = move(v, step);
+    forward_from(s, s->x, s->above);
+    const double down = move(v, -step);
+    forward_from(s, s->x, s->below);
+    move(v, 0);
     slopes d = { difference(s, s->above, s->below), difference(s, s->above, s->y),
                  difference(s, s->y, s->below) };
-    d.central /= (double)up - (double)down;
-    d.right /= (double)up - (double)middle;
-    d.left /= (double)middle - (double)down;
+    d.central /= up - down;
+    d.right /= up;
+    d.left /= -down;
     return d;
 }
 
@@ -97,12 +128,12 @@ static double relative_error(double analytic, double number, double scale)
 
 /* The relative error; NaN for a kink. Smaller steps can avoid a kink nearby, or show that the kink is at the
  * point itself; for a smooth function they do not reduce a real error. */
-static double check_element(const subject *s, st_real *place, double analytic, double scale, double *number)
+static double check_line(const subject *s, const line *v, double analytic, double scale, double *number)
 {
-    double step = s->options.step * fmax(1, fabs((double)*place)), error = INFINITY;
+    double step = s->options.step * fmax(1, fabs((double)v->middle)), error = INFINITY;
     slopes d = { 0 };
     for (int shrink = 0; shrink < 3; shrink++, step /= 10) {
-        d = numeric(s, place, step);
+        d = numeric(s, v, step);
         double now = relative_error(analytic, d.central, scale);
         if (now >= error) continue;
         error = now;
@@ -132,11 +163,12 @@ static void judge(const subject *s, const tally *t, st_tensor x)
     if (t->worst > r->worst) r->worst = t->worst;
     if (s->options.report)
         fprintf(s->options.report, "  %-24s %-20s %6td checked %4td kinks  worst %.1e\n", t->name,
-                st_shape_text(x.shape).text, t->checked, t->kinks, t->worst);
+                st_is_null(x) ? "" : st_shape_text(x.shape).text, t->checked, t->kinks, t->worst);
     if (!r->passed) return; /* the first failure is told */
+    const st_shape_string at = t->at.rank > 0 ? st_shape_text(t->at) : (st_shape_string){ "" };
     if (t->worst > s->options.tolerance)
-        fail(s, "%s%s: analytic %.10g, numeric %.10g, relative error %.1e, tolerance %.1e", t->name,
-             st_shape_text(t->at).text, t->analytic, t->numeric, t->worst, s->options.tolerance);
+        fail(s, "%s%s: analytic %.10g, numeric %.10g, relative error %.1e, tolerance %.1e", t->name, at.text,
+             t->analytic, t->numeric, t->worst, s->options.tolerance);
     else if ((double)t->kinks > s->options.kinks * (double)t->checked)
         fail(s, "%s: %td of %td elements are kinks, at most %g %% may be", t->name, t->kinks, t->checked,
              100 * s->options.kinks);
@@ -156,7 +188,8 @@ static void check_tensor(subject *s, const char *name, st_tensor x, st_tensor dx
             e = (ptrdiff_t)st_random_below(stream(&s->options, SAMPLES), (uint64_t)k, (uint64_t)count);
         st_shape at = shape_index(x.shape, e);
         double analytic = (double)*st_at(dx, at), number = 0;
-        double error = check_element(s, st_at(x, at), analytic, scale, &number);
+        const line element = line_of(st_at(x, at));
+        double error = check_line(s, &element, analytic, scale, &number);
         t.checked++;
         if (analytic != 0 || number != 0) t.nonzero = true;
         if (isnan(error)) t.kinks++;
@@ -169,6 +202,103 @@ static void check_tensor(subject *s, const char *name, st_tensor x, st_tensor dx
 static void check_parameter(const st_net_tensor *t, void *context)
 {
     if (!st_is_null(t->gradient)) check_tensor(context, t->name, t->value, t->gradient);
+}
+
+/* ---- directions --------------------------------------------------------------------------------- */
+
+/* The elements of a tensor's storage that it reaches from its first one on, each once. */
+static st_tensor storage_of(st_tensor x)
+{
+    const extent e = tensor_extent(x);
+    x.offset = e.low;
+    x.shape = ST_SHAPE(e.high - e.low + 1);
+    x.stride[0] = 1;
+    return x;
+}
+
+/* Adds a tensor to the line, in a random direction without small numbers. */
+static void add_tensor(const subject *s, line *v, st_tensor x, uint64_t direction)
+{
+    const int i = v->tensors++;
+    st_random_key key = stream(&s->options, DIRECTIONS);
+    key.stream += (direction * 2 + (uint64_t)i) << 8;
+    v->at[i] = storage_of(x);
+    v->start[i] = st_tensor_clone(v->at[i]);
+    v->along[i] = st_tensor_new(v->at[i].shape);
+    if (st_is_null(v->along[i])) return;
+    st_uniform(v->along[i], key, (st_real)0.25, 1);
+    for (ptrdiff_t e = 0; e < st_numel(v->along[i]); e++)
+        if (st_random_bits(key, (uint64_t)e + (UINT64_C(1) << 62)).word[0] & 1) st_data(v->along[i])[e] *= -1;
+}
+
+static void free_line(line *v)
+{
+    for (int i = 0; i < v->tensors; i++) st_tensor_free(v->start[i]), st_tensor_free(v->along[i]);
+}
+
+/* The derivative along part i of the line, of x with gradients dx; adds the squares of its terms. */
+static double derivative(const line *v, int i, st_tensor x, st_tensor dx, double *squares)
+{
+    double sum = 0;
+    x.storage = v->along[i].storage;
+    x.offset -= v->at[i].offset - v->along[i].offset;
+    for (ptrdiff_t e = 0; e < st_numel(dx); e++) {
+        const st_shape at = shape_index(dx.shape, e);
+        const double term = (double)*st_at(dx, at) * (double)*st_at(x, at);
+        sum += term;
+        *squares += term * term;
+    }
+    return sum;
+}
+
+static void judge_line(const subject *s, line *v, const char *name, double analytic, double squares)
+{
+    tally t = { .name = name, .checked = 1 };
+    double number = 0, error = check_line(s, v, analytic, sqrt(squares) / 100, &number);
+    t.nonzero = analytic != 0 || number != 0;
+    t.analytic = analytic, t.numeric = number;
+    if (isnan(error)) t.kinks++;
+    else t.worst = error;
+    judge(s, &t, (st_tensor){ 0 });
+}
+
+/* One tensor alone, to name the one whose gradient is wrong. */
+static void check_alone(const subject *s, const char *name, st_tensor x, st_tensor dx)
+{
+    line v = { 0 };
+    double squares = 0;
+    add_tensor(s, &v, x, 0);
+    if (!st_error()) {
+        const double analytic = derivative(&v, 0, x, dx, &squares);
+        judge_line(s, &v, name, analytic, squares);
+    }
+    free_line(&v);
+}
+
+static void check_parameter_alone(const st_net_tensor *t, void *context)
+{
+    const subject *s = context;
+    if (!st_is_null(t->gradient) && s->result->passed) check_alone(s, t->name, t->value, t->gradient);
+}
+
+/* x and all parameters at once. If they are wrong, then each alone; the last resort is the whole. */
+static void check_direction(subject *s, uint64_t direction)
+{
+    const st_tensor parameters = st_layer_parameters(s->l);
+    line v = { 0 };
+    double squares = 0;
+    add_tensor(s, &v, s->x, direction);
+    if (st_numel(parameters) > 0) add_tensor(s, &v, parameters, direction);
+    if (!st_error()) {
+        double analytic = derivative(&v, 0, s->x, s->dx, &squares), number = 0;
+        if (v.tensors > 1) analytic += derivative(&v, 1, parameters, st_layer_gradients(s->l), &squares);
+        if (!(check_line(s, &v, analytic, sqrt(squares) / 100, &number) <= s->options.tolerance)) {
+            check_alone(s, "x", s->x, s->dx);
+            st_net_visit(&(st_net){ .root = s->l }, check_parameter_alone, s);
+        }
+        if (s->result->passed) judge_line(s, &v, "a direction", analytic, squares);
+    }
+    free_line(&v);
 }
 
 /* ---- the contract ------------------------------------------------------------------------------- */
@@ -194,7 +324,7 @@ static bool same(const subject *s, st_tensor a, st_tensor b, bool exact, const c
 static void forward(const subject *s, st_tensor y)
 {
     st_layer_spoil_scratch(s->l);
-    st_layer_forward(s->l, s->x, y);
+    forward_from(s, s->x, y);
 }
 
 static void backward(const subject *s, st_tensor dx)
@@ -207,7 +337,7 @@ static void backward(const subject *s, st_tensor dx)
 static bool forward_holds(const subject *s, st_tensor x)
 {
     st_scale(s->x, (st_real)-0.5);
-    st_layer_forward(s->l, s->x, s->above);
+    forward_from(s, s->x, s->above);
     st_copy(s->x, x);
     st_fill(s->y, (st_real)NAN);
     st_fill(s->above, 0);
@@ -238,7 +368,7 @@ static bool gradient_holds(const subject *s, st_tensor once)
 {
     st_tensor gradients = st_layer_gradients(s->l), none = { 0 };
     st_tensor x = st_narrow(s->x, 0, 0, 1), y = st_narrow(s->above, 0, 0, 1), dy = st_narrow(s->dy, 0, 0, 1);
-    st_layer_forward(s->l, x, y);
+    forward_from(s, x, y);
     for (int start = 0; start < 2; start++) {
         st_fill(gradients, (st_real)start);
         st_layer_backward(s->l, x, y, dy, none);
@@ -257,7 +387,7 @@ static bool strides_hold(const subject *s, st_tensor view, st_tensor dx, st_tens
     backward(s, s->dx);
     st_copy(once, gradients);
     st_fill(gradients, 0);
-    st_layer_forward(s->l, view, s->above);
+    forward_from(s, view, s->above);
     st_layer_backward(s->l, view, s->above, s->dy, dx);
     return same(s, s->above, s->y, false, "forward reads an x of other strides wrongly: y") &&
            same(s, dx, s->dx, false, "backward reads an x of other strides wrongly: dx") &&
@@ -304,6 +434,9 @@ static void check_gradients(subject *s)
     if (!st_error()) {
         st_fill(st_layer_gradients(s->l), 0);
         backward(s, s->dx);
+        for (int i = 0; i < s->options.directions; i++) check_direction(s, (uint64_t)i);
+    }
+    if (!st_error() && s->options.directions == 0) {
         st_add(places, 1, s->dx);
         check_tensor(s, "x", s->x, places);
         st_net_visit(&(st_net){ .root = s->l }, check_parameter, s);
@@ -314,7 +447,8 @@ static void check_gradients(subject *s)
 static void check(subject *s, st_tensor x)
 {
     st_tensor parameters = st_layer_parameters(s->l), states = st_layer_states(s->l);
-    st_tensor kept = st_tensor_clone(parameters), kept_states = st_tensor_clone(states);
+    st_tensor kept = st_tensor_clone(parameters);
+    s->states = st_tensor_clone(states);
     st_shape y = s->l->y;
     y.n[0] = x.shape.n[0];
     s->x = same_layout(x);
@@ -333,12 +467,13 @@ static void check(subject *s, st_tensor x)
         }
         if (contract_holds(s, x)) check_gradients(s);
         st_copy(parameters, kept);
-        st_copy(states, kept_states);
+        st_copy(states, s->states);
         st_fill(st_layer_gradients(s->l), 0);
     }
+    if (s->options.directions < 0) fail(s, "directions is %d, expected at least 0", s->options.directions);
     if (s->result->passed && st_error()) fail(s, "%s", st_error());
     for (int i = 0; i < 4; i++) st_tensor_free(*outputs[i]);
-    st_tensor_free(s->x), st_tensor_free(s->dx), st_tensor_free(kept), st_tensor_free(kept_states);
+    st_tensor_free(s->x), st_tensor_free(s->dx), st_tensor_free(kept), st_tensor_free(s->states);
 }
 
 st_gradcheck_result st_gradcheck_layer_at(st_layer *l, st_tensor x, st_gradcheck_options options)

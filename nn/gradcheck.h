@@ -14,8 +14,14 @@
  *
  * The contract is checked, too: forward writes all of y and returns the same for a second call and for an x
  * of other strides, backward overwrites dx, gradient adds to dw, and none of them writes its inputs.
+ * Each forward pass begins with the same states, so that a layer that changes its states in training
+ * (spectral normalisation, batch renormalisation) is checked as a function of x and its parameters.
  * Afterwards parameters and states are as before, and gradients are zero. Batches of more than 8 are cut into
- * chunks, as in training: check with N = 9 to find a layer that mixes chunks up. */
+ * chunks, as in training: check with N = 9 to find a layer that mixes chunks up.
+ *
+ * `directions` is the cheap mode for large nets: x and all parameters are varied at once, so that a direction
+ * takes as few forward passes as an element. If its derivative is wrong, each tensor is varied alone, to name
+ * one. A kink at the point itself is a failure then, and a tensor without any effect is not noticed. */
 #ifndef STRIDE_NN_GRADCHECK_H
 #define STRIDE_NN_GRADCHECK_H
 
@@ -26,11 +32,13 @@ ST_API_BEGIN
 
 /* Zeros are defaults. */
 typedef struct st_gradcheck_options {
-    double tolerance;     /* 0: 1e-6 in double, 5e-2 in float */
-    double step;          /* 0: the cube root of the machine epsilon, times max(1, |x|) */
-    double kinks;         /* fraction of a tensor's elements that may be skipped; 0: 0.1 */
-    ptrdiff_t most;       /* the most elements to check in each tensor, drawn at random; 0: all */
-    bool inference;       /* check the layer in inference mode */
+    double tolerance; /* 0: 1e-6 in double, 5e-2 in float */
+    double step;      /* 0: the cube root of the machine epsilon, times max(1, |x|) */
+    double kinks;     /* fraction of a tensor's elements that may be skipped; 0: 0.1 */
+    ptrdiff_t most;   /* the most elements to check in each tensor, drawn at random; 0: all */
+    int directions;   /* for large nets: this many random directions are checked, in each of which x and all
+                             parameters are varied at once; 0: element by element */
+    bool inference;   /* check the layer in inference mode */
     bool keep_parameters; /* check at the parameters as they are; else moved at random for the check, so
                              that a scale that begins as 1 does not hide that it is forgotten */
     uint64_t seed;

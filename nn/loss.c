@@ -2,29 +2,52 @@
 #include "nn/loss_impl.h"
 
 #include <math.h>
+#include <string.h>
 
 static double refuse_shapes(const st_loss *l, st_tensor y, st_tensor target, const char *expected)
 {
-    st_error_set("loss %s: y %s and target %s, expected %s", l->name, st_shape_text(y.shape).text,
+    st_error_set("loss %s: y %s and target %s, expected %s", l->kind->name, st_shape_text(y.shape).text,
                  st_shape_text(target.shape).text, expected);
     return NAN;
 }
 
 /* ---- classes ------------------------------------------------------------------------------------ */
 
-bool loss_ignores(const st_loss *l, double target)
+/* The options of losses of classes. The default of ignore_index is not 0, so that 0 is the one of ST_ZERO. */
+typedef struct class_options {
+    bool log_probabilities; /* y are no logits */
+    double smoothing, ignore_index;
+    st_tensor weight;
+} class_options;
+
+static class_options options_of_cross_entropy(const st_loss *l)
 {
-    return target == l->ignore_index && (target != 0 || signbit(l->ignore_index));
+    const st_cross_entropy_options *o = (const void *)&l->options;
+    return (class_options){ false, o->label_smoothing, o->ignore_index, o->weight };
+}
+
+static class_options options_of_nll(const st_loss *l)
+{
+    const st_nll_options *o = (const void *)&l->options;
+    return (class_options){ true, 0, o->ignore_index, o->weight };
+}
+
+static bool ignored(const class_options *o, double target)
+{
+    return target == o->ignore_index && (target != 0 || signbit(o->ignore_index));
 }
 
 /* A pass over the positions of outputs [N, K, ...]: over all of their axes but that of the classes. */
 typedef struct positions {
     const st_loss *l;
-    bool soft, wants_dy;
+    class_options options;
+    bool soft, wants_dy; /* soft: the target is probabilities */
     const st_real *weight;
     ptrdiff_t classes, y_stride, target_stride, dy_stride, weight_stride; /* of the axis of classes */
     ptrdiff_t seen;
+    double area;       /* positions of an image */
     double total, sum; /* of the targets' weights; of the losses */
+    double divisor;    /* total, or area if that is 0 */
 } positions;
 
 static double weight_of(const positions *p, ptrdiff_t class)
@@ -37,12 +60,12 @@ static void check_row(ptrdiff_t n, st_real *const at[], const ptrdiff_t stride[]
     positions *p = context;
     for (ptrdiff_t i = 0; i < n; i++, p->seen++) {
         double class = (double)at[0][i * stride[0]];
-        if (loss_ignores(p->l, class)) continue;
+        if (ignored(&p->options, class)) continue;
         if (class >= 0 && class < (double)p->classes && class == floor(class))
             p->total += weight_of(p, (ptrdiff_t) class);
         else if (!st_error())
-            st_error_set("loss %s: target[%td] is %g, expected a class from 0 to %td", p->l->name, p->seen,
-                         class, p->classes - 1);
+            st_error_set("loss %s: target[%td] is %g, expected a class from 0 to %td", p->l->kind->name,
+                         p->seen, class, p->classes - 1);
     }
 }
 
@@ -54,7 +77,7 @@ typedef struct log_sum {
 static log_sum log_sum_of(const positions *p, const st_real *y)
 {
     double greatest = -INFINITY, total = 0;
-    if (p->l->log_probabilities) return (log_sum){ 0, 0 };
+    if (p->options.log_probabilities) return (log_sum){ 0, 0 };
     for (ptrdiff_t k = 0; k < p->classes; k++) /* no fmax: gcc 12 crashes when vectorising it for Arm */
         if ((double)y[k * p->y_stride] > greatest) greatest = (double)y[k * p->y_stride];
     for (ptrdiff_t k = 0; k < p->classes; k++) total += exp((double)y[k * p->y_stride] - greatest);
@@ -64,7 +87,7 @@ static log_sum log_sum_of(const positions *p, const st_real *y)
 /* The smoothed target of class k, times its weight. */
 static double target_of(const positions *p, const st_real *target, ptrdiff_t k)
 {
-    const double smoothing = p->l->option;
+    const double smoothing = p->options.smoothing;
     double t = p->soft ? (double)target[k * p->target_stride] : k == (ptrdiff_t)*target;
     return weight_of(p, k) * (smoothing / (double)p->classes + (1 - smoothing) * t);
 }
@@ -73,18 +96,18 @@ static double target_of(const positions *p, const st_real *target, ptrdiff_t k)
  * with respect to log-probabilities -q[k]. */
 static void add_position(positions *p, const st_real *y, const st_real *target, st_real *dy)
 {
-    const bool ignored = !p->soft && loss_ignores(p->l, (double)*target);
+    const bool none = !p->soft && ignored(&p->options, (double)*target);
     const log_sum z = log_sum_of(p, y);
     double mass = 0;
-    for (ptrdiff_t k = 0; k < p->classes && !ignored; k++) {
+    for (ptrdiff_t k = 0; k < p->classes && !none; k++) {
         double q = target_of(p, target, k);
         mass += q;
         if (q != 0) p->sum -= q * ((double)y[k * p->y_stride] - z.greatest - z.log_total);
     }
     for (ptrdiff_t k = 0; k < p->classes && p->wants_dy; k++) {
         double log_p = (double)y[k * p->y_stride] - z.greatest - z.log_total, slope = 0;
-        if (!p->l->log_probabilities) slope = mass * exp(log_p);
-        dy[k * p->dy_stride] = (st_real)(ignored ? 0 : (slope - target_of(p, target, k)) / p->total);
+        if (!p->options.log_probabilities) slope = mass * exp(log_p);
+        dy[k * p->dy_stride] = (st_real)(none ? 0 : (slope - target_of(p, target, k)) / p->divisor);
     }
 }
 
@@ -102,28 +125,85 @@ static st_shape positions_of(st_shape s)
     return s;
 }
 
-static double over_classes(const st_loss *l, st_tensor y, st_tensor target, st_tensor dy)
+static int check_weights(const positions *p)
+{
+    for (ptrdiff_t k = 0; k < p->classes; k++)
+        if (!(weight_of(p, k) >= 0 && isfinite(weight_of(p, k))))
+            return st_error_set("loss %s: weight[%td] is %g, expected a finite number of at least 0",
+                                p->l->kind->name, k, isnan(weight_of(p, k)) ? (double)NAN : weight_of(p, k));
+    return 0;
+}
+
+/* Checks shapes, weights and targets, and adds up the targets' weights. */
+static int begin(positions *p, const st_loss *l, const class_options *o, st_tensor y, st_tensor target)
 {
     static const st_real one = 1;
-    const bool logits = !l->log_probabilities;
-    const bool wants_dy = !st_is_null(dy), soft = logits && st_shape_equal(y.shape, target.shape);
-    if (y.shape.rank < 2 || !(soft || st_shape_equal(target.shape, positions_of(y.shape))))
-        return refuse_shapes(l, y, target,
-                             logits ? "[N, K, ...] and classes [N, ...] or probabilities [N, K, ...]"
-                                    : "[N, K, ...] and classes [N, ...]");
-    positions p = { l, soft, wants_dy, &one, y.shape.n[1], y.stride[1], 0, 0, 0, 0, 0, 0 };
-    if (!st_is_null(l->weight)) p.weight = st_data(l->weight), p.weight_stride = l->weight.stride[0];
-    if (!st_is_null(l->weight) && !st_shape_equal(l->weight.shape, ST_SHAPE(p.classes)))
-        return refuse_shapes(l, y, l->weight, "a weight for each class as the second");
-    if (soft) p.target_stride = target.stride[1], target = st_select(target, 1, 0);
-    if (wants_dy) p.dy_stride = dy.stride[1];
-    if (soft) p.total = (double)st_numel(target);
-    else st_walk(1, &target, ST_ROW_MAJOR, check_row, &p);
-    if (st_error()) return NAN;
-    y = st_select(y, 1, 0);
-    st_walk(3, (st_tensor[]){ y, target, wants_dy ? st_select(dy, 1, 0) : y }, ST_ROW_MAJOR, add_row, &p);
-    return p.sum / p.total;
+    const bool logits = !o->log_probabilities, soft = logits && st_shape_equal(y.shape, target.shape);
+    if (y.shape.rank < 2 || !(soft || st_shape_equal(target.shape, positions_of(y.shape)))) {
+        refuse_shapes(l, y, target,
+                      logits ? "[N, K, ...] and classes [N, ...] or probabilities [N, K, ...]"
+                             : "[N, K, ...] and classes [N, ...]");
+        return -1;
+    }
+    *p = (positions){
+        .l = l, .options = *o, .soft = soft, .weight = &one, .classes = y.shape.n[1], .y_stride = y.stride[1]
+    };
+    if (!st_is_null(o->weight)) p->weight = st_data(o->weight), p->weight_stride = o->weight.stride[0];
+    if (!st_is_null(o->weight) && !st_shape_equal(o->weight.shape, ST_SHAPE(p->classes))) {
+        refuse_shapes(l, y, o->weight, "a weight for each class as the second");
+        return -1;
+    }
+    if (check_weights(p)) return -1;
+    const ptrdiff_t count = st_numel(y) / p->classes;
+    p->area = (double)(count / y.shape.n[0]);
+    if (soft) p->total = (double)count;
+    else st_walk(1, &target, ST_ROW_MAJOR, check_row, p);
+    p->divisor = p->area * loss_divisor(p->total / p->area);
+    return st_error() ? -1 : 0;
 }
+
+static double over_classes(const st_loss *l, const class_options *o, st_tensor y, st_tensor target,
+                           st_tensor dy)
+{
+    positions p;
+    if (begin(&p, l, o, y, target)) return NAN;
+    p.wants_dy = !st_is_null(dy);
+    if (p.wants_dy) p.dy_stride = dy.stride[1];
+    if (p.soft) p.target_stride = target.stride[1], target = st_select(target, 1, 0);
+    y = st_select(y, 1, 0);
+    st_walk(3, (st_tensor[]){ y, target, p.wants_dy ? st_select(dy, 1, 0) : y }, ST_ROW_MAJOR, add_row, &p);
+    return p.sum / p.divisor;
+}
+
+static double counted_classes(const st_loss *l, const class_options *o, st_tensor y, st_tensor target)
+{
+    positions p;
+    return begin(&p, l, o, y, target) ? NAN : p.total / p.area;
+}
+
+/* The functions of a kind of classes. */
+#define CLASSES(NAME)                                                                                        \
+    static double value_of_##NAME(const st_loss *l, st_tensor y, st_tensor target, st_tensor dy)             \
+    {                                                                                                        \
+        const class_options o = options_of_##NAME(l);                                                        \
+        return over_classes(l, &o, y, target, dy);                                                           \
+    }                                                                                                        \
+    static double counted_by_##NAME(const st_loss *l, st_tensor y, st_tensor target)                         \
+    {                                                                                                        \
+        const class_options o = options_of_##NAME(l);                                                        \
+        return counted_classes(l, &o, y, target);                                                            \
+    }                                                                                                        \
+    static bool ignored_by_##NAME(const st_loss *l, double target)                                           \
+    {                                                                                                        \
+        const class_options o = options_of_##NAME(l);                                                        \
+        return ignored(&o, target);                                                                          \
+    }                                                                                                        \
+    static st_tensor weights_of_##NAME(const st_loss *l)                                                     \
+    {                                                                                                        \
+        return options_of_##NAME(l).weight;                                                                  \
+    }
+CLASSES(cross_entropy)
+CLASSES(nll)
 
 /* ---- element by element ------------------------------------------------------------------------- */
 
@@ -152,8 +232,11 @@ static double binary(double y, double t, double positive, double *slope)
     return both * fmax(y, 0) - y * (positive * t) + both * log1p(e);
 }
 
+typedef double element_loss(double y, double t, double option, double *slope);
+
 typedef struct mean {
-    const st_loss *l;
+    element_loss *element;
+    double option;
     bool weighted, wants_dy; /* weighted: the option of each element is in a fourth tensor */
     double sum, scale;
 } mean;
@@ -162,89 +245,179 @@ static void mean_row(ptrdiff_t n, st_real *const at[], const ptrdiff_t stride[],
 {
     mean *m = context;
     for (ptrdiff_t i = 0; i < n; i++) {
-        double slope, option = m->weighted ? (double)at[3][i * stride[3]] : m->l->option;
-        m->sum += m->l->element((double)at[0][i * stride[0]], (double)at[1][i * stride[1]], option, &slope);
+        double slope, option = m->weighted ? (double)at[3][i * stride[3]] : m->option;
+        m->sum += m->element((double)at[0][i * stride[0]], (double)at[1][i * stride[1]], option, &slope);
         if (m->wants_dy) at[2][i * stride[2]] = (st_real)(slope * m->scale);
     }
 }
 
-static double over_elements(const st_loss *l, st_tensor y, st_tensor target, st_tensor dy)
+static double over_elements(const st_loss *l, element_loss *element, double option, st_tensor weight,
+                            const st_tensor of[3])
 {
+    const st_tensor y = of[0], target = of[1], dy = of[2];
     if (!st_shape_equal(y.shape, target.shape)) return refuse_shapes(l, y, target, "equal shapes");
     double count = (double)st_numel(y);
-    mean m = { l, !st_is_null(l->weight), !st_is_null(dy), 0, 1 / count };
-    st_tensor weight = m.weighted ? st_expand(l->weight, y.shape) : y;
+    mean m = { element, option, !st_is_null(weight), !st_is_null(dy), 0, 1 / count };
+    weight = m.weighted ? st_expand(weight, y.shape) : y;
     if (st_is_null(weight)) {
-        st_error_within("loss %s: weight: ", l->name);
+        st_error_within("loss %s: weight: ", l->kind->name);
         return NAN;
     }
     st_walk(4, (st_tensor[]){ y, target, m.wants_dy ? dy : y, weight }, ST_ROW_MAJOR, mean_row, &m);
     return m.sum / count;
 }
 
-/* ---- the losses --------------------------------------------------------------------------------- */
-
-/* An option out of range sets the error and makes a loss without a function. */
-static st_loss checked(st_loss l)
+static double value_of_mse(const st_loss *l, st_tensor y, st_tensor target, st_tensor dy)
 {
-    if (st_options_resolve(l.name, l.fields, &l)) l.value = NULL;
-    return l;
+    return over_elements(l, squared, 0, (st_tensor){ 0 }, (st_tensor[]){ y, target, dy });
 }
+
+static double value_of_huber(const st_loss *l, st_tensor y, st_tensor target, st_tensor dy)
+{
+    const st_huber_options *o = (const void *)&l->options;
+    return over_elements(l, huber, o->delta, (st_tensor){ 0 }, (st_tensor[]){ y, target, dy });
+}
+
+static st_tensor weights_of_bce(const st_loss *l)
+{
+    return ((const st_bce_with_logits_options *)&l->options)->pos_weight;
+}
+
+static double value_of_bce(const st_loss *l, st_tensor y, st_tensor target, st_tensor dy)
+{
+    return over_elements(l, binary, 1, weights_of_bce(l), (st_tensor[]){ y, target, dy });
+}
+
+/* ---- kinds --------------------------------------------------------------------------------------- */
 
 /* PyTorch's default, which ST_ZERO replaces by class 0. */
-#define IGNORE_INDEX                                                                                         \
+#define IGNORE_INDEX(OPTIONS)                                                                                \
     {                                                                                                        \
-        "ignore_index", ST_FIELD_REAL, offsetof(st_loss, ignore_index), .fallback = -100, .least = -1e9      \
+        "ignore_index", ST_FIELD_REAL, offsetof(OPTIONS, ignore_index), .fallback = -100, .least = -1e9      \
     }
 
-st_loss st_cross_entropy_new(st_cross_entropy_options options)
-{
-    static const st_field fields[] = {
-        { "label_smoothing", ST_FIELD_REAL, offsetof(st_loss, option), .below = 1 },
-        IGNORE_INDEX,
-        { 0 },
-    };
-    return checked((st_loss){ "cross_entropy", over_classes, .classes = true, .fields = fields,
-                              .option = options.label_smoothing, .weight = options.weight,
-                              .ignore_index = options.ignore_index });
-}
+static const st_field cross_entropy_fields[] = {
+    { "label_smoothing", ST_FIELD_REAL, offsetof(st_cross_entropy_options, label_smoothing), .below = 1 },
+    IGNORE_INDEX(st_cross_entropy_options),
+    { 0 },
+};
+static const st_loss_kind cross_entropy_kind = {
+    .name = "cross_entropy",
+    .options_size = sizeof(st_cross_entropy_options),
+    .fields = cross_entropy_fields,
+    .classes = true,
+    .value = value_of_cross_entropy,
+    .counted = counted_by_cross_entropy,
+    .ignores = ignored_by_cross_entropy,
+    .weights = weights_of_cross_entropy,
+};
 
-st_loss st_nll_new(st_nll_options options)
-{
-    static const st_field fields[] = { IGNORE_INDEX, { 0 } };
-    return checked((st_loss){ "nll", over_classes, .classes = true, .log_probabilities = true,
-                              .fields = fields, .weight = options.weight,
-                              .ignore_index = options.ignore_index });
-}
+static const st_field nll_fields[] = { IGNORE_INDEX(st_nll_options), { 0 } };
+static const st_loss_kind nll_kind = {
+    .name = "nll",
+    .options_size = sizeof(st_nll_options),
+    .fields = nll_fields,
+    .classes = true,
+    .value = value_of_nll,
+    .counted = counted_by_nll,
+    .ignores = ignored_by_nll,
+    .weights = weights_of_nll,
+};
+
+static const st_loss_kind mse_kind = { .name = "mse", .value = value_of_mse };
+
+static const st_field huber_fields[] = {
+    { "delta", ST_FIELD_REAL, offsetof(st_huber_options, delta), .fallback = 1, .least = 1e-30 },
+    { 0 },
+};
+static const st_loss_kind huber_kind = {
+    .name = "huber", .options_size = sizeof(st_huber_options), .fields = huber_fields, .value = value_of_huber
+};
+
+static const st_loss_kind bce_with_logits_kind = {
+    .name = "bce_with_logits",
+    .options_size = sizeof(st_bce_with_logits_options),
+    .binary = true,
+    .value = value_of_bce,
+    .weights = weights_of_bce,
+};
+
+const st_loss_kind *const st_loss_kinds[] = { &cross_entropy_kind,   &nll_kind, &mse_kind, &huber_kind,
+                                              &bce_with_logits_kind, NULL };
+
+#define CONSTRUCTOR(NAME)                                                                                    \
+    st_loss st_##NAME##_new(st_##NAME##_options options)                                                     \
+    {                                                                                                        \
+        return st_loss_new(&NAME##_kind, &options);                                                          \
+    }
+CONSTRUCTOR(cross_entropy)
+CONSTRUCTOR(nll)
+CONSTRUCTOR(huber)
+CONSTRUCTOR(bce_with_logits)
 
 st_loss st_mse(void)
 {
-    return (st_loss){ .name = "mse", .value = over_elements, .element = squared };
+    return st_loss_new(&mse_kind, NULL);
 }
 
-st_loss st_huber_new(st_huber_options options)
+/* ---- any kind ------------------------------------------------------------------------------------ */
+
+_Static_assert(sizeof(st_cross_entropy_options) <= sizeof(st_option_bytes), "room for a tensor of weights");
+
+st_loss st_loss_new(const st_loss_kind *kind, const void *options)
 {
-    static const st_field fields[] = {
-        { "delta", ST_FIELD_REAL, offsetof(st_loss, option), .fallback = 1, .least = 1e-30 },
-        { 0 },
-    };
-    return checked(
-        (st_loss){ "huber", over_elements, .element = huber, .fields = fields, .option = options.delta });
+    st_loss l = { kind };
+    if (!kind || !kind->name || !kind->value || kind->options_size > sizeof l.options) {
+        st_error_set("st_loss_new: the kind %s", !kind || !kind->name ? "has no name"
+                                                 : !kind->value       ? "has no value"
+                                                                      : "has too many options");
+        return (st_loss){ 0 };
+    }
+    if (options) memcpy(&l.options, options, kind->options_size);
+    return st_options_resolve(kind->name, kind->fields, &l.options) ? (st_loss){ 0 } : l;
 }
 
-st_loss st_bce_with_logits_new(st_bce_with_logits_options options)
+bool loss_ignores(const st_loss *l, double target)
 {
-    return (st_loss){ "bce_with_logits", over_elements, .element = binary,
-                      .binary = true,    .option = 1,   .weight = options.pos_weight };
+    return l->kind->ignores && l->kind->ignores(l, target);
+}
+
+static int check(const st_loss *l, st_tensor y, st_tensor target, st_tensor dy)
+{
+    if (!l->kind) return st_error_set("st_loss_value: the loss has no kind, or its options were refused");
+    if (st_is_null(y) || st_is_null(target))
+        return st_error_set("loss %s: y or target is null", l->kind->name);
+    if (st_numel(y) == 0)
+        return st_error_set("loss %s: y %s is empty", l->kind->name, st_shape_text(y.shape).text);
+    if (st_is_null(dy) || st_shape_equal(dy.shape, y.shape)) return 0;
+    refuse_shapes(l, y, dy, "dy of y's shape");
+    return -1;
+}
+
+/* The weight of what was checked. */
+static double weight_of_batch(const st_loss *l, st_tensor y, st_tensor target)
+{
+    if (!l->kind->counted) return y.shape.rank > 0 ? (double)y.shape.n[0] : 1;
+    double weight = l->kind->counted(l, y, target);
+    if (!st_error() && !(weight >= 0 && isfinite(weight)))
+        st_error_set("loss %s: %g images count, expected a finite number of at least 0", l->kind->name,
+                     isnan(weight) ? (double)NAN : weight);
+    return st_error() ? NAN : weight;
+}
+
+double loss_part(const st_loss *l, st_tensor y, st_tensor target, st_tensor dy, double *weight)
+{
+    *weight = check(l, y, target, dy) ? NAN : weight_of_batch(l, y, target);
+    return isnan(*weight) ? NAN : l->kind->value(l, y, target, dy);
 }
 
 double st_loss_value(st_loss l, st_tensor y, st_tensor target, st_tensor dy)
 {
-    if (!l.value) st_error_set("st_loss_value: the loss has no function, or its options were refused");
-    else if (st_is_null(y) || st_is_null(target)) st_error_set("loss %s: y or target is null", l.name);
-    else if (st_numel(y) == 0) st_error_set("loss %s: y %s is empty", l.name, st_shape_text(y.shape).text);
-    else if (!st_is_null(dy) && !st_shape_equal(dy.shape, y.shape))
-        return refuse_shapes(&l, y, dy, "dy of y's shape");
-    else return l.value(&l, y, target, dy);
-    return NAN;
+    double weight, value = loss_part(&l, y, target, dy, &weight);
+    return weight > 0 ? value : value / weight;
+}
+
+double st_loss_weight(st_loss l, st_tensor y, st_tensor target)
+{
+    return check(&l, y, target, (st_tensor){ 0 }) ? NAN : weight_of_batch(&l, y, target);
 }

@@ -1,6 +1,6 @@
 /* loss.h: losses: what training minimises.
  *
- * A loss is a value: pass it, return it. st_loss_value returns the mean over the batch and, unless dy is
+ * A loss is a kind and its options. It is a value: pass it, return it. st_loss_value returns the mean over the batch and, unless dy is
  * null, overwrites dy (of y's shape) with its derivative with respect to y. Sums are accumulated in double. A
  * wrong shape or a class out of range is an error: the value is NaN, and dy is unchanged.
  *
@@ -15,36 +15,56 @@
 
 ST_API_BEGIN
 
-/* A function and its context. The constructors below make losses; one of your own is a value with a name and
- * a function. The pinball loss of a quantile, for instance:
+/* A kind and its options. */
+typedef struct st_loss st_loss;
+
+/* The kind of a loss: a static const table. One of your own, the pinball loss of a quantile:
  *
+ *     typedef struct pinball_options {
+ *         double quantile;
+ *     } pinball_options;
  *     static double pinball(const st_loss *l, st_tensor y, st_tensor target, st_tensor dy)
  *     {
- *         const double q = *(const double *)l->context, count = (double)st_numel(y);
+ *         const pinball_options *o = (const void *)&l->options;
+ *         const double count = (double)st_numel(y);
  *         double sum = 0;
  *         for (ptrdiff_t i = 0; i < y.shape.n[0]; i++) {
  *             double under = (double)(*st_at(target, ST_INDEX(i, 0)) - *st_at(y, ST_INDEX(i, 0)));
- *             double slope = under > 0 ? q : q - 1;
+ *             double slope = under > 0 ? o->quantile : o->quantile - 1;
  *             sum += slope * under;
  *             if (!st_is_null(dy)) *st_at(dy, ST_INDEX(i, 0)) = (st_real)(-slope / count);
  *         }
  *         return sum / count;
  *     }
- *     st_loss l = { "pinball", pinball, .context = &quantile }; */
-typedef struct st_loss st_loss;
-struct st_loss {
+ *     static const st_loss_kind pinball_kind = { "pinball", sizeof(pinball_options), .value = pinball };
+ *     st_loss l = st_loss_new(&pinball_kind, &(pinball_options){ .quantile = 0.75 }); */
+typedef struct st_loss_kind {
     const char *name;
-    double (*value)(const st_loss *l, st_tensor y, st_tensor target, st_tensor dy); /* dy may be null */
+    size_t options_size;    /* at most sizeof(st_option_bytes) */
+    const st_field *fields; /* of the options; NULL: none is checked, and a checkpoint compares none */
     bool classes;           /* targets are class indices: accuracy counts the largest outputs */
     bool binary;            /* targets are 0 or 1: accuracy counts outputs on the right side of 0 */
-    void *context;          /* yours */
-    const st_field *fields; /* of this struct; a checkpoint compares them; NULL: none */
-    double option;          /* label smoothing, delta */
-    double ignore_index;    /* targets that do not count; 0: none */
-    st_tensor weight;       /* of each class; of positive targets; null: 1 */
-    bool log_probabilities; /* private: y are no logits */
-    double (*element)(double y, double t, double option, double *slope); /* private: the loss of an element */
+
+    double (*value)(const st_loss *l, st_tensor y, st_tensor target, st_tensor dy); /* dy may be null */
+
+    /* The divisor of the mean, in images, by which means of parts of a batch are weighted. If it is 0 `value`
+     * divides by 1. NULL: the number of images. */
+    double (*counted)(const st_loss *l, st_tensor y, st_tensor target);
+    bool (*ignores)(const st_loss *l, double target); /* a class that does not count; NULL: none */
+    st_tensor (*weights)(
+        const st_loss *l); /* a tensor of the options, which a checkpoint compares; NULL: none */
+} st_loss_kind;
+
+struct st_loss {
+    const st_loss_kind *kind; /* NULL: no loss */
+    st_option_bytes options;
 };
+
+/* Fills in the defaults and checks the options. No loss, with an error, if one is out of range. */
+st_loss st_loss_new(const st_loss_kind *kind, const void *options);
+
+/* The kinds below; ends with NULL. */
+extern const st_loss_kind *const st_loss_kinds[];
 
 /* Cross-entropy of softmax(y) over the second axis, as PyTorch has it. y are logits [N, K], or [N, K, ...]
  * such as K for each pixel; the target has class indices [N] or [N, ...], or probabilities of y's shape.
@@ -52,7 +72,8 @@ struct st_loss {
  *     -sum over k of w[k] q[k] log softmax(y)[k],   q = (1 - s) target + s / K      (Szegedy et al. 2016)
  * where the target is one-hot or the given probabilities. The mean is weighted: with class indices the sum is
  * divided by the sum of the targets' weights, with probabilities by the number of positions. Positions whose
- * class index is ignore_index do not count; if none counts the mean is NaN. */
+ * class index is ignore_index do not count. If the sum of the weights is 0 the mean is NaN or infinite, and
+ * dy is the derivative of the sum divided by the positions of an image. */
 typedef struct st_cross_entropy_options {
     double label_smoothing;
     st_tensor weight;    /* [K], which must outlive the loss; null: 1 */
@@ -86,6 +107,11 @@ st_loss st_bce_with_logits_new(st_bce_with_logits_options options);
 
 /* Returns the mean over the batch and, unless dy is null, overwrites dy with its derivative. */
 double st_loss_value(st_loss l, st_tensor y, st_tensor target, st_tensor dy);
+
+/* Returns the divisor of the mean over the batch, in images: their number, unless targets are ignored or have
+ * class weights. The mean over several batches is the sum of value times weight, divided by the sum of the
+ * weights. NaN with an error. */
+double st_loss_weight(st_loss l, st_tensor y, st_tensor target);
 
 ST_API_END
 

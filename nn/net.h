@@ -15,6 +15,8 @@
 
 #include "layers/layers.h"
 
+#include <stdio.h>
+
 ST_API_BEGIN
 
 /* Read-only: the functions below update it. */

@@ -12,42 +12,66 @@ ST_API_BEGIN
 
 enum { ST_OPTIM_STATES = 3 }; /* the most states of an optimizer */
 
-/* An optimizer: its step function, options and states. One of your own has a name, a step, and perhaps a
- * context, which you free:
+typedef struct st_optim st_optim;
+
+/* One call of a step: n parameters of those that are trained, in step number `steps`, counted from 0. */
+typedef struct st_optim_call {
+    const void *options;
+    double lr, weight_decay; /* of this step, and of the parameters' group */
+    long steps;
+    st_real *state[ST_OPTIM_STATES]; /* n numbers each */
+} st_optim_call;
+
+/* The kind of an optimizer: a static const table. One of your own:
  *
- *     static void lion(const st_optim *o, double lr, ptrdiff_t first, ptrdiff_t n, st_real *w, const st_real *g)
+ *     typedef struct lion_options {
+ *         double lr, beta1, beta2;
+ *     } lion_options;
+ *     static const st_field lion_fields[] = {
+ *         { "lr", ST_FIELD_REAL, offsetof(lion_options, lr), .fallback = 1e-4 },
+ *         { "beta1", ST_FIELD_REAL, offsetof(lion_options, beta1), .fallback = 0.9, .below = 1 },
+ *         { "beta2", ST_FIELD_REAL, offsetof(lion_options, beta2), .fallback = 0.99, .below = 1 },
+ *         { 0 },
+ *     };
+ *     static void lion_step(const st_optim_call *c, ptrdiff_t n, st_real *w, const st_real *g)
  *     {
- *         const double *beta = o->context;
- *         st_real *m = st_data(o->state[0]) + first;
+ *         const lion_options *o = c->options;
+ *         st_real *m = c->state[0];
  *         for (ptrdiff_t i = 0; i < n; i++) {
- *             double c = beta[0] * m[i] + (1 - beta[0]) * g[i];
- *             w[i] -= (st_real)(lr * ((c > 0) - (c < 0)));
- *             m[i] = (st_real)(beta[1] * m[i] + (1 - beta[1]) * g[i]);
+ *             double d = o->beta1 * m[i] + (1 - o->beta1) * g[i];
+ *             w[i] -= (st_real)(c->lr * ((d > 0) - (d < 0)));
+ *             m[i] = (st_real)(o->beta2 * m[i] + (1 - o->beta2) * g[i]);
  *         }
  *     }
- *     st_optim *o = st_optim_new((st_optim){ .name = "lion", .step = lion, .lr = 1e-4, .states = 1, .context = beta }); */
-typedef struct st_optim st_optim;
-struct st_optim {
+ *     static const st_optim_kind lion = { "lion", sizeof(lion_options), lion_fields, .states = 1, .step = lion_step };
+ *     st_optim *o = st_optim_new(&lion, &(lion_options){ .lr = 0.25 }); */
+typedef struct st_optim_kind {
     const char *name;
-    /* Updates n parameters w with gradients g; their states begin at element `first`. Several threads call
-     * it. */
-    void (*step)(const st_optim *o, double lr, ptrdiff_t first, ptrdiff_t n, st_real *w, const st_real *g);
-    double lr;  /* the base learning rate, which a schedule multiplies */
-    int states; /* 0 to ST_OPTIM_STATES */
-    void *context;
-    const st_field *fields; /* of this struct: options that a checkpoint compares; NULL: none */
+    size_t options_size;
+    const st_field *fields; /* of the options; "lr" and, if there is one, "weight_decay" are REAL */
+    int states;             /* numbers kept for each parameter, 0 at the first step; 0 to ST_OPTIM_STATES */
+    int (*plan)(
+        st_optim *o); /* refuses options, or sets o->states to fewer: 0, or -1 with an error; NULL: neither */
+    /* Updates n parameters w with gradients g. Several threads call it. */
+    void (*step)(const st_optim_call *c, ptrdiff_t n, st_real *w, const st_real *g);
+} st_optim_kind;
 
-    double momentum, dampening, beta1, beta2, epsilon, weight_decay; /* of the optimizers below */
-    bool nesterov, centered, decoupled;
-    st_tensor state[ST_OPTIM_STATES]; /* zeros at the first step */
-    long steps;                       /* taken */
-    struct st_optim_range *range;     /* private: parameters that train; NULL: all */
-    int ranges;
-    ptrdiff_t grouped; /* private: the number of parameters that were grouped */
+/* An optimizer: a kind, its options and its states. */
+struct st_optim {
+    const st_optim_kind *kind;
+    const void *options; /* of the kind, with defaults filled in */
+    double lr; /* the base learning rate, which a schedule multiplies; at first that of the options */
+    int states;
+    st_tensor state[ST_OPTIM_STATES];
+    long steps;                     /* taken */
+    struct st_optim_ranges *groups; /* private; NULL: all parameters train alike */
 };
 
-/* NULL with an error: no name, no step, an option out of range. */
-st_optim *st_optim_new(st_optim kind);
+/* NULL with an error: a kind without name, step or lr, an option out of range. */
+st_optim *st_optim_new(const st_optim_kind *kind, const void *options);
+
+/* The kinds below; ends with NULL. */
+extern const st_optim_kind *const st_optim_kinds[];
 
 /* v = momentum v + (1 - dampening) g (the first v is g); w -= lr v, or with Nesterov lr (g + momentum v). */
 typedef struct st_sgd_options {
@@ -89,8 +113,8 @@ void st_optim_free(st_optim *o); /* NULL is allowed */
  * the states are for another number of parameters. */
 int st_optim_build(st_optim *o, ptrdiff_t parameters);
 
-/* A group of parameters: all whose name in the state dict matches a pattern with the wildcards * and ?. The
- * pattern may also name a layer, for all parameters in it: "0" is "0.weight" and "0.bias", "3.body" all of
+/* A group of parameters: all whose name in the state dict matches a pattern with the wildcards *, ? and
+ * [01]. The pattern may also name a layer, for all parameters in it: "0" is "0.weight" and "0.bias", "3.body" all of
  * that block. */
 typedef struct st_param_group {
     const char *names;   /* the pattern */

@@ -2,76 +2,91 @@
 #include "nn/schedule.h"
 
 #include <math.h>
-
-static const double pi = 3.14159265358979323846;
+#include <string.h>
 
 /* From `from` at 0 to `to` at 1, along half a cosine. */
 static double half_cosine(double from, double to, double at)
 {
+    const double pi = 3.14159265358979323846;
     return to + (from - to) * (1 + cos(pi * at)) / 2;
 }
 
-static double step_factor(const st_schedule *s, double step, double total, double per_epoch)
+/* ---- kinds --------------------------------------------------------------------------------------- */
+
+#define FIELD(KIND, NAME, ...)                                                                               \
+    {                                                                                                        \
+#NAME, ST_FIELD_REAL, offsetof(st_##KIND##_lr_options, NAME), __VA_ARGS__                            \
+    }
+
+/* The kind NAME, and its constructor. */
+#define SCHEDULE(NAME, OPEN_ENDED)                                                                           \
+    static const st_schedule_kind NAME##_kind = { #NAME, sizeof(st_##NAME##_lr_options), NAME##_fields,      \
+                                                  OPEN_ENDED, NAME##_factor };                               \
+    st_schedule st_##NAME##_lr_new(st_##NAME##_lr_options options)                                           \
+    {                                                                                                        \
+        return st_schedule_new(&NAME##_kind, &options);                                                      \
+    }
+
+static double step_factor(const void *options, double step, double total, double per_epoch)
 {
     (void)total;
-    return pow(s->gamma, floor(step / (s->step_size * per_epoch)));
+    const st_step_lr_options *o = options;
+    return pow(o->gamma, floor(step / (o->step_size * per_epoch)));
 }
 
-static double cosine_factor(const st_schedule *s, double step, double total, double per_epoch)
+static const st_field step_fields[] = {
+    FIELD(step, step_size, .least = 1e-9),
+    FIELD(step, gamma, .least = 1e-30),
+    { 0 },
+};
+SCHEDULE(step, true)
+
+static double cosine_factor(const void *options, double step, double total, double per_epoch)
 {
     (void)per_epoch;
-    return half_cosine(1, s->end_factor, total > 0 ? fmin(step / total, 1) : 0);
+    const st_cosine_lr_options *o = options;
+    return half_cosine(1, o->end_factor, total > 0 ? fmin(step / total, 1) : 0);
 }
 
-static double one_cycle_factor(const st_schedule *s, double step, double total, double per_epoch)
+static const st_field cosine_fields[] = {
+    FIELD(cosine, end_factor, .below = 1 + 0x1p-52),
+    { 0 },
+};
+SCHEDULE(cosine, false)
+
+static double one_cycle_factor(const void *options, double step, double total, double per_epoch)
 {
     (void)per_epoch;
-    double peak = s->pct_start * total - 1, end = total - 1, first = 1 / s->div_factor;
-    double last = 1 / (s->div_factor * s->final_div_factor);
+    const st_one_cycle_lr_options *o = options;
+    double peak = o->pct_start * total - 1, end = total - 1, first = 1 / o->div_factor;
+    double last = 1 / (o->div_factor * o->final_div_factor);
     if (step <= peak) return half_cosine(first, 1, peak > 0 ? step / peak : 1);
     return half_cosine(1, last, end > peak ? fmin((step - peak) / (end - peak), 1) : 1);
 }
 
-/* An option out of range sets the error here. */
-static st_schedule checked(st_schedule s)
-{
-    st_options_resolve(s.name, s.fields, &s);
-    return s;
-}
+static const st_field one_cycle_fields[] = {
+    FIELD(one_cycle, pct_start, .fallback = 0.3, .least = 1e-9, .below = 1),
+    FIELD(one_cycle, div_factor, .fallback = 25, .least = 1),
+    FIELD(one_cycle, final_div_factor, .fallback = 1e4, .least = 1),
+    { 0 },
+};
+SCHEDULE(one_cycle, false)
 
-st_schedule st_step_lr_new(st_step_lr_options options)
-{
-    static const st_field fields[] = {
-        { "step_size", ST_FIELD_REAL, offsetof(st_schedule, step_size), .least = 1e-9 },
-        { "gamma", ST_FIELD_REAL, offsetof(st_schedule, gamma), .least = 1e-30 },
-        { 0 }
-    };
-    return checked((st_schedule){ "step", step_factor, .open_ended = true, .fields = fields,
-                                  .step_size = options.step_size, .gamma = options.gamma });
-}
+const st_schedule_kind *const st_schedule_kinds[] = { &step_kind, &cosine_kind, &one_cycle_kind, NULL };
 
-st_schedule st_cosine_lr_new(st_cosine_lr_options options)
-{
-    static const st_field fields[] = {
-        { "end_factor", ST_FIELD_REAL, offsetof(st_schedule, end_factor), .below = 1 + 0x1p-52 }, { 0 }
-    };
-    return checked(
-        (st_schedule){ "cosine", cosine_factor, .fields = fields, .end_factor = options.end_factor });
-}
+/* ---- any kind ------------------------------------------------------------------------------------ */
 
-st_schedule st_one_cycle_lr_new(st_one_cycle_lr_options options)
+st_schedule st_schedule_new(const st_schedule_kind *kind, const void *options)
 {
-    static const st_field fields[] = {
-        { "pct_start", ST_FIELD_REAL, offsetof(st_schedule, pct_start), .fallback = 0.3, .least = 1e-9,
-          .below = 1 },
-        { "div_factor", ST_FIELD_REAL, offsetof(st_schedule, div_factor), .fallback = 25, .least = 1 },
-        { "final_div_factor", ST_FIELD_REAL, offsetof(st_schedule, final_div_factor), .fallback = 1e4,
-          .least = 1 },
-        { 0 },
-    };
-    return checked((st_schedule){ "one_cycle", one_cycle_factor, .fields = fields,
-                                  .pct_start = options.pct_start, .div_factor = options.div_factor,
-                                  .final_div_factor = options.final_div_factor });
+    st_schedule s = { kind };
+    if (!kind || !kind->name || !kind->factor || kind->options_size > sizeof s.options) {
+        st_error_set("st_schedule_new: the kind %s", !kind || !kind->name ? "has no name"
+                                                     : !kind->factor      ? "has no factor"
+                                                                          : "has too many options");
+        return (st_schedule){ 0 };
+    }
+    if (options) memcpy(&s.options, options, kind->options_size);
+    return st_options_resolve(kind->name, kind->fields, &s.options) ? (st_schedule){ 0 } : s;
 }
 
 st_schedule st_warmup_lr_new(st_warmup_lr_options options)
@@ -84,6 +99,7 @@ st_schedule st_warmup_lr_new(st_warmup_lr_options options)
 double st_schedule_factor(const st_schedule *s, long step, long total, long per_epoch)
 {
     if (s && step < s->warmup) return (double)(step + 1) / (double)(s->warmup + 1);
-    if (!s || !s->factor) return 1;
-    return s->factor(s, (double)(step - s->warmup), (double)(total - s->warmup), (double)per_epoch);
+    if (!s || !s->kind) return 1;
+    return s->kind->factor(&s->options, (double)(step - s->warmup), (double)(total - s->warmup),
+                           (double)per_epoch);
 }

@@ -1,7 +1,7 @@
 /* schedule.h: learning-rate schedules: the factor of the learning rate as a function of the step.
  *
- * A schedule is a value: pass it, return it. Its constructor checks the options. Steps are counted from 0.
- * The schedule begins after its warm-up. */
+ * A schedule is a kind and its options. It is a value: pass it, return it. Steps are counted from 0. With a
+ * warm-up, the schedule's step 0 is the first step after it. */
 #ifndef STRIDE_NN_SCHEDULE_H
 #define STRIDE_NN_SCHEDULE_H
 
@@ -10,32 +10,43 @@
 
 ST_API_BEGIN
 
-/* A function and its context. The constructors below make schedules; a zeroed one is the constant 1. One
- * of your own:
+/* The kind of a schedule: a static const table. One of your own:
  *
- *     static double inverse_root(const st_schedule *s, double step, double total, double per_epoch)
+ *     typedef struct inverse_root_options {
+ *         double scale;
+ *     } inverse_root_options;
+ *     static double inverse_root(const void *options, double step, double total, double per_epoch)
  *     {
- *         const double *scale = s->context;
- *         return 1 / sqrt(1 + step / *scale);
+ *         const inverse_root_options *o = options;
+ *         return 1 / sqrt(1 + step / o->scale);
  *     }
- *     st_schedule s = { "inverse_root", inverse_root, .open_ended = true, .context = &scale }; */
-typedef struct st_schedule st_schedule;
-struct st_schedule {
-    const char *name;                                                                    /* NULL: constant */
-    double (*factor)(const st_schedule *s, double step, double total, double per_epoch); /* NULL: constant */
-    bool open_ended;        /* does not use total: a run may be resumed with more epochs */
-    void *context;          /* yours */
-    const st_field *fields; /* of this struct; a checkpoint compares them; NULL: none */
-    long warmup;            /* steps of linear warm-up */
+ *     static const st_schedule_kind inverse_root_kind = { "inverse_root", sizeof(inverse_root_options), NULL, true,
+ *                                                         inverse_root };
+ *     st_schedule s = st_schedule_new(&inverse_root_kind, &(inverse_root_options){ .scale = 4 }); */
+typedef struct st_schedule_kind {
+    const char *name;
+    size_t options_size;    /* at most sizeof(st_option_bytes) */
+    const st_field *fields; /* of the options; NULL: none is checked, and a checkpoint compares none */
+    bool open_ended;        /* factor does not use total: a run may be resumed with more epochs */
+    double (*factor)(const void *options, double step, double total, double per_epoch);
+} st_schedule_kind;
 
-    double step_size, gamma;                        /* step */
-    double end_factor;                              /* cosine: the factor at the end */
-    double pct_start, div_factor, final_div_factor; /* one-cycle */
-};
+/* A kind with its options. */
+typedef struct st_schedule {
+    const st_schedule_kind *kind; /* NULL: constant */
+    st_option_bytes options;
+    long warmup; /* steps of linear warm-up */
+} st_schedule;
+
+/* Fills in the defaults and checks the options. A constant schedule with an error if one is out of range. */
+st_schedule st_schedule_new(const st_schedule_kind *kind, const void *options);
+
+/* The kinds below; ends with NULL. */
+extern const st_schedule_kind *const st_schedule_kinds[];
 
 /* Multiplied by gamma every step_size epochs. */
 typedef struct st_step_lr_options {
-    double step_size; /* required */
+    double step_size; /* epochs; required */
     double gamma;     /* required */
 } st_step_lr_options;
 st_schedule st_step_lr_new(st_step_lr_options options);

@@ -1,5 +1,7 @@
 /* step.c: one step: the gradients of a batch, and the update by the optimizer. */
+#define ST_TRAINER
 #define _POSIX_C_SOURCE 200809L
+#include "nn/loss_impl.h"
 #include "nn/train_impl.h"
 #include "tensor/counts.h"
 
@@ -57,15 +59,31 @@ static void begin_micro_batch(st_run *run, int s, st_tensor *x, st_tensor *targe
     st_net_zero_gradients(n);
 }
 
-/* The derivative of the batch's mean loss with respect to outputs y. */
+/* The derivative, with respect to a micro-batch's outputs y, of the sum of losses divided by the batch's images.
+ * The batch's weight is known after its last micro-batch: see rescale. */
 static st_tensor loss_gradient(st_run *run, int s, st_tensor y, st_tensor target)
 {
     struct st_train_memory *m = run->memory;
-    const ptrdiff_t count = y.shape.n[0];
-    st_tensor dy = st_narrow(m->batches.dy, 0, 0, count);
-    m->tally[slot(run, s)] = train_tally(&m->batches, &run->options.loss, run->net, y, target, dy);
-    if (count < m->images) st_scale(dy, (st_real)((double)count / (double)m->images));
+    st_tensor dy = st_narrow(m->batches.dy, 0, 0, y.shape.n[0]);
+    tally *t = &m->tally[slot(run, s)];
+    *t = train_tally(&m->batches, &run->options.loss, run->net, y, target, dy);
+    if (run->options.micro_batches > 1) st_scale(dy, (st_real)(loss_divisor(t->weight) / (double)m->images));
     return dy;
+}
+
+/* Makes the sum of gradients that of the batch's mean loss: divided by its weight, not by its images. */
+static int rescale(const st_run *run)
+{
+    const struct st_train_memory *m = run->memory;
+    const double images = (double)m->images, weight = m->sums.weight;
+    if (weight == 0)
+        return st_error_set(
+            "train: nothing counts in the batch of step %ld (epoch %d): all targets are ignored "
+            "or have a class weight of 0",
+            run->step + 1, run->epoch);
+    if (run->options.micro_batches > 1 && weight != images)
+        st_scale(st_net_gradients(run->net), (st_real)(images / weight));
+    return 0;
 }
 
 /* Sets the net's states to the mean over the micro-batches, added in order. */
@@ -118,7 +136,7 @@ void train_gradients(st_run *run)
     if (g->all_gather) g->all_gather(g, o->micro_batches, sizeof *m->tally, m->tally);
     mean_states(run);
     for (int s = 0; s < o->micro_batches; s++) tally_add(&m->sums, m->tally[slot(run, s)]);
-    run->stop = train_agree(g, run->stop);
+    run->stop = train_agree(g, run->stop) || rescale(run);
 }
 
 /* Text about the first element of a parameter that is not finite. */
@@ -153,11 +171,11 @@ void train_update(st_run *run)
 {
     const st_train_options *o = &run->options;
     const struct st_train_memory *m = run->memory;
-    run->loss = m->sums.loss / (double)m->images;
+    run->loss = m->sums.loss / m->sums.weight;
     run->report.lr =
         run->optim->lr * st_schedule_factor(&o->schedule, run->step, run->report.steps, run->steps_per_epoch);
     if (train_tell(run, ST_ON_GRADIENTS) || (run->stop = take_step(run) != 0)) return;
-    run->loss_sum += m->sums.loss, run->seen += (double)m->images;
+    run->loss_sum += m->sums.loss, run->seen += m->sums.weight;
     run->hits += m->sums.hits, run->counted += m->sums.counted;
     run->images += (double)m->images;
     run->batch++, run->step++;

@@ -47,7 +47,7 @@ static void print_row(st_layer *l, const char *path, void *context)
     indented(l, path, text, sizeof text);
     double own = 0;
     for (int i = 0; i < l->params; i++) own += (double)st_shape_numel(l->param[i].shape, "st_net_summary");
-    fprintf(t->to, "%-*s  %-20s %14s %16s\n", t->width, text, st_shape_text(st_layer_output_shape(l)).text,
+    fprintf(t->to, "%-*s  %-20s %14s %16s\n", t->width, text, st_shape_text(l->y).text,
             grouped(own, parameters), grouped(l->children ? 0 : l->flops / (double)l->x.n[0], flops));
 }
 
@@ -70,6 +70,7 @@ static void print_memory(FILE *to, const st_layer_needs *needs, double input, do
     print_bytes(to, "scratch of each thread", (double)needs->scratch);
     if (needs->whole > 0) print_bytes(to, "scratch of whole batches", (double)needs->whole);
     print_bytes(to, "gradients of chunks", (double)needs->partial);
+    if (needs->tables > 0) print_bytes(to, "tables of algorithms", (double)needs->tables);
     print_bytes(to, "a batch of input", input);
     snprintf(all, sizeof all, "peak, with %d thread%s", needs->threads, needs->threads > 1 ? "s" : "");
     print_bytes(to, all, layer_needed(needs) + input + output);

@@ -1,4 +1,5 @@
 /* train.c: the loop: forward, loss, backward, step. Everything else is a callback. */
+#define ST_TRAINER
 #include "nn/train.h"
 #include "nn/train_impl.h"
 #include "tensor/array.h"
@@ -124,7 +125,7 @@ static int resolve(st_run *run)
     if (train_fits(run->net, run->data, "training") ||
         (o->validation && train_fits(run->net, o->validation, "validation")))
         return -1;
-    if (!o->loss.value) return st_error_set("train: the loss is missing");
+    if (!o->loss.kind) return st_error_set("train: the loss is missing");
     if (!o->optim) return st_error_set("train: the optimizer is missing");
     if (o->micro_batches == 0) o->micro_batches = run->ranks;
     for (st_callback *c = o->callbacks; c < o->callbacks + ST_MAX_CALLBACKS; c++)

@@ -60,8 +60,8 @@ typedef enum st_event {
  *     }
  *     st_callback ema = { "average", average, &mean };
  *
- * An error that it sets (st_error_set) ends the run. `self` is the run's copy, which the callback may write
- * to. */
+ * An error that it sets (st_error_set) ends the run; it must not throw a C++ exception or longjmp. `self` is the
+ * run's copy, which the callback may write to. */
 typedef struct st_callback st_callback;
 struct st_callback {
     const char *name;
@@ -70,11 +70,7 @@ struct st_callback {
     size_t memory;
     const st_field *fields; /* of `options`: the run checks them and fills in defaults, and they must be the
                                same when it is resumed; NULL: none */
-    union st_callback_options {
-        double number;
-        void *pointer;
-        unsigned char bytes[48];
-    } options;
+    st_option_bytes options;
 };
 
 /* ---- options ------------------------------------------------------------------------------------------- */
@@ -113,7 +109,11 @@ typedef struct st_train_options {
     struct st_train_result *result; /* filled in unless NULL */
 } st_train_options;
 
-/* An epoch is one pass over the set, in a new random order. With steps_per_epoch it ends after that many
+/* The loss of a batch, and its gradient, are means over all of its targets that count, with their weights
+ * (st_loss_weight), however it is cut into micro-batches. A batch or a validation set in which nothing counts is
+ * an error.
+ *
+ * An epoch is one pass over the set, in a new random order. With steps_per_epoch it ends after that many
  * batches. A set of more than 2^31 samples is then endless: it is not shuffled, and each epoch continues
  * where the last one ended.
  *
@@ -158,32 +158,42 @@ typedef struct st_kept {
     int count; /* of the numbers; 0: a tensor */
 } st_kept;
 
+/* Sizes of memory and positions in it: a callback that wrote them would write past its end. Files of the
+ * trainer define ST_TRAINER. */
+#ifdef ST_TRAINER
+#define ST_READ_ONLY
+#else
+#define ST_READ_ONLY const
+#endif
+
 /* A run, as callbacks see it. They may set `stop` and report.lr, and change the net and the optimizer. */
 struct st_run {
-    st_net *net;
-    st_optim *optim;
-    const st_dataset *data;
-    st_train_options options; /* defaults filled in; `callbacks` are the run's */
+    st_net *ST_READ_ONLY net;
+    st_optim *ST_READ_ONLY optim;
+    const st_dataset *ST_READ_ONLY data;
+    ST_READ_ONLY st_train_options options; /* defaults filled in; `callbacks` are the run's */
     st_train_report report;
-    bool stop;                       /* ends the run after this event */
-    double loss;                     /* mean of the batch; valid at ST_ON_GRADIENTS and ST_ON_STEP */
-    long steps_per_epoch, resumed;   /* resumed: steps before the checkpoint that the run resumed from */
-    double training_seconds, images; /* without validation; images trained on by this call */
-    int rank, ranks;                 /* 0 of 1 for a single process */
+    bool stop;                /* ends the run after this event */
+    ST_READ_ONLY double loss; /* mean of the batch; valid at ST_ON_GRADIENTS and ST_ON_STEP */
+    ST_READ_ONLY long steps_per_epoch,
+        resumed; /* resumed: steps before the checkpoint that it resumed from */
+    ST_READ_ONLY double training_seconds, images; /* without validation; images trained on by this call */
+    ST_READ_ONLY int rank, ranks;                 /* 0 of 1 for a single process */
 
     /* The position in the run. With the net and `kept` it is all that a checkpoint needs. */
-    int epoch, best_epoch; /* of the next step, from 1; best_epoch 0: none yet */
-    long batch, step;      /* steps taken in that epoch; in the run */
-    uint64_t begun;        /* the net's step when that epoch began, which determines its order */
-    double loss_sum, hits, counted, seen; /* sums over this epoch so far */
-    double best_loss;                     /* NaN: none yet */
-    st_metrics validation;                /* of the last epoch, or of the one that was restored */
+    ST_READ_ONLY int epoch, best_epoch; /* of the next step, from 1; best_epoch 0: none yet */
+    ST_READ_ONLY long batch, step;      /* steps taken in that epoch; in the run */
+    ST_READ_ONLY uint64_t begun;        /* the net's step when that epoch began, which determines its order */
+    ST_READ_ONLY double loss_sum, seen, hits, counted; /* sums over this epoch so far: seen: of weights */
+    ST_READ_ONLY double best_loss;                     /* NaN: none yet */
+    ST_READ_ONLY st_metrics validation; /* of the last epoch, or of the one that was restored */
 
-    st_kept kept[+ST_MAX_KEPT + ST_OPTIM_STATES]; /* of the optimizer first; C++20 does not add two enums */
-    int kept_count;
-    bool sealed; /* the checkpoint was read: `kept` is final */
+    /* The optimizer's are the first. C++20 does not add two enums. */
+    ST_READ_ONLY st_kept kept[+ST_MAX_KEPT + ST_OPTIM_STATES];
+    ST_READ_ONLY int kept_count;
+    ST_READ_ONLY bool sealed; /* the checkpoint was read: `kept` is final */
 
-    struct st_train_memory *memory; /* private */
+    struct st_train_memory *ST_READ_ONLY memory; /* private */
 };
 
 /* For a callback that is listed before the checkpoint, at ST_ON_BEGIN: keeps a tensor or numbers in
@@ -209,7 +219,8 @@ int st_train_run(st_net *n, const st_dataset *d, st_train_options options, st_tr
 #define st_train(net, dataset, ...)                                                                          \
     st_train_run(net, dataset, ST_OPTIONS(st_train_options, __VA_ARGS__), NULL)
 
-/* Evaluates the net in inference mode, in batches of the size that it is built for. */
+/* Evaluates the net in inference mode, in batches of the size that it is built for: the mean of the loss is over
+ * the whole set. -1 with an error, also if no target counts. */
 int st_evaluate(st_net *n, const st_dataset *d, st_loss l, st_metrics *score);
 
 /* For nets with outputs [K] or [K, ...] and classes as targets: matrix[t * K + p], of K * K numbers, becomes the

@@ -4,9 +4,9 @@
 
 #include "nn/train.h"
 
-/* Sums of loss, correct predictions, and predictions. */
+/* Sums of losses, their weights (st_loss_weight), correct predictions, and predictions. */
 typedef struct tally {
-    double loss, hits, counted;
+    double loss, weight, hits, counted;
 } tally;
 void tally_add(tally *sum, tally t);
 
@@ -34,7 +34,8 @@ void train_batches_free(train_batches *b);
 int train_fetch(const train_batches *b, const st_loss *l, const st_net *n, ptrdiff_t first, ptrdiff_t count,
                 st_tensor *x, st_tensor *target);
 
-/* The loss and hits of outputs y, and in dy, unless it is null, the derivative of their mean loss. */
+/* The loss and hits of outputs y, and in dy, unless it is null, the derivative of the loss divided by
+ * loss_divisor(weight). */
 tally train_tally(const train_batches *b, const st_loss *l, const st_net *n, st_tensor y, st_tensor target,
                   st_tensor dy);
 

@@ -8,15 +8,28 @@
 #error "Stride is for little-endian processors only"
 #endif
 
-/* Declarations between these two have C linkage and are exported by the shared library. */
+#include "tensor/names.h"
+
+/* Declarations between these two have C linkage and are exported by the shared library. In C++ types of double are
+ * others than those of float, and so are functions and templates over them: one program may have both. */
 #ifdef __cplusplus
+#pragma GCC system_header /* -Wextra would warn of each option that a call of a macro below leaves out */
 #include <initializer_list>
+#ifdef STRIDE_DOUBLE
+#define ST_TYPES_BEGIN inline namespace st_double {
+#define ST_TYPES_END }
+#else
+#define ST_TYPES_BEGIN
+#define ST_TYPES_END
+#endif
 #define ST_API_BEGIN                                                                                         \
+    ST_TYPES_BEGIN                                                                                           \
     extern "C" {                                                                                             \
     _Pragma("GCC visibility push(default)")
 #define ST_API_END                                                                                           \
     _Pragma("GCC visibility pop")                                                                            \
-    }
+    }                                                                                                        \
+    ST_TYPES_END
 #else
 #define ST_API_BEGIN _Pragma("GCC visibility push(default)")
 #define ST_API_END _Pragma("GCC visibility pop")
@@ -35,5 +48,10 @@ template <typename... T> char (&st_arguments(T...))[sizeof...(T)];
 #define ST_COUNT(type, ...) ((int)(sizeof((type[]){ __VA_ARGS__ }) / sizeof(type)))
 #define ST_LIST(type, ...) ((type const[]){ __VA_ARGS__ })
 #endif
+
+/* function(first, ST_OPTIONS(type, ...)), for macros whose options may all be left out: f(x), f(x, .a = 1). ISO C
+ * wants an argument for each "...", so the list of options ends with a comma. */
+#define ST_CALL(function, type, ...) ST_CALL_LIST(function, type, __VA_ARGS__, )
+#define ST_CALL_LIST(function, type, first, ...) function(first, ST_OPTIONS(type, __VA_ARGS__))
 
 #endif

@@ -1,12 +1,13 @@
-/* gemm.c: matrix products; the only file that includes cblas.h. BLAS multiplies views whose rows or columns
- * have a stride of 1, and copies of others; with STRIDE_NO_BLAS a plain loop takes its place. */
-#define _DEFAULT_SOURCE
+/* gemm.c: matrix products of views, c = alpha a b + beta c. */
+#include "tensor/counts.h"
 #include "tensor/error.h"
+#include "tensor/machine.h"
+#include "tensor/product.h"
 #include "tensor/storage.h"
-#include "tensor/tensor.h"
 
-#include <limits.h>
-#include <stdatomic.h>
+#include <string.h>
+
+__attribute__((weak)) product_function *product_by_library;
 
 static bool fits(st_tensor c, st_tensor a, st_tensor b)
 {
@@ -19,11 +20,6 @@ static bool fits(st_tensor c, st_tensor a, st_tensor b)
                      st_shape_text(c.shape).text, st_shape_text(a.shape).text, st_shape_text(b.shape).text);
         return false;
     }
-    if (c.shape.n[0] > INT_MAX || c.shape.n[1] > INT_MAX || a.shape.n[1] > INT_MAX) {
-        st_error_set("st_gemm: %s = %s times %s is too large for BLAS", st_shape_text(c.shape).text,
-                     st_shape_text(a.shape).text, st_shape_text(b.shape).text);
-        return false;
-    }
     return true;
 }
 
@@ -33,155 +29,63 @@ static void scale_or_clear(st_tensor c, st_real beta)
     else if (beta != 1) st_scale(c, beta);
 }
 
-#ifdef STRIDE_NO_BLAS
+/* ---- the product --------------------------------------------------------------------------------
+ *
+ * Blocks of c are sums of outer products: a column of a times a row of b, which is a copy with stride 1. Each
+ * element of c is added up in the order of k, DEPTH of them at a time, whatever the sizes and strides. */
 
-/* Row i of c += alpha a[i][k] times row k of b. */
-static void product(st_tensor c, st_real alpha, st_tensor a, st_tensor b, st_real beta)
+enum { ROWS = 4, COLUMNS = 32, DEPTH = 128 };
+
+/* Copies b[k0 + k][j0 + j] to block[k][j]; columns beyond `columns` are 0. */
+static void copy_block(st_real block[DEPTH][COLUMNS], st_tensor b, ptrdiff_t k0, ptrdiff_t depth,
+                       ptrdiff_t j0, ptrdiff_t columns)
 {
-    scale_or_clear(c, beta);
-    for (ptrdiff_t i = 0; i < c.shape.n[0]; i++)
-        for (ptrdiff_t k = 0; k < a.shape.n[1]; k++) {
-            const st_real factor = alpha * st_data(a)[i * a.stride[0] + k * a.stride[1]];
-            const st_real *from = st_data(b) + k * b.stride[0];
-            st_real *to = st_data(c) + i * c.stride[0];
-            for (ptrdiff_t j = 0; j < c.shape.n[1]; j++)
-                to[j * c.stride[1]] += factor * from[j * b.stride[1]];
+    for (ptrdiff_t k = 0; k < depth; k++) {
+        const st_real *from = st_data(b) + (k0 + k) * b.stride[0] + j0 * b.stride[1];
+        for (ptrdiff_t j = 0; j < columns; j++) block[k][j] = from[j * b.stride[1]];
+        for (ptrdiff_t j = columns; j < COLUMNS; j++) block[k][j] = 0;
+    }
+}
+
+/* sum[i][j] = a[i0 + i][k0 + k] block[k][j], summed over k. Rows of a beyond `rows` repeat the last one. */
+static void multiply_block(st_real sum[ROWS][COLUMNS], st_tensor a, ptrdiff_t i0, ptrdiff_t rows,
+                           ptrdiff_t k0, ptrdiff_t depth, st_real block[DEPTH][COLUMNS])
+{
+    const st_real *row[ROWS];
+    for (ptrdiff_t i = 0; i < ROWS; i++)
+        row[i] = st_data(a) + (i0 + smallest(i, rows - 1)) * a.stride[0] + k0 * a.stride[1];
+    memset(sum, 0, sizeof(st_real[ROWS][COLUMNS]));
+    for (ptrdiff_t k = 0; k < depth; k++)
+        for (int i = 0; i < ROWS; i++) {
+            const st_real factor = row[i][k * a.stride[1]];
+            for (int j = 0; j < COLUMNS; j++) sum[i][j] += factor * block[k][j];
         }
 }
 
-#else
-
-#include <cblas.h>
-#include <pthread.h>
-#include <sys/mman.h>
-
-#ifdef STRIDE_DOUBLE
-#define blas_gemm cblas_dgemm
-#else
-#define blas_gemm cblas_sgemm
-#endif
-
-/* Stride runs images in parallel, each product on one thread, so that results do not depend on how BLAS would
- * divide it. OpenBLAS built without threads must not be called from two threads at once. The symbols are weak
- * because other BLAS libraries have none of them and do not need them. */
-#if !defined(__APPLE__)
-extern void openblas_set_num_threads(int threads) __attribute__((weak));
-extern int openblas_get_parallel(void) __attribute__((weak));
-extern void omp_set_num_threads(int threads) __attribute__((weak));
-extern int omp_get_max_threads(void) __attribute__((weak));
-#else
-static void (*const openblas_set_num_threads)(int threads) = 0;
-static int (*const openblas_get_parallel)(void) = 0;
-static void (*const omp_set_num_threads)(int threads) = 0;
-static int (*const omp_get_max_threads)(void) = 0;
-#endif
-
-static pthread_once_t once = PTHREAD_ONCE_INIT;
-static pthread_mutex_t serial = PTHREAD_MUTEX_INITIALIZER;
-static bool one_at_a_time, asks_openmp;
-
-/* OpenBLAS built with OpenMP uses OpenMP's number of threads: a number that is set here would become the
- * caller's, and be overwritten at the next product. */
-static void set_blas_threads(void)
-{
-    enum { SERIAL, PTHREADS, OPENMP };
-    int parallel = openblas_get_parallel ? openblas_get_parallel() : PTHREADS;
-    one_at_a_time = parallel == SERIAL;
-    asks_openmp = parallel == OPENMP && omp_get_max_threads && omp_set_num_threads;
-    if (openblas_set_num_threads && !asks_openmp) openblas_set_num_threads(1);
-}
-
-/* Between these two calls a product uses one thread. The second restores what the first returned. */
-static int begin_product(void)
-{
-    pthread_once(&once, set_blas_threads);
-    if (one_at_a_time) pthread_mutex_lock(&serial);
-    if (!asks_openmp) return 0;
-    int threads = omp_get_max_threads();
-    omp_set_num_threads(1);
-    return threads;
-}
-
-static void end_product(int threads)
-{
-    if (asks_openmp) omp_set_num_threads(threads);
-    if (one_at_a_time) pthread_mutex_unlock(&serial);
-}
-
-/* A matrix in BLAS's form: rows (or, transposed, columns) of stride 1, `leading` elements apart. */
-typedef struct matrix {
-    st_real *data;
-    bool transposed;
-    int leading;
-} matrix;
-
-/* An axis of size 1 may have any stride. */
-static bool blas_takes(st_tensor x, matrix *m)
-{
-    for (int row = 0; row < 2; row++) { /* the axis of rows, or of columns */
-        const ptrdiff_t rows = x.shape.n[row], length = x.shape.n[1 - row];
-        const ptrdiff_t leading = rows == 1 ? length : x.stride[row];
-        *m = (matrix){ st_data(x), row == 1, (int)leading };
-        if ((length == 1 || x.stride[1 - row] == 1) && leading >= length && leading <= INT_MAX) return true;
-    }
-    return false;
-}
-
-/* The view itself if BLAS supports it, else a copy that the caller frees. */
-static st_tensor packed(st_tensor x, matrix *m)
-{
-    if (blas_takes(x, m)) return x;
-    st_tensor copy = st_tensor_clone(x);
-    if (!st_is_null(copy)) blas_takes(copy, m);
-    return copy;
-}
-
-static void unpack(st_tensor copy, st_tensor x)
-{
-    if (copy.storage != x.storage) st_tensor_free(copy);
-}
-
-/* OpenBLAS allocates its buffer with the first product, and if there is no memory it tries again forever. */
-static bool has_memory(void)
-{
-    enum { BUFFER = 160 << 20 };
-    static atomic_bool known;
-    if (known || !openblas_set_num_threads) return true;
-    void *probe = mmap(NULL, BUFFER, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-    known = probe != MAP_FAILED && munmap(probe, BUFFER) == 0;
-    if (!known)
-        st_error_set("st_gemm: no memory for the %d MiB that OpenBLAS takes with its first product",
-                     BUFFER >> 20);
-    return known;
-}
-
-/* In c's order, rows or columns first, a matrix in the other order is transposed. */
 static void product(st_tensor c, st_real alpha, st_tensor a, st_tensor b, st_real beta)
 {
-    matrix mc, ma, mb;
-    if (!has_memory()) return;
-    const st_tensor pc = packed(c, &mc), pa = packed(a, &ma), pb = packed(b, &mb);
-    if (!st_is_null(pc) && !st_is_null(pa) && !st_is_null(pb)) {
-        int threads = begin_product();
-        blas_gemm(mc.transposed ? CblasColMajor : CblasRowMajor,
-                  ma.transposed == mc.transposed ? CblasNoTrans : CblasTrans,
-                  mb.transposed == mc.transposed ? CblasNoTrans : CblasTrans, (int)c.shape.n[0],
-                  (int)c.shape.n[1], (int)a.shape.n[1], alpha, ma.data, ma.leading, mb.data, mb.leading, beta,
-                  mc.data, mc.leading);
-        end_product(threads);
-        if (pc.storage != c.storage) st_copy(c, pc);
-    }
-    unpack(pc, c);
-    unpack(pa, a);
-    unpack(pb, b);
+    const ptrdiff_t m = c.shape.n[0], n = c.shape.n[1], depth = a.shape.n[1];
+    st_real block[DEPTH][COLUMNS], sum[ROWS][COLUMNS];
+    scale_or_clear(c, beta);
+    for (ptrdiff_t j0 = 0; j0 < n; j0 += COLUMNS)
+        for (ptrdiff_t k0 = 0; k0 < depth; k0 += DEPTH) {
+            const ptrdiff_t columns = smallest(n - j0, COLUMNS), some = smallest(depth - k0, DEPTH);
+            copy_block(block, b, k0, some, j0, columns);
+            for (ptrdiff_t i0 = 0; i0 < m; i0 += ROWS) {
+                const ptrdiff_t rows = smallest(m - i0, ROWS);
+                multiply_block(sum, a, i0, rows, k0, some, block);
+                for (ptrdiff_t i = 0; i < rows; i++)
+                    for (ptrdiff_t j = 0; j < columns; j++)
+                        st_data(c)[(i0 + i) * c.stride[0] + (j0 + j) * c.stride[1]] += alpha * sum[i][j];
+            }
+        }
 }
-
-#endif
 
 void st_gemm(st_tensor c, st_real alpha, st_tensor a, st_tensor b, st_real beta)
 {
     if (!fits(c, a, b) || st_numel(c) == 0) return;
     if (alpha == 0 || a.shape.n[1] == 0)
         scale_or_clear(c, beta); /* 0 times NaN differs among BLAS's kernels */
+    else if (product_by_library && !machine_is_reference()) product_by_library(c, alpha, a, b, beta);
     else product(c, alpha, a, b, beta);
 }

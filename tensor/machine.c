@@ -32,7 +32,7 @@ int machine_choose(int *machine, bool *reference)
     const char *name = getenv("STRIDE_ENGINE");
     bool any = !name || !name[0];
     *machine = any ? machine_best() : MACHINES - 1;
-    *reference = !any && strcmp(name, "reference") == 0;
+    *reference = machine_is_reference();
     if (any || *reference) return 0;
     for (int i = 0; i < MACHINES; i++) {
         if (strcmp(name, names[i]) != 0) continue;
@@ -42,6 +42,12 @@ int machine_choose(int *machine, bool *reference)
     }
     return st_error_set("STRIDE_ENGINE=%s: expected reference, generic%s", name,
                         MACHINES == 1 ? "" : ", avx2 or avx512");
+}
+
+bool machine_is_reference(void)
+{
+    const char *name = getenv("STRIDE_ENGINE");
+    return name && strcmp(name, "reference") == 0;
 }
 
 #define BYTES(M) (int)sizeof(M##_vector),

@@ -17,6 +17,7 @@
  * STRIDE_ENGINE names: "avx512", "avx2", "generic"; with "reference" definitions replace algorithms. -1 with
  * an error: another name, or an instruction set that this processor does not have. */
 int machine_choose(int *machine, bool *reference);
+bool machine_is_reference(void);  /* STRIDE_ENGINE is "reference": definitions run */
 int machine_best(void);           /* the best one of this processor */
 int machine_bytes(int machine);   /* of a vector */
 const char *machine_engine(void); /* "reference", or the name of the chosen one; NULL with an error */

@@ -1,9 +1,10 @@
-/* parallel.h: the thread pool; private to the library. */
+/* parallel.h: work that may be shared among threads; private to the library. */
 #ifndef STRIDE_TENSOR_PARALLEL_H
 #define STRIDE_TENSOR_PARALLEL_H
 
 #include "tensor/threads.h"
 
+#include <stdbool.h>
 #include <stddef.h>
 
 enum { MOST_THREADS = 64 };
@@ -12,11 +13,23 @@ enum { MOST_THREADS = 64 };
  * less than that, 0 for the caller, and different for calls that run at the same time. If several items fail,
  * the caller gets the error of the lowest i. A call from inside of `work`, or while another thread uses the
  * pool, runs in the caller alone. */
-void parallel_for(int threads, ptrdiff_t count, void (*work)(ptrdiff_t i, int thread, void *context),
-                  void *context);
+typedef void parallel_work(ptrdiff_t i, int thread, void *context);
+void parallel_for(int threads, ptrdiff_t count, parallel_work *work, void *context);
 
-/* threads.c: the number of threads to use; and -1 with an error if the environment's is not a number. */
-int threads_wanted(void);
-int threads_check(void);
+/* -1 with an error if the environment's number of threads is not a number. */
+int parallel_check(void);
+
+/* A pool of threads. */
+typedef struct parallel_pool {
+    int (*set)(int threads); /* st_set_num_threads, of a number that is not negative */
+    int (*wanted)(void);     /* st_num_threads */
+    int (*check)(void);      /* parallel_check */
+    bool (*share)(int threads, ptrdiff_t count, parallel_work *work,
+                  void *context); /* false: the pool is in use */
+} parallel_pool;
+
+/* NULL in the core, where work runs in the caller; tensor/threads/ puts its pool in. Not const: clang would
+ * read the weak definition when it compiles. */
+extern const parallel_pool *parallel_threads;
 
 #endif

@@ -1,4 +1,4 @@
-/* sum.h: sums accumulated in double, in a fixed order: bit-identical on every machine. */
+/* sum.h: the sum of a row, accumulated in double in a fixed order: bit-identical on every machine. */
 #ifndef STRIDE_TENSOR_SUM_H
 #define STRIDE_TENSOR_SUM_H
 
@@ -6,21 +6,18 @@
 
 #include <stddef.h>
 
-enum { QUAD = 4 };
-typedef double quad __attribute__((vector_size(QUAD * sizeof(double))));
-
-/* Four elements as doubles. gcc compiles this to one instruction, a vector conversion to many. */
-#define QUAD_OF(x) ((quad){ (double)(x)[0], (double)(x)[1], (double)(x)[2], (double)(x)[3] })
-
+/* Sixteen sums, each of every sixteenth element; they become four, and the four one. Vectors of any width can keep
+ * this order. */
 INLINE double sum_of_row(ptrdiff_t n, const st_real *x)
 {
-    enum { LONG = 4 }; /* independent sums, as each addition waits for the one before */
-    quad part[LONG] = { { 0 } };
+    double part[16] = { 0 }, four[4];
     ptrdiff_t i = 0;
-    for (; i + QUAD * LONG <= n; i += QUAD * LONG) EACH(k, LONG) part[k] += QUAD_OF(x + i + k * QUAD);
-    quad all = (part[0] + part[1]) + (part[2] + part[3]);
-    for (; i + QUAD <= n; i += QUAD) all += QUAD_OF(x + i);
-    double sum = (all[0] + all[1]) + (all[2] + all[3]);
+    for (; i + 16 <= n; i += 16)
+        for (int k = 0; k < 16; k++) part[k] += (double)x[i + k];
+    for (int k = 0; k < 4; k++) four[k] = (part[k] + part[4 + k]) + (part[8 + k] + part[12 + k]);
+    for (; i + 4 <= n; i += 4)
+        for (int k = 0; k < 4; k++) four[k] += (double)x[i + k];
+    double sum = (four[0] + four[1]) + (four[2] + four[3]);
     for (; i < n; i++) sum += (double)x[i];
     return sum;
 }

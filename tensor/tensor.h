@@ -23,7 +23,6 @@
 
 #include <stdbool.h>
 #include <stddef.h>
-#include <stdio.h>
 
 ST_API_BEGIN
 
@@ -165,17 +164,6 @@ void st_walk(int count, const st_tensor views[], st_order order, st_row_function
  * read a and b. c must not overlap a, b or itself. The first product sets OpenBLAS to one thread for the
  * whole process: Stride runs images, not products, in parallel. */
 void st_gemm(st_tensor c, st_real alpha, st_tensor a, st_tensor b, st_real beta);
-
-/* ---- printing (print.c) ---------------------------------------------------------------------- */
-
-/* Prints as NumPy prints an array of this precision: the fewest digits of the nearest decimal that read back
- * as the same number, aligned columns, "..." in tensors of more than 1,000 elements. A tensor of rank 0 is
- * printed without brackets. No newline at the end. */
-void st_print(FILE *to, st_tensor x);
-
-/* The same into memory, as snprintf: writes at most `size` bytes with the final zero, returns the full
- * length. */
-size_t st_format(char *to, size_t size, st_tensor x);
 
 ST_API_END
 

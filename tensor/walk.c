@@ -1,8 +1,8 @@
 /* walk.c: everything that moves data: one loop over views of the same shape, and functions for its rows. */
 #include "tensor/error.h"
+#include "tensor/rows.h"
 #include "tensor/storage.h"
 #include "tensor/sum.h"
-#include "tensor/tensor.h"
 
 #include <math.h>
 #include <string.h>
@@ -103,6 +103,23 @@ void st_walk(int count, const st_tensor views[], st_order order, st_row_function
     }
 }
 
+/* ---- contiguous rows --------------------------------------------------------------------------- */
+
+static double row_sum(ptrdiff_t n, const st_real *x)
+{
+    return sum_of_row(n, x);
+}
+
+static st_real row_max(ptrdiff_t n, const st_real *x, st_real best)
+{
+    for (ptrdiff_t i = 0; i < n; i++)
+        if (exceeds(x[i], best)) best = x[i];
+    return best;
+}
+
+static const tensor_rows rows = { row_sum, row_max };
+__attribute__((weak)) const tensor_rows *tensor_rows_in_use = &rows;
+
 /* ---- copy and add: the two halves of every adjoint pair --------------------------------------- *
  * Rows with strides of 1 have no loops of their own: the compiler makes them (-O3). */
 
@@ -148,25 +165,9 @@ static void copy_row(ptrdiff_t n, st_real *const at[], const ptrdiff_t stride[],
     }
 }
 
-/* The sum of a row, for each instruction set. */
-#define SUM(M)                                                                                               \
-    M##_TARGET static double M##_sum(ptrdiff_t n, const st_real *x)                                          \
-    {                                                                                                        \
-        return sum_of_row(n, x);                                                                             \
-    }
-#define SUM_NAME(M) M##_sum,
-EACH_MACHINE(SUM)
-static double (*const sums[])(ptrdiff_t n, const st_real *x) = { EACH_MACHINE(SUM_NAME) };
-
-typedef struct addition {
-    st_real alpha;
-    double (*sum)(ptrdiff_t n, const st_real *x);
-} addition;
-
 static void add_row(ptrdiff_t n, st_real *const at[], const ptrdiff_t stride[], void *context)
 {
-    const addition *a = context;
-    const st_real alpha = a->alpha;
+    const st_real alpha = *(const st_real *)context;
     st_real *y = at[0];
     const st_real *x = at[1];
     ptrdiff_t sy = stride[0], sx = stride[1];
@@ -174,7 +175,7 @@ static void add_row(ptrdiff_t n, st_real *const at[], const ptrdiff_t stride[], 
         const st_real value = alpha * *x;
         for (ptrdiff_t i = 0; i < n; i++) y[i] += value;
     } else if (sy == 0) { /* one element: a sum */
-        double sum = sx == 1 ? a->sum(n, x) : 0;
+        double sum = sx == 1 ? tensor_rows_in_use->sum(n, x) : 0;
         for (ptrdiff_t i = 0; i < n && sx != 1; i++) sum += (double)x[i * sx];
         *y = (st_real)((double)*y + (double)alpha * sum);
     } else {
@@ -191,7 +192,7 @@ void st_copy(st_tensor y, st_tensor x)
 
 void st_add(st_tensor y, st_real alpha, st_tensor x)
 {
-    walk_pair(y, x, "st_add", add_row, &(addition){ alpha, sums[machine_best()] });
+    walk_pair(y, x, "st_add", add_row, &alpha);
 }
 
 /* ---- elementwise ----------------------------------------------------------------------------- */
@@ -285,41 +286,24 @@ static void reduce(st_tensor y, st_tensor x, st_axes over, const char *who, st_r
 
 void st_sum(st_tensor y, st_tensor x, st_axes over)
 {
-    reduce(y, x, over, "st_sum", 0, add_row, &(addition){ 1, sums[machine_best()] });
+    reduce(y, x, over, "st_sum", 0, add_row, &(st_real){ 1 });
 }
 
 void st_mean(st_tensor y, st_tensor x, st_axes over)
 {
     const ptrdiff_t elements = st_numel(x); /* the mean of none is NaN */
     st_real weight = elements > 0 ? (st_real)st_numel(y) / (st_real)elements : 0;
-    reduce(y, x, over, "st_mean", elements > 0 ? 0 : (st_real)NAN, add_row,
-           &(addition){ weight, sums[machine_best()] });
-}
-
-/* Tests if x replaces the maximum so far: the first of equal elements is kept, NaN is greater than all. */
-static bool exceeds(st_real x, st_real best)
-{
-    return x > best || (isnan(x) && !isnan(best));
+    reduce(y, x, over, "st_mean", elements > 0 ? 0 : (st_real)NAN, add_row, &weight);
 }
 
 static void max_row(ptrdiff_t n, st_real *const at[], const ptrdiff_t stride[], void *context)
 {
     (void)context;
-    enum { VECTORS = 4, LANES = MACHINE_LANES(generic), MANY = VECTORS * LANES };
-    const st_real *row = at[1];
-    ptrdiff_t i = 0;
-    if (stride[0] == 0 && stride[1] == 1 && n >= MANY) { /* one maximum; of zeros, either */
-        generic_vector best[VECTORS];
-        memcpy(best, row, sizeof best);
-        for (i = MANY; i + MANY <= n; i += MANY) EACH(k, VECTORS)
-            {
-                const generic_vector v = *(const generic_loose *)(row + i + k * LANES);
-                best[k] = MACHINE_PICK(generic, (v > best[k]) | (v != v), v, best[k]);
-            }
-        for (int k = 0; k < MANY; k++)
-            if (exceeds(best[k / LANES][k % LANES], *at[0])) *at[0] = best[k / LANES][k % LANES];
+    if (stride[0] == 0 && stride[1] == 1) {
+        *at[0] = tensor_rows_in_use->max(n, at[1], *at[0]);
+        return;
     }
-    for (; i < n; i++) {
+    for (ptrdiff_t i = 0; i < n; i++) {
         st_real *best = at[0] + i * stride[0], x = at[1][i * stride[1]];
         if (exceeds(x, *best)) *best = x;
     }

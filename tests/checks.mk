@@ -1,6 +1,11 @@
 # ---- the sources ---------------------------------------------------------------------------------
 
-.PHONY: format lines
+.PHONY: format lines tidy
+compile_commands.json: FORCE ## write what compiles each file, for editors and clang-tidy
+	@$(MAKE) -Bn V=1 CC=$(call quoted,$(CC)) objects | tests/tools/compile_commands.sh >$@.new && mv $@.new $@
+tidy: compile_commands.json ## run clang-tidy with the checks of .clang-tidy, which find nothing
+	@command -v clang-tidy >/dev/null || { echo 'tidy: clang-tidy is not installed' >&2; exit 1; }
+	@clang-tidy --quiet -p . $(filter-out nn/onnx/%,$(CORE))
 format: ## format the sources with clang-format
 	clang-format -i $(shell find tensor layers nn examples tests -name '*.[ch]')
 lines: ## count lines of code and of comments, by rooms
@@ -15,7 +20,7 @@ CHECKS := check-sanitize check-threads check-scripts fuzz-smoke check-warnings c
 ifneq ($(filter test check% conformance,$(MAKECMDGOALS)),)
 .NOTPARALLEL:
 endif
-.PHONY: checks check-msan check-exports-mpi $(CHECKS)
+.PHONY: checks check-msan check-exports-mpi check-exports-pictures $(CHECKS)
 
 # In turn, to the end, whichever fails.
 each = status=0; for part in $1; do $(MAKE) $$part || status=1; done; exit $$status
@@ -61,23 +66,18 @@ CHECK = VERSION=$(VERSION) OUT="$(ROOT)" CC=$(call quoted,$(CC)) PKG_CONFIG=$(ca
 check-includes: ## each folder includes only itself and those on its left
 	@$(CHECK) includes
 
-# Without annexes, jansson, zlib and threads.
-CORE_MAKE = BUILD=$(BUILD)/core ANNEXES= ONNX_CORE= ONNX_FORMAT= \
-            LIB_CFLAGS='$(patsubst -I%,-isystem %,$(call ask,--cflags,$(BLAS)))' \
-            LIBS='$(call ask,--libs,$(BLAS),-lopenblas) -lm'
-$(OUT)/float/tests/core/cnn: $(OUT)/float/tests/core/cnn.o $(call lib_all,float)
-	$(call link)
+# Without annexes, and so without BLAS, jansson, zlib and threads.
+CORE_MAKE = BUILD=$(BUILD)/core ANNEXES= ONNX_CORE= ONNX_FORMAT= LIB_CFLAGS= LIBS=-lm
 .PHONY: core
-core: ## build tensor/, layers/ and nn/ alone: a small CNN trains to the bits of the reference engine
-core: $(OUT)/float/tests/core/cnn
+core: ## build tensor/, layers/ and nn/ alone, with a C compiler and nothing else, and train a small CNN
 	@mkdir -p $(BUILD)/core
 	@$(MAKE) $(CORE_MAKE) $(BUILD)/core/float/tests/core/cnn $(call in_log,core/log,a build of tensor/ layers/ \
 	    nn/ alone)
-	@$(BUILD)/core/float/tests/core/cnn >$(BUILD)/core/bits && STRIDE_ENGINE=reference $< \
-	    >$(BUILD)/core/expected \
-	    && diff $(BUILD)/core/bits $(BUILD)/core/expected \
-	    && echo 'ok   tensor/, layers/ and nn/ alone train a CNN to the bits of the reference engine' \
+	@$(BUILD)/core/float/tests/core/cnn >$(BUILD)/core/bits \
+	    && echo "ok   tensor/, layers/ and nn/ alone train a CNN: $$(cat $(BUILD)/core/bits)" \
 	    || { cat $(BUILD)/core/bits; echo 'FAIL tensor/, layers/ and nn/ alone train a CNN'; exit 1; }
+$(OUT)/float/tests/core/cnn: $(OUT)/float/tests/core/cnn.o $(call lib_all,float)
+	$(call link)
 
 check-core: ## no file of tensor/, layers/ or nn/ includes an annex
 	@$(CHECK) core $(ANNEXES)
@@ -92,19 +92,23 @@ check-exports: ## libraries export what installed headers declare, and nothing e
 check-exports: $(foreach p,float double,$(call shared,$p) $(call lib,$p))
 	@$(CHECK) exports "$(wordlist 1,2,$^)" "$(wordlist 3,4,$^)" $(HEADERS)
 	@$(if $(MPI),$(MAKE) check-exports-mpi)
+	@$(if $(PICTURES),$(MAKE) check-exports-pictures)
 
 check-exports-mpi: $(foreach p,float double,$(call shared_mpi,$p) $(call lib_mpi,$p))
 	@$(CHECK) exports "$(wordlist 1,2,$^)" "$(wordlist 3,4,$^)" $(MPI_HEADERS)
 
+check-exports-pictures: $(foreach p,float double,$(call shared_pictures,$p) $(call lib_pictures,$p))
+	@$(CHECK) exports "$(wordlist 1,2,$^)" "$(wordlist 3,4,$^)" $(PICTURES_HEADERS)
+
 check-public: ## programs include public headers only
-	@$(CHECK) public $(HEADERS) $(MPI_HEADERS)
+	@$(CHECK) public $(HEADERS) $(MPI_HEADERS) $(PICTURES_HEADERS)
 
 check-documented: ## everything that installed headers declare has a comment
-	@$(CHECK) documented $(HEADERS) $(MPI_HEADERS)
+	@$(CHECK) documented $(HEADERS) $(MPI_HEADERS) $(PICTURES_HEADERS)
 
 check-docs: ## the manual names what there is, the changelog this version; Doxygen and mandoc warn of nothing
 check-docs: $(PROGRAM)
-	@PROGRAM="$(PROGRAM)" $(CHECK) manual $(HEADERS) $(MPI_HEADERS)
+	@PROGRAM="$(PROGRAM)" $(CHECK) manual $(HEADERS) $(MPI_HEADERS) $(PICTURES_HEADERS)
 	@if command -v doxygen >/dev/null; then mkdir -p $(BUILD); $(MAKE) docs $(call in_log,docs,make docs); echo \
 	    'ok   make docs'; \
 	 else echo 'skip make docs: doxygen is not installed'; fi
@@ -117,8 +121,8 @@ check-memory: $(patsubst %,$(OUT)/float/tests/test_%,step checkpoint anomaly thr
 # Libraries are not compiled with the sanitizer: tests/memory/instrumented.c says what of them it is told, and
 # stands in for BLAS. No ONNX, no pictures, and no exported C, which other compilers make.
 MSAN_OUT  = $(BUILD)/memory-undefined
-MSAN_WRAP = malloc realloc aligned_alloc free st_layer_forward st_layer_backward layer_forward_fused \
-    layer_backward_fused
+MSAN_WRAP = malloc realloc aligned_alloc free st_layer_forward st_layer_backward \
+    st_double_layer_forward st_double_layer_backward
 MSAN_MAKE = CC=clang SANITIZE=memory,undefined PICTURE_FLAGS= PICTURE_LIBS= \
     ONNX_PROTO= \
     ONNX_MISSING='and protoc-c (protobuf-c-compiler)' TEST_AID='$(TEST_AID) tests/memory/instrumented.c' \
@@ -133,6 +137,10 @@ check-msan: ## tests under clang's memory sanitizer, which finds what is read be
 	     STRIDE_FAST=1 MSAN_OPTIONS=poison_in_malloc=0:poison_in_free=0:allocator_may_return_null=1 \
 	     tests/tools/flavours.sh msan $(MSAN_OUT)/flavours $(abspath $(MSAN_TESTS)); \
 	 else echo 'skip tests under the memory sanitizer: clang does not have it here (make deps-check)'; fi
+
+.PHONY: check-bare
+check-bare: ## the README's commands on a machine with git, gcc and make alone, as root and as a user (make deps-bare)
+	@tests/tools/bare.sh $(BUILD)/bare
 
 check-install: ## CMake, and a program of MPI, find what is installed (pkg-config: make check-scripts)
 check-install: $(foreach p,float double,$(call lib,$p) $(call shared,$p) $(of_mpi))
@@ -183,6 +191,10 @@ $(CAMPAIGNS:tests/campaigns/%.c=$(OUT)/float/campaigns/%): $(OUT)/float/campaign
     $(call helpers,float) $(call lib_all,float)
 	$(call link,$($(@F)_LIBS))
 .PHONY: crash-test oom-test attack
+.PHONY: check-ulp
+ULP ?= 101
+check-ulp: $(OUT)/float/tests/test_functions ## the worst errors of the activation functions, over every 101st float; ULP=1: all
+	@STRIDE_ULP=$(ULP) $< 2>/dev/null | grep '^|'
 crash-test: $(OUT)/float/campaigns/crash ## kill training at 1000 random times: it comes to the same bytes
 	@$< $(BUILD)/crash
 attack: ## run stride in hostile surroundings: closed streams, full disks, no memory, odd files
@@ -204,15 +216,16 @@ endif
 MUTATIONS     ?= 200
 MUTATION_SEED ?= 1
 MUTATION_SCORE ?= 80
-MUTATION_ROOMS ?= tensor layers layers/fast
+MUTATION_ROOMS ?= tensor layers layers/fast nn
+MUTATION_TESTS := tensor layers nn data ranks callbacks files
 link_mutant = $(LINK) -Wl,-z,muldefs @OBJECT@ $(run_objects_$1_$2) $(call helpers,$1) $(call lib_all,$1) \
               $(PICTURE_LIBS) $(TEST_LIBS) $(LIBS) -o @PROGRAM@
 .PHONY: mutations
-mutations: ## mutate tensor/ and layers/ at random: how many of 200 do the tests find? MUTATION_SEED=2
-mutations: $(foreach r,tensor layers nn,$(OUT)/float/tests/$r/run) \
+mutations: ## mutate tensor/, layers/ and nn/ at random: how many of 200 do the tests find? MUTATION_SEED=2
+mutations: $(foreach r,$(MUTATION_TESTS),$(OUT)/float/tests/$r/run) \
     $(foreach r,layers nn,$(OUT)/double/tests/$r/run)
 	@OUT=$(OUT) BUILD=$(BUILD) \
-	 $(foreach r,tensor layers nn,LINK_float_$r=$(call quoted,$(call link_mutant,float,$r))) \
+	 $(foreach r,$(MUTATION_TESTS),LINK_float_$r=$(call quoted,$(call link_mutant,float,$r))) \
 	 $(foreach r,layers nn,LINK_double_$r=$(call quoted,$(call link_mutant,double,$r))) \
 	 python3 tests/tools/mutate.py $(MUTATIONS) $(MUTATION_SEED) $(MUTATION_SCORE) $(MUTATION_ROOMS)
 

@@ -38,7 +38,6 @@ bool enter_comma_locale(void)
     if (setlocale(LC_ALL, "de_DE.utf8")) return true;
     if (system(command) != -1 && setenv("LOCPATH", path_of("."), 1) == 0 && setlocale(LC_ALL, "de_DE.utf8"))
         return true;
-    print_message("no locale with a decimal comma is installed, nor can be made\n");
     return false;
 }
 

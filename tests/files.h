@@ -27,8 +27,8 @@ const char *written(const char *name, bytes b);
 const char *zipped(const char *name, bytes b);
 bytes contents(const char *path); /* of a file below 1 MiB, until the call after the next */
 
-/* From here on the program's locale has a decimal comma; it is made in the folder where none is installed. False, with a
- * message, where that cannot be done. */
+/* From here on the program's locale has a decimal comma; it is made in the folder where none is installed. False
+ * where that cannot be done. */
 bool enter_comma_locale(void);
 
 /* A file that a reader must refuse, and a part of the error. */

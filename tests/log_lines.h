@@ -7,32 +7,33 @@
 
 typedef struct log_lines {
     st_callback c;
-    st_run run;
-    bool began;
+    bool resumed, began;
 } log_lines;
+
+static inline int log_tell(log_lines *l, st_event event, st_train_report r)
+{
+    st_run run = { .report = r, .epoch = r.epoch, .step = l->resumed };
+    l->c.call(&l->c, &run, event);
+    return st_error() ? -1 : 0;
+}
 
 /* A log that a run starts, or continues. -1 with an error latched, here and below. */
 static inline int log_begin(log_lines *l, const char *path, bool resumed)
 {
-    *l = (log_lines){ .c = st_log(path), .run = { .step = resumed } };
-    l->c.call(&l->c, &l->run, ST_ON_BEGIN);
-    return st_error() ? -1 : 0;
+    *l = (log_lines){ st_log(path), resumed, false };
+    return log_tell(l, ST_ON_BEGIN, (st_train_report){ 0 });
 }
 
 static inline int log_report(log_lines *l, const st_train_report *r)
 {
-    l->run.report = *r;
-    l->run.epoch = r->epoch;
-    if (!l->began) l->c.call(&l->c, &l->run, ST_ON_EPOCH_BEGIN);
+    if (!l->began) log_tell(l, ST_ON_EPOCH_BEGIN, *r);
     l->began = true;
-    l->c.call(&l->c, &l->run, ST_ON_EPOCH);
-    return st_error() ? -1 : 0;
+    return log_tell(l, ST_ON_EPOCH, *r);
 }
 
 static inline int log_end(log_lines *l)
 {
-    l->c.call(&l->c, &l->run, ST_ON_END);
-    return st_error() ? -1 : 0;
+    return log_tell(l, ST_ON_END, (st_train_report){ 0 });
 }
 
 #endif

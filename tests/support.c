@@ -78,6 +78,19 @@ int error_none_left(void **state)
     return -1;
 }
 
+void test_skip(const char *name, const char *format, ...)
+{
+    va_list arguments;
+    va_start(arguments, format);
+    printf("skipped %s: ", name);
+    vprintf(format, arguments);
+    printf("\n");
+    fflush(stdout);
+    va_end(arguments);
+    skip();
+    abort();
+}
+
 void about(const char *format, ...)
 {
     va_list arguments;

@@ -10,6 +10,7 @@
 #include <stdint.h>
 #include <cmocka.h>
 
+#include "layers/options.h"
 #include "tensor/error.h"
 #include "tensor/random.h"
 #include "tensor/tensor.h"
@@ -47,8 +48,18 @@ int error_none_left(void **state);
 /* Says which of many cases the next comparisons belong to; shown when one of them fails. */
 void about(const char *format, ...) __attribute__((format(printf, 1, 2)));
 
+/* Ends the test, which is counted as skipped, with a line that says why; run.sh fails where there is none. */
+#define skip_because(...) test_skip(__func__, __VA_ARGS__)
+_Noreturn void test_skip(const char *name, const char *format, ...) __attribute__((format(printf, 2, 3)));
+
 /* Sets STRIDE_ENGINE; NULL: to its value when the program began. */
 void use_engine(const char *name);
+
+/* A second number that was rolled as 0 is 0, and does not repeat the first. */
+static inline void keep_zero(int pair[2])
+{
+    if (pair[1] == 0) pair[1] = ST_ZERO_INT;
+}
 
 /* Every engine, the reference first; chooses one: false where this machine cannot run it, and nothing is changed. */
 enum { ENGINES = 4 };

@@ -66,13 +66,14 @@ export ASAN_OPTIONS UBSAN_OPTIONS TSAN_OPTIONS
 
 # The environment of a script, all paths absolute: programs, libraries and how to build with them.
 IN_SCRIPT = BIN="$(ROOT)/float/bin" BIN_DOUBLE="$(ROOT)/double/bin" BENCH="$(ROOT)/float/bench" \
-    ATTACK="$(ROOT)/float/campaigns/attack" \
+    ATTACK="$(ROOT)/float/campaigns/attack" CNN="$(ROOT)/float/tests/core/cnn" \
     LIB="$(abspath $(call lib,float))" LIB_DOUBLE="$(abspath $(call lib,double))" \
     CC=$(call quoted,$(strip $(CC) $(SANITIZER))) \
     CFLAGS=$(call quoted,-std=c11 -I$(CURDIR) -pthread $(CFLAGS)) \
     LIBS=$(call quoted,$(LIBS)) SANITIZE=$(call quoted,$(SANITIZE))
-FOR_SCRIPT := $(TWIN) $(foreach p,float double,$(call programs,$p) $(call lib,$p) $(call shared,$p)) \
-              $(foreach b,bench scaling stride_peer once,$(OUT)/float/bench/$b) $(OUT)/float/campaigns/attack
+FOR_SCRIPT := $(TWIN) $(foreach p,float double,$(call programs,$p) $(call lib,$p) $(call shared,$p) $(of_pictures)) \
+              $(foreach b,bench scaling stride_peer once,$(OUT)/float/bench/$b) $(OUT)/float/campaigns/attack \
+              $(OUT)/float/tests/core/cnn
 
 # The programs $3 of precision $2 leave their counts in folder $1; the environment $4 is theirs besides.
 define run_programs

@@ -195,6 +195,21 @@ static void put_dots(FILE *to, const frame *f, const chart_line *l)
     }
 }
 
+/* A vertical line, and a ring around the value. */
+static void put_best(FILE *to, const frame *f, const chart_line *l)
+{
+    if (l->best < 0 || l->best >= l->count) return;
+    const int epoch = l->epochs[l->best].epoch;
+    const double x = x_at(f, epoch), value = value_at(l, l->best);
+    const char *anchor = x < f->left + 40 ? "start" : x > WIDTH - RIGHT - 40 ? "end" : "middle";
+    fprintf(to, "<path class=\"best\" d=\"M%.1f %dV%d\"/>", x, TOP, HEIGHT - BOTTOM);
+    fprintf(to, "<text x=\"%.1f\" y=\"%d\" text-anchor=\"%s\">best: epoch %d</text>\n", x, TOP - 5, anchor,
+            epoch);
+    if (drawn(f, value))
+        fprintf(to, "<circle class=\"ring %s\" cx=\"%.1f\" cy=\"%.1f\" r=\"4.5\"/>\n", l->style, x,
+                y_at(f, value));
+}
+
 /* ---- the figure -------------------------------------------------------------------------------- */
 
 /* Each name with its last value. */
@@ -223,6 +238,7 @@ void page_chart(FILE *to, const chart *c)
     put_caption(to, &f);
     put_levels(to, &f);
     put_epochs(to, &f);
+    for (int l = 0; l < c->lines; l++) put_best(to, &f, &c->line[l]);
     for (int l = 0; l < c->lines; l++) put_line(to, &f, &c->line[l]);
     for (int l = 0; l < c->lines; l++) put_dots(to, &f, &c->line[l]);
     fputs("</svg></figure>\n", to);

@@ -40,7 +40,7 @@ typedef struct net_options {
 /* 0, or 2 with a message unless exactly one network is given. */
 int net_check(const subcommand *c, const net_options *o);
 
-/* Reads that net and builds it for the batch. NULL with an error. */
+/* Reads that net and builds it for the batch; of 0 samples: only plans it. NULL with an error. */
 st_net *net_given(const net_options *o, ptrdiff_t batch, uint64_t seed);
 
 /* Usage and examples, for a command line without a subcommand. */

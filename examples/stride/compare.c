@@ -45,7 +45,8 @@ static void put_chart(FILE *to, const comparison *c, chart kind, size_t value, s
     for (int i = 0; i < c->count; i++) {
         const history *h = &c->run[i];
         const bool validated = isfinite(h->epochs[0].validation.loss);
-        line[i] = (chart_line){ c->path[i], styles[i], validated ? value : otherwise, h->epochs, h->count };
+        line[i] =
+            (chart_line){ c->path[i], styles[i], validated ? value : otherwise, h->epochs, h->count, -1 };
     }
     kind.lines = c->count;
     kind.line = line;

@@ -2,8 +2,8 @@
 #define _POSIX_C_SOURCE 200809L
 #include "examples/stride/dataset.h"
 
+#include "examples/stride/folder.h"
 #include "examples/stride/paths.h"
-#include "examples/stride/pictures.h"
 #include "examples/stride/mnist.h"
 #include "examples/stride/network.h"
 #include "examples/stride/text.h"
@@ -11,7 +11,9 @@
 #include "nn/data/sets.h"
 
 #include <errno.h>
-#include <jansson.h>
+#include <inttypes.h>
+#include <limits.h>
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -81,6 +83,14 @@ static st_dataset *keep(dataset *s, st_dataset *d)
     return d;
 }
 
+/* One of the sets that `keep` has kept, to be changed. */
+static st_dataset *own_set(dataset *s, const st_dataset *d)
+{
+    for (int i = 0; i < DATASET_SETS; i++)
+        if (s->own[i] == d) return s->own[i];
+    return NULL;
+}
+
 static int opened(dataset *s, const char *what, const char *path)
 {
     snprintf(s->text, sizeof s->text, "%s in %.250s", what, path);
@@ -147,24 +157,67 @@ static int open_cifar10(dataset *s, const paths *p)
 
 /* ---- tables ------------------------------------------------------------------------------------ */
 
+/* 0: found by the library. */
+static int read_delimiter(const char *path, const char *given, char *to)
+{
+    static const struct {
+        const char *name;
+        char c;
+    } names[] = {
+        { "tab", '\t' }, { "\\t", '\t' }, { "space", ' ' }, { "comma", ',' }, { "semicolon", ';' }
+    };
+    *to = given && !given[1] ? given[0] : !given && text_ends_or_gz(path, ".tsv") ? '\t' : 0;
+    if (!given || *to) return 0;
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++)
+        if (strcmp(given, names[i].name) == 0) *to = names[i].c;
+    return *to ? 0 : st_error_set("--delimiter: expected a character, tab or space, not \"%.40s\"", given);
+}
+
+static int map_options(const dataset_options *o, const char *path, st_csv_options *to)
+{
+    static const st_csv_missing missing[] = { ST_CSV_REFUSE, ST_CSV_MEAN, ST_CSV_DROP };
+    static const st_csv_header header[] = { ST_CSV_DETECT, ST_CSV_HEADER, ST_CSV_NO_HEADER };
+    *to = (st_csv_options){ .label = ST_CSV_FIND_LABEL,
+                            .label_name = o->label,
+                            .features = o->features,
+                            .targets = (int)o->targets,
+                            .missing = missing[o->missing],
+                            .header = header[o->header],
+                            .name_numbers = !o->matched };
+    if (read_delimiter(path, o->delimiter, &to->delimiter)) return -1;
+    if (o->image && network_size(o->image, &to->image)) return st_error_within("--image: ");
+    if (o->sample) to->image = *o->sample;
+    return 0;
+}
+
+/* Rows for a prediction: without labels, or with those that the table has. */
+static st_dataset *open_unlabelled(const char *path, st_csv_options o)
+{
+    st_csv_options alone = o;
+    alone.targets = ST_CSV_UNLABELLED;
+    st_dataset *d = o.label_name && !o.like ? NULL : st_dataset_csv_new(path, alone);
+    if (d || o.like) return d;
+    st_error_clear();
+    return st_dataset_csv_new(path, o);
+}
+
 static int open_rows(dataset *s, const char *path, const dataset_options *o, bool unlabelled)
 {
-    table_options t = { .delimiter = text_ends_or_gz(path, ".tsv") ? '\t' : ',',
-                        .label = o->label,
-                        .features = o->features,
-                        .columns = o->columns,
-                        .targets = (int)o->targets,
-                        .unlabelled = unlabelled };
-    if (o->targets < 0 || o->targets > 1000000) /* a net's metadata may say anything */
-        return st_error_set("--targets: %ld columns, expected at most 1000000", o->targets);
-    if (o->image && network_size(o->image, &t.sample)) return st_error_within("--image: ");
-    if (o->sample) t.sample = *o->sample;
-    s->table = calloc(1, sizeof *s->table);
-    if (!s->table) return st_error_set("no memory");
-    if (table_open(s->table, path, &t)) return -1;
-    s->train = s->table->set;
-    s->classes = s->table->classes;
-    s->name = (const char *const *)s->table->class;
+    st_csv_options options;
+    st_table columns, *kept = o->like || !o->net ? NULL : st_net_table(o->net);
+    int status = st_error() || path_readable(path) || map_options(o, path, &options) ? -1 : 0;
+    if (kept) columns = *kept;
+    if (kept && !o->matched) columns.classes = 0, columns.class_name = NULL;
+    if (status == 0) options.like = o->like ? o->like : kept ? &columns : NULL;
+    if (status == 0 && options.like && o->features)
+        status = st_error_set("--features: the net keeps its columns, leave it out");
+    if (status == 0)
+        s->train = keep(s, unlabelled ? open_unlabelled(path, options) : st_dataset_csv_new(path, options));
+    st_table_free(kept);
+    s->table = s->train ? st_dataset_table(s->train) : NULL;
+    if (!s->table) return -1;
+    s->classes = (int)s->table->classes;
+    s->name = s->table->class_name;
     return opened(s, "a table", path);
 }
 
@@ -178,30 +231,47 @@ static int open_table(dataset *s, const paths *p)
 int dataset_open_unlabelled(dataset *s, const dataset_options *o)
 {
     *s = (dataset){ 0 };
+    if (o->missing == 2) return st_error_set("--missing drop leaves rows without a prediction: use mean");
     int status = open_rows(s, o->data, o, true);
     if (status) dataset_close(s);
     return status;
 }
 
-char *dataset_columns(const dataset *s)
+void dataset_print_table(const dataset *s, FILE *to)
 {
-    json_t *list = json_array();
-    for (int i = 0; s->table && s->table->column && i < s->table->columns; i++)
-        if (json_array_append_new(list, json_string(s->table->column[i])))
-            st_error_set("column %d: its name is not UTF-8", i + 1);
-    char *text = st_error() || json_array_size(list) == 0 ? NULL : json_dumps(list, JSON_COMPACT);
-    json_decref(list);
-    return text;
+    const st_table *t = s->table;
+    if (!t) return;
+    fprintf(to, t->targets > 0 ? "targets: %td from column " : "label: column ", t->targets);
+    if (t->label_name) text_put(to, t->label_name);
+    else fprintf(to, "%td", t->label);
+    if (t->classes > 0) fprintf(to, ", %td classes", t->classes);
+    fprintf(to, "; features: %td of %td columns", t->features, t->columns);
+    if (t->filled > 0) fprintf(to, "; %td missing values are means", t->filled);
+    if (t->dropped > 0) fprintf(to, "; %td rows left out", t->dropped);
+    fputc('\n', to);
 }
+
+/* ---- arrays ------------------------------------------------------------------------------------ */
+
+static const char *const layouts[] = { NULL, "nchw", "nhwc" }; /* as in the options */
 
 static int open_npy(dataset *s, const paths *p)
 {
+    static const st_npy_layout layout[] = { ST_NPY_DETECT, ST_NPY_NCHW, ST_NPY_NHWC };
     if (!text_ends(p->path[0], ".npy")) return OTHER;
     if (p->count != 2) return st_error_set("%.200s: no labels; give X.npy,Y.npy", p->path[0]);
-    s->train = keep(s, st_dataset_npy(p->path[0], p->path[1]));
+    const st_npy_options options = { .layout = layout[p->o->layout], .classes = p->o->classes };
+    s->train = keep(s, st_dataset_npy_new(p->path[0], p->path[1], options));
+    s->layout = layouts[p->o->layout];
     if (s->train && s->train->x.rank == 0)
         return st_error_set("%.200s: a single number per sample; give X.npy,Y.npy", p->path[0]);
     return opened(s, "arrays", p->path[0]);
+}
+
+st_tensor dataset_channels_first(st_tensor x, const dataset_options *o)
+{
+    if (o->layout != 2 || (x.shape.rank != 3 && x.shape.rank != 4)) return x;
+    return x.shape.rank == 4 ? st_permute(x, ST_AXES(0, 3, 1, 2)) : st_permute(x, ST_AXES(2, 0, 1));
 }
 
 /* ---- classes ----------------------------------------------------------------------------------- */
@@ -232,16 +302,87 @@ static void renumber(void *class, ptrdiff_t i, st_tensor x, st_tensor y)
     *k = (st_real)((const ptrdiff_t *)class)[(ptrdiff_t)*k];
 }
 
+/* The least and the greatest class. */
+typedef struct range {
+    double least, most;
+} range;
+
+static int find_range(const st_dataset *d, range *r)
+{
+    enum { AT_ONCE = 64 };
+    int status = 0;
+    st_tensor x = st_tensor_new(st_shape_with_batch(d->x, AT_ONCE)), y = st_tensor_new(ST_SHAPE(AT_ONCE));
+    for (ptrdiff_t i = 0; i < d->count && status == 0; i += AT_ONCE) {
+        const ptrdiff_t n = d->count - i < AT_ONCE ? d->count - i : AT_ONCE;
+        status = st_dataset_batch(d, NULL, i, n, st_narrow(x, 0, 0, n), st_narrow(y, 0, 0, n));
+        for (ptrdiff_t k = 0; k < n && status == 0; k++) {
+            const double class = (double)st_data(y)[k];
+            if (class < r->least) r->least = class;
+            if (class > r->most) r->most = class;
+        }
+    }
+    st_tensor_free(x), st_tensor_free(y);
+    return status;
+}
+
+static int check_range(const dataset *s, range r, ptrdiff_t outputs)
+{
+    char column[100] = "";
+    if (s->table && s->table->label_name)
+        snprintf(column, sizeof column, ", column %.60s", s->table->label_name);
+    else if (s->table) snprintf(column, sizeof column, ", column %td", s->table->label);
+    const char *hint = s->table                                    ? "; --label chooses the column"
+                       : r.least == 1 && r.most == (double)outputs ? "; subtract 1"
+                                                                   : "";
+    if (r.least >= 0 && r.most < (double)outputs) return 0;
+    return st_error_set(
+        "%.200s%s: classes %g to %g, the network's output is [%td]: classes are numbered from 0 to "
+        "%td%s",
+        s->text, column, r.least, r.most, outputs, outputs - 1, hint);
+}
+
+/* The names of a table's classes are whole numbers below `outputs`, of which some are missing. */
+static bool are_numbers(const dataset *s, ptrdiff_t outputs)
+{
+    for (int i = 0; i < s->classes; i++) {
+        char *end;
+        const long number = strtol(s->name[i], &end, 10);
+        if (!*s->name[i] || *end || number < 0 || number >= outputs) return false;
+    }
+    return s->table && s->classes < outputs;
+}
+
+static int take_numbers(dataset *s)
+{
+    s->class = calloc((size_t)s->classes, sizeof *s->class);
+    if (!s->class) return st_error_set("no memory for %d classes", s->classes);
+    for (int i = 0; i < s->classes; i++) s->class[i] = strtol(s->name[i], NULL, 10);
+    s->train = keep(s, st_dataset_map(s->train, renumber, s->class));
+    s->classes = 0;
+    s->name = NULL;
+    return s->train ? 0 : -1;
+}
+
+int dataset_fit(dataset *s, st_shape output)
+{
+    if (output.rank != 1 || s->train->target.rank > 0) return 0;
+    if (s->classes > 0) return are_numbers(s, output.n[0]) ? take_numbers(s) : 0;
+    range r = { INFINITY, -INFINITY };
+    if (find_range(s->train, &r) || (s->test && find_range(s->test, &r))) return -1;
+    return check_range(s, r, output.n[0]);
+}
+
 int dataset_match(dataset *s, ptrdiff_t classes, const char *const *name)
 {
     bool same = classes == s->classes;
     for (int i = 0; i < s->classes && same; i++) same = strcmp(s->name[i], name[i]) == 0;
-    if (same || s->classes == 0 || classes == 0) return 0;
+    if (same || s->classes <= 0 || classes == 0) return 0;
     s->class = find_classes(s->text, s->classes, s->name, classes, name);
     if (!s->class) return -1;
-    for (int i = 0; i < 2; i++) /* folders keep their sets, and so the paths of samples */
-        if (s->folder[i]) folder_renumber(s->folder[i], s->class);
-    if (!s->folder[0]) {
+    if (st_pictures_classes(s->train, &(ptrdiff_t){ 0 })) { /* keeps its sets, and so the paths of samples */
+        st_pictures_match(own_set(s, s->train), classes, name);
+        if (s->test) st_pictures_match(own_set(s, s->test), classes, name);
+    } else {
         s->train = keep(s, st_dataset_map(s->train, renumber, s->class));
         if (s->test && s->train) s->test = keep(s, st_dataset_map(s->test, renumber, s->class));
     }
@@ -262,8 +403,15 @@ int dataset_open_for(dataset *s, const model *m, dataset_options *o)
     if (!o->data && !is_trained_on_digits(m))
         return st_error_set("the net was trained on %.250s: give --data", st_net_metadata(m->net, "data"));
     dataset_recall(o, m->net);
+    o->matched = true;
+    o->classes = m->loss.kind->classes;
     if (dataset_open(s, o, stderr)) return -1;
-    if (dataset_match(s, m->classes ? m->classes->count : 0, (const char *const *)m->name) == 0) return 0;
+    if (s->table && s->classes > 0 && !m->classes)
+        st_error_set("%.200s: its classes have names, %.60s and so on, those of the net have none", s->text,
+                     s->name[0]);
+    else if ((m->loss.kind->classes || m->one_hot) && dataset_fit(s, m->net->output)) {
+    } else if (dataset_match(s, m->classes ? m->classes->count : 0, (const char *const *)m->name) == 0)
+        return 0;
     dataset_close(s);
     return -1;
 }
@@ -271,58 +419,50 @@ int dataset_open_for(dataset *s, const model *m, dataset_options *o)
 const char *dataset_path(const st_dataset *set, ptrdiff_t i)
 {
     const st_dataset *origin = set ? st_dataset_origin(set, &i) : NULL;
-    return origin ? folder_path(origin, i) : NULL;
+    return origin ? st_pictures_path(origin, i) : NULL;
 }
 
 /* ---- pictures ---------------------------------------------------------------------------------- */
 
-static int open_folder(image_folder **to, const char *path, const dataset_options *o)
+static st_dataset *open_folder(dataset *s, const char *path, const dataset_options *o, int channels)
 {
-    st_shape size;
-    folder_options options = { .channels = o->colour == 1   ? 1
-                                           : o->colour == 2 ? 3
-                                                            : 0,
-                               .skip_bad = o->skip_bad,
-                               .messages = stderr };
-    if (o->size) {
-        if (network_size(o->size, &size)) return st_error_within("--size: ");
-        if (size.rank != 2)
-            return st_error_set("--size: %s is not a height and a width such as 28x28", o->size);
-        options.height = size.n[0];
-        options.width = size.n[1];
+    st_shape size = { 2, { 0 } };
+    if (o->size && network_size(o->size, &size)) {
+        st_error_within("--size: ");
+        return NULL;
     }
-    *to = calloc(1, sizeof **to);
-    return *to ? folder_open(*to, path, options) : st_error_set("no memory");
+    if (size.rank != 2 || size.n[0] > INT_MAX || size.n[1] > INT_MAX) {
+        st_error_set("--size: %s is not a height and a width such as 28x28", o->size);
+        return NULL;
+    }
+    const st_pictures_options options = {
+        .channels = channels, .height = (int)size.n[0], .width = (int)size.n[1], .skip_bad = o->skip_bad
+    };
+    return keep(s, folder_open(path, options, stderr));
 }
 
 static int open_pictures(dataset *s, const paths *p)
 {
     static const char *const parts[] = { "test", "val", "valid", "validation" };
+    static const int channels[] = { 0, 1, 3 };
     char path[LONGEST_PATH];
+    ptrdiff_t count;
     const bool divided = there(path, p->path[0], "train") && folder_has_classes(path);
     if (p->count != 1 || !(divided || folder_has_classes(p->path[0]))) return OTHER;
-    if (open_folder(&s->folder[0], divided ? path : p->path[0], p->o)) return -1;
-    const folder_paths *names = &s->folder[0]->classes, *found;
-    ptrdiff_t *class;
+    s->train = open_folder(s, divided ? path : p->path[0], p->o, channels[p->o->colour]);
+    if (!s->train) return -1;
+    s->name = st_pictures_classes(s->train, &count);
+    s->classes = (int)count;
     for (int i = 0; divided && i < 4 && !s->test; i++)
         if (there(path, p->path[0], parts[i]) && folder_has_classes(path)) {
-            dataset_options alike = *p->o;
-            alike.colour = s->folder[0]->set->x.n[0] == 1 ? 1 : 2;
-            if (open_folder(&s->folder[1], path, &alike)) return -1;
-            found = &s->folder[1]->classes;
-            class = find_classes(path, found->count, (const char *const *)found->path, names->count,
-                                 (const char *const *)names->path);
-            if (!class) return -1;
-            folder_renumber(s->folder[1], class);
-            free(class);
-            s->test = s->folder[1]->set;
+            st_dataset *test = open_folder(s, path, p->o, (int)s->train->x.n[0]);
+            s->test = test;
+            if (!test) return -1;
+            if (st_pictures_match(test, count, s->name)) return st_error_within("%.150s: ", path);
         }
-    if (names->count == 1)
+    if (count == 1)
         return st_error_set("%.200s: one folder of pictures, %.80s, expected at least two classes",
-                            p->path[0], names->path[0]);
-    s->train = s->folder[0]->set;
-    s->classes = names->count;
-    s->name = (const char *const *)names->path;
+                            p->path[0], s->name[0]);
     s->size = p->o->size;
     return opened(s, "pictures", p->path[0]);
 }
@@ -360,44 +500,68 @@ int dataset_open(dataset *s, const dataset_options *o, FILE *messages)
 void dataset_close(dataset *s)
 {
     for (int i = 0; i < DATASET_SETS; i++) st_dataset_free(s->own[i]);
-    for (int i = 0; i < 2; i++) {
-        if (s->folder[i]) folder_close(s->folder[i]);
-        free(s->folder[i]);
-    }
-    if (s->table) table_close(s->table);
-    free(s->table);
     free(s->class);
     *s = (dataset){ 0 };
+}
+
+/* ---- identity ------------------------------------------------------------------------------------- */
+
+enum { MOST_LOOKED_AT = 1024 }; /* samples, evenly spread */
+
+/* FNV-1a of the elements as floats. */
+static uint64_t mix(uint64_t sum, st_tensor x)
+{
+    for (ptrdiff_t i = 0; i < st_numel(x); i++) {
+        const float value = (float)st_data(x)[i];
+        unsigned char bytes[sizeof value];
+        memcpy(bytes, &value, sizeof value);
+        for (size_t k = 0; k < sizeof value; k++) sum = (sum ^ bytes[k]) * UINT64_C(0x100000001b3);
+    }
+    return sum;
+}
+
+dataset_identity dataset_identify(const st_dataset *set)
+{
+    dataset_identity id = { "" };
+    uint64_t sum = UINT64_C(0xcbf29ce484222325) ^ (uint64_t)set->count;
+    st_tensor x = st_tensor_new(st_shape_with_batch(set->x, 1)),
+              y = st_tensor_new(st_shape_with_batch(set->target, 1));
+    const ptrdiff_t step = 1 + (set->count - 1) / MOST_LOOKED_AT;
+    for (ptrdiff_t i = 0; i < set->count && st_dataset_batch(set, NULL, i, 1, x, y) == 0; i += step)
+        sum = mix(mix(sum, x), y);
+    st_tensor_free(x), st_tensor_free(y);
+    if (!st_error()) snprintf(id.text, sizeof id.text, "%016" PRIx64, sum);
+    return id;
 }
 
 /* ---- metadata ------------------------------------------------------------------------------------- */
 
 int dataset_note(st_net *n, const dataset_options *o, const dataset *s)
 {
-    char *columns = dataset_columns(s), *text = text_clean(s->text), targets[32]; /* in UTF-8 */
-    snprintf(targets, sizeof targets, "%ld", o->targets);
-    const char *const notes[][2] = { { "data", text },
-                                     { "size", s->size },
-                                     { "label", o->label },
-                                     { "targets", o->targets ? targets : NULL },
-                                     { "columns", columns } };
+    char *text = text_clean(s->text); /* in UTF-8 */
+    const char *const notes[][2] = { { "data", text },  { "size", s->size }, { "layout", s->layout },
+                                     { "label", NULL }, { "targets", NULL }, { "columns", NULL },
+                                     { "table", NULL }, { "missing", NULL } };
     int status = st_error() ? -1 : 0;
+    (void)o;
     for (size_t i = 0; i < sizeof notes / sizeof *notes && status == 0; i++)
         status = st_net_set_metadata(n, notes[i][0], notes[i][1]);
-    free(columns);
     free(text);
-    return status;
+    if (status || !s->table) return status;
+    st_table columns = *s->table;
+    columns.classes = s->classes, columns.class_name = s->name;
+    return st_net_set_table(n, &columns);
 }
 
 void dataset_recall(dataset_options *o, const st_net *n)
 {
     const st_shape *x = &n->input;
-    o->columns = st_net_metadata(n, "columns");
+    const char *layout = st_net_metadata(n, "layout");
+    o->net = n;
     o->sample = x;
     if (!o->size) o->size = st_net_metadata(n, "size");
-    if (!o->label) o->label = st_net_metadata(n, "label");
-    const char *targets = st_net_metadata(n, "targets");
-    if (!o->targets && targets) o->targets = strtol(targets, NULL, 10);
+    for (int i = 1; i < 3 && o->layout == 0 && layout; i++)
+        if (strcmp(layout, layouts[i]) == 0) o->layout = i;
     if (x->rank != 3) return;
     if (o->colour == 0) o->colour = x->n[0] == 1 ? 1 : x->n[0] == 3 ? 2 : 0;
 }

@@ -12,6 +12,7 @@
 #include "examples/stride/model.h"
 #include "examples/stride/options.h"
 #include "nn/data.h"
+#include "nn/data/table.h"
 #include "nn/net.h"
 
 /* Options of the command line; NULL: not given. */
@@ -19,9 +20,14 @@ typedef struct dataset_options {
     const char *data;
     const char *size, *image;     /* HxW of pictures, CxHxW of a table's rows */
     const char *label, *features; /* a table's columns, by name or number, by patterns */
+    const char *delimiter;        /* of a table */
+    int missing, header, layout;  /* choices; layout: of arrays */
     long targets;                 /* columns of numbers to predict, from the label on; 0: a class */
-    const char *columns;          /* the features' names, as from dataset_columns; NULL: all */
+    const st_net *net;            /* whose metadata say how a table is read; NULL: none */
+    const st_table *like;         /* in place of it: a table to be read like */
     const st_shape *sample;       /* the shape of a table's rows; NULL: as the file has them */
+    bool matched;                 /* classes are those of `net`, too */
+    bool classes;                 /* the loss takes classes: an array of [N, 1] is N of them */
     int colour;                   /* of pictures: 0 as in the files, 1 grey, 2 rgb */
     bool skip_bad;                /* leave out pictures that cannot be read */
 } dataset_options;
@@ -39,24 +45,33 @@ typedef struct dataset_options {
     { "label", 0, OPTION_TEXT, AT(source.label), "COLUMN",                                                   \
       .help = "a table's column with the class: its name, or its number from 0 or from the last, -1" },      \
     { "features", 0, OPTION_TEXT, AT(source.features), "NAMES",                                              \
-      .help = "a table's columns to learn from: names or patterns such as 'sepal_*,petal_*'" },              \
+      .help = "a table's columns to learn from: names, patterns, numbers: 'sepal_*,petal_*', 1,2" },         \
+    { "delimiter", 0, OPTION_TEXT, AT(source.delimiter), "C",                                                \
+      .help = "what separates a table's columns: a character, tab or space; default: found in its first "    \
+              "line" },                                                                                      \
+    { "header", 0, OPTION_CHOICE, AT(source.header), "detect|yes|no", "detect",                              \
+      "whether a table's first line names the columns" },                                                    \
+    { "missing", 0, OPTION_CHOICE, AT(source.missing), "refuse|mean|drop", "refuse",                         \
+      "a table's missing values are an error, the column's mean, or leave out the row" },                    \
+    { "layout", 0, OPTION_CHOICE, AT(source.layout), "detect|nchw|nhwc", "detect",                           \
+      "the order of the axes of .npy images: channels first or last" },                                      \
     { "targets", 0, OPTION_INTEGER, AT(source.targets), "K", NULL,                                           \
       "K columns from --label on are numbers to predict, not a class", 0, 1e6 }
 /* clang-format on */
 
-enum { DATASET_SETS = 12 };
+enum { DATASET_SETS = 14 };
 
 typedef struct dataset {
     char text[320];                 /* "MNIST in data/mnist" */
     const st_dataset *train, *test; /* test: NULL if there is none */
     int classes;                    /* number of class names */
     const char *const *name;
-    const char *size; /* to which pictures were resized, or NULL */
+    const char *size;   /* to which pictures were resized, or NULL */
+    const char *layout; /* of arrays, as given; or NULL */
 
     st_dataset *own[DATASET_SETS]; /* freed with it */
-    struct image_folder *folder[2];
-    struct table *table;
-    ptrdiff_t *class; /* dataset_match's new number of each class */
+    const st_table *table;         /* the columns of a table; NULL: of another kind */
+    ptrdiff_t *class;              /* dataset_match's new number of each class */
 } dataset;
 
 /* Prints to `messages`, unless NULL, if MNIST is not found. -1 with an error, and nothing to close. */
@@ -73,8 +88,16 @@ int dataset_match(dataset *s, ptrdiff_t classes, const char *const *name);
 /* Opens the data of a saved net, with options that are not given from its metadata, and matches its classes. */
 int dataset_open_for(dataset *s, const model *m, dataset_options *o);
 
-/* The names of a table's features as a JSON list, to be freed; NULL: none. */
-char *dataset_columns(const dataset *s);
+/* Checks classes that are numbers against a network's output. Where the names of a table's classes are whole
+ * numbers, and the output has more elements than there are names, classes become these numbers. -1 with an
+ * error. */
+int dataset_fit(dataset *s, st_shape output);
+
+/* Prints a line about a table: which column is the label, which are features. */
+void dataset_print_table(const dataset *s, FILE *to);
+
+/* An array's samples with channels first; a view. */
+st_tensor dataset_channels_first(st_tensor x, const dataset_options *o);
 
 /* The file of a sample, if each has its own; otherwise NULL. */
 const char *dataset_path(const st_dataset *set, ptrdiff_t i);
@@ -85,34 +108,15 @@ int dataset_check(const char *given);
 /* True if one of the paths given as data names that file. */
 bool dataset_names(const char *given, const char *path);
 
+/* Identifies a set by some of its samples and their number: 16 hexadecimal digits. Empty with an error. */
+typedef struct dataset_identity {
+    char text[17];
+} dataset_identity;
+dataset_identity dataset_identify(const st_dataset *set);
+
 /* Stores the options with which data were read in the net's metadata; and fills in options that are not
  * given from a net's metadata and input shape. */
 int dataset_note(st_net *n, const dataset_options *o, const dataset *s);
 void dataset_recall(dataset_options *o, const st_net *n);
-
-/* ---- CSV tables, with columns by name and classes that may be words ---------------------------------- */
-
-typedef struct table_options {
-    char delimiter;
-    const char *label;    /* a column's name or number, negative from the last; NULL: the first or last one */
-    int targets;          /* columns of numbers to predict, from the label on; 0: a class */
-    const char *features; /* patterns of names with * and ?, separated by commas; NULL: all other columns */
-    const char *columns;  /* a JSON list of the features' names, in order; NULL: as in the file */
-    st_shape sample;      /* a row's features as an image; rank 0: [features] */
-    bool unlabelled;      /* labels are ignored; `sample` gives the number of features */
-} table_options;
-
-typedef struct table {
-    st_dataset *set;
-    st_tensor x, y;
-    char **column; /* names of the features; NULL: the table has none */
-    char **class;  /* names of the classes, sorted; NULL: they are numbers */
-    int columns, classes;
-} table;
-
-/* The first line names the columns unless one of its fields is a number. -1 with an error that names the
- * line. */
-int table_open(table *t, const char *path, const table_options *o);
-void table_close(table *t);
 
 #endif

@@ -17,7 +17,7 @@
 #include <sys/stat.h>
 
 typedef struct settings {
-    const char *model, *calibrate;
+    const char *model, *calibrate, *name;
     bool int8;
 } settings;
 
@@ -49,11 +49,6 @@ static int write_text(st_net *n, const char *path)
     return st_file_replace(path, put_text, n);
 }
 
-static int write_c(st_net *n, const char *path)
-{
-    return st_net_export_c(n, path, (st_export_c_options){ 0 });
-}
-
 static void show_scores(const char *numbers, const scores *found, ptrdiff_t bytes)
 {
     printf("%s ", numbers);
@@ -62,7 +57,7 @@ static void show_scores(const char *numbers, const scores *found, ptrdiff_t byte
 }
 
 /* Ranges are measured on the training part of the data set; what the integers cost, on its test part if it has one. */
-static void compare_int8(const model *m, const dataset *from, const char *path)
+static void compare_int8(const model *m, const dataset *from, const char *path, const char *name)
 {
     const st_dataset *train = from->train, *test = from->test ? from->test : from->train;
     st_dataset *normal[] = { m->scale ? st_dataset_normalize(train, m->scale) : NULL,
@@ -74,7 +69,7 @@ static void compare_int8(const model *m, const dataset *from, const char *path)
     st_int8 *integers = st_error() ? NULL : st_int8_begin(m->net, train);
     if (integers) scores_measure(&after, m->net, test, m->loss, m->target_scale);
     st_int8_end(integers);
-    const st_export_c_options options = { .int8 = train, .sizes = &sizes };
+    const st_export_c_options options = { .name = name, .int8 = train, .sizes = &sizes };
     if (!st_error() && st_net_export_c(m->net, path, options) == 0) {
         printf("%td samples of ", before.count);
         text_put_in(stdout, "", from->text, "\n");
@@ -92,7 +87,7 @@ static void write_int8(const settings *s, const char *path)
     dataset_options options = { .data = s->calibrate };
     if (model_open(&m, s->model, 64)) return;
     if (dataset_open_for(&from, &m, &options) == 0) {
-        compare_int8(&m, &from, path);
+        compare_int8(&m, &from, path, s->name);
         dataset_close(&from);
     }
     model_close(&m);
@@ -100,14 +95,14 @@ static void write_int8(const settings *s, const char *path)
 
 typedef struct format {
     const char *ending;
-    int (*write)(st_net *n, const char *path);
+    int (*write)(st_net *n, const char *path); /* NULL: C, which has options */
 } format;
 
 static const format formats[] = {
     { ".onnx", st_net_export_onnx },
     { ".safetensors", st_net_save },
     { ".net", write_text },
-    { ".c", write_c },
+    { ".c", NULL },
 };
 
 static const format *format_of(const char *path)
@@ -126,13 +121,15 @@ static int run(void *settings_, int count, char **operands)
     if (!f && strchr(name ? name : path, '.') && strspn(path, "./") != strlen(path))
         return subcommand_refuse(&command_export, "%s: expected .onnx, .c, .safetensors, .net, or a folder",
                                  path);
-    if (s->int8 && (!f || f->write != write_c))
-        return subcommand_refuse(&command_export, "--int8 is for .c, not %s", path);
+    const bool as_c = f && !f->write;
+    if (!as_c && (s->int8 || s->name))
+        return subcommand_refuse(&command_export, "--%s is for .c, not %s", s->int8 ? "int8" : "name", path);
     if (s->calibrate && !s->int8) return subcommand_refuse(&command_export, "--calibrate is for --int8");
     if (s->int8) write_int8(s, path);
     else {
-        st_net *n = st_net_load(s->model, 1, (st_net_known){ 0 });
-        if (n && f) f->write(n, path);
+        st_net *n = st_net_load(s->model, .batch = 1);
+        if (n && as_c) st_net_export_c(n, path, (st_export_c_options){ .name = s->name });
+        else if (n && f) f->write(n, path);
         else if (n) write_folder(n, path);
         st_net_free(n);
     }
@@ -142,6 +139,8 @@ static int run(void *settings_, int count, char **operands)
 
 static const option_row options[] = {
     MODEL_OPTION,
+    { "name", 0, OPTION_TEXT, AT(name), "NAME",
+      .help = "what the names in a .c file begin with, a C identifier; default: model, as in model_predict" },
     { "int8", 0, OPTION_FLAG, AT(int8),
       .help = "a .c file computes convolutions and dense layers with 8-bit integers" },
     { "calibrate", 0, OPTION_TEXT, AT(calibrate), "PATH",
@@ -155,14 +154,14 @@ const subcommand command_export = {
     .what =
         "Writes a saved net for other programs: .onnx, .c (one C file that needs no library), .safetensors, "
         ".net (its layers as text), or a folder with a .npy file for each tensor.",
-    .usage = "[MODEL] [--int8] FILE.onnx|FILE.c|FILE.safetensors|FILE.net|FOLDER",
+    .usage = "[MODEL] [options] FILE.onnx|FILE.c|FILE.safetensors|FILE.net|FOLDER",
     .details =
-        "MODEL is a .safetensors file. A .c file normalises its input. For other formats normalise it "
+        "MODEL is a safetensors file. A .c file normalises its input. For other formats normalise it "
         "yourself, with the metadata "
         "that stride summary prints. --int8 prints accuracy, loss and bytes of constants with floats and "
         "with integers.",
     .examples = "  stride export digits.onnx\n"
-                "  stride export digits.c\n"
+                "  stride export digits.c --name digits\n"
                 "  stride export digits.c --int8 --calibrate data/mnist\n"
                 "  stride export cats.safetensors weights/\n",
     .operands = { "model" },

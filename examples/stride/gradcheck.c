@@ -5,7 +5,7 @@
 
 typedef struct settings {
     net_options subject;
-    long batch, most, seed;
+    long batch, most, directions, seed;
     int loss;
     double tolerance;
 } settings;
@@ -13,7 +13,7 @@ typedef struct settings {
 /* Classes 0, 1, ..., or uniform numbers. */
 static st_tensor targets(const st_net *n, const settings *s)
 {
-    bool classed = loss_chosen(s->loss, 0).classes;
+    bool classed = loss_chosen(s->loss, 0).kind->classes;
     st_tensor t = st_tensor_new(classed ? ST_SHAPE(s->batch) : st_shape_with_batch(n->output, s->batch));
     if (!classed) st_uniform(t, (st_random_key){ (uint64_t)s->seed, 2 }, 0, 1);
     for (ptrdiff_t i = 0; classed && i < s->batch; i++)
@@ -27,13 +27,18 @@ static bool check(st_net *n, const settings *s)
     st_gradcheck_result r = { 0 };
     st_normal(x, (st_random_key){ (uint64_t)s->seed, 1 }, 0, 1);
     if (!st_error())
-        r = st_gradcheck_net(
-            n, x, target, loss_chosen(s->loss, 0),
-            (st_gradcheck_options){
-                .most = s->most, .seed = (uint64_t)s->seed, .tolerance = s->tolerance, .report = stdout });
+        r = st_gradcheck_net(n, x, target, loss_chosen(s->loss, 0),
+                             (st_gradcheck_options){ .most = s->most,
+                                                     .directions = (int)s->directions,
+                                                     .seed = (uint64_t)s->seed,
+                                                     .tolerance = s->tolerance,
+                                                     .report = stdout });
     if (r.passed)
-        printf("passed: largest relative error %.1e of %td elements, %td kinks skipped (%s)\n", r.worst,
-               r.checked, r.kinks, ST_REAL_NAME);
+        printf("passed: largest relative error %.1e of %td %s, %td kinks skipped (%s)\n", r.worst, r.checked,
+               s->directions == 0 ? "elements"
+               : r.checked == 1   ? "direction"
+                                  : "directions",
+               r.kinks, ST_REAL_NAME);
     else st_error_set("%s", r.text[0] ? r.text : "failed");
     st_tensor_free(x);
     st_tensor_free(target);
@@ -55,6 +60,8 @@ static const option_row options[] = {
     NET_OPTIONS,
     { "batch", 'b', OPTION_INTEGER, AT(batch), "N", "3", "samples per batch", 1, 1024 },
     { "most", 0, OPTION_INTEGER, AT(most), "N", "200", "elements of each tensor to check; 0: all", 0, 1e9 },
+    { "directions", 0, OPTION_INTEGER, AT(directions), "N", "0",
+      "for large nets: directions in which all elements are varied at once; 0: element by element", 0, 1e6 },
     { "loss", 0, OPTION_CHOICE, AT(loss), LOSSES, "cross-entropy", "the loss" },
     { "tolerance", 0, OPTION_NUMBER, AT(tolerance), "X", "1e-6", "the largest relative error to pass", 1e-15,
       1 },

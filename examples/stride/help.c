@@ -53,7 +53,8 @@ static const char network_help[] =
     "3x(conv 32 3x3, relu) repeats the layers three times.\n\n"
     "residual(conv 16 3x3 padding=1, relu) adds its input to the output of the layers inside; residual(body "
     "| projection) adds the output of the projection instead. concat(a | b) concatenates the channels of "
-    "both. These may be nested.\n\n"
+    "both; multiply(a | b) multiplies their elements and repeats axes of size 1: multiply(identity | "
+    "global_avgpool, conv 4 1, relu, conv 32 1, sigmoid) is squeeze-and-excitation. These may be nested.\n\n"
     "A pool without a kernel (0) has the whole image as its window; its stride is the kernel by default.\n\n"
     "A flatten is inserted before a dense whose input has channels, height and width.\n";
 

@@ -81,22 +81,26 @@ static st_train_report report_of(const char *line, bool json)
                               .seconds = NAN };
 }
 
+enum { LONGEST_LINE = 4096 };
+
 int log_recall(const char *path, int before, history *to)
 {
     FILE *from = path_readable(path) ? NULL : fopen(path, "r");
     const bool json = text_ends(path, ".jsonl");
-    char *line = NULL;
-    size_t room = 0;
-    ssize_t length = 0;
+    char line[LONGEST_LINE];
     int status = 0;
     if (!from) return st_error_set("%s: %s", path, strerror(errno));
-    while (status == 0 && (length = getline(&line, &room, from)) > 0 && line[length - 1] == '\n') {
+    for (int number = 1; status == 0 && fgets(line, sizeof line, from); number++) {
+        if (!strchr(line, '\n')) { /* an incomplete last line is passed over */
+            if (!feof(from) || strlen(line) == 0)
+                status = st_error_set("%s: line %d is not of a log", path, number);
+            break;
+        }
         st_train_report r = report_of(line, json);
         if (r.epoch >= before) break;
         if (r.epoch > 0 && !history_keep(&r, to)) status = -1;
     }
-    if (ferror(from) || (length < 0 && !feof(from))) status = st_error_set("%s: %s", path, strerror(errno));
-    free(line);
+    if (ferror(from)) status = st_error_set("%s: %s", path, strerror(errno));
     fclose(from);
     return status || st_error() ? -1 : 0;
 }

@@ -2,6 +2,7 @@
 #define _XOPEN_SOURCE 700
 #define _DARWIN_C_SOURCE
 #include "examples/stride/commands.h"
+#include "examples/stride/nearest.h"
 
 #include <stride.h>
 #include "tensor/error.h"
@@ -32,9 +33,12 @@ static const subcommand nothing = { .name = "" }; /* for messages without a subc
 
 const subcommand *subcommand_named(const char *name)
 {
-    for (const subcommand *const *c = subcommands; *c; c++)
+    nearest n = { name, strlen(name) };
+    for (const subcommand *const *c = subcommands; *c; c++) {
         if (strcmp((*c)->name, name) == 0) return *c;
-    subcommand_refuse(&nothing, "there is no subcommand %s", name);
+        nearest_try(&n, (*c)->name);
+    }
+    subcommand_refuse(&nothing, "there is no subcommand %.200s%s", name, nearest_question(&n, "").text);
     return NULL;
 }
 

@@ -7,6 +7,7 @@
 
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 st_loss loss_chosen(int index, double label_smoothing)
 {
@@ -41,12 +42,15 @@ static void free_names(char **names)
 
 int model_open(model *m, const char *path, ptrdiff_t batch)
 {
-    *m = (model){ .net = st_net_load(path, batch, (st_net_known){ 0 }) };
+    if (strcmp(path, MODEL_FILE) == 0 && access(path, F_OK))
+        return st_error_set("no saved net: %s, the default of --model, does not exist", path);
+    *m = (model){ .net = st_net_load(path, .batch = batch) };
     if (!m->net) return -1;
     const char *trained_by = st_net_metadata(m->net, "loss");
     int index = trained_by ? choice_of(LOSSES, trained_by) : 0;
     if (index < 0) st_error_set("loss: expected one of %s, not \"%.80s\"", LOSSES, trained_by);
     m->loss = loss_chosen(index, 0);
+    m->one_hot = st_net_metadata(m->net, "one_hot") != NULL;
     m->scale = st_net_normalization(m->net);
     m->target_scale = st_net_target_normalization(m->net);
     if (!st_error()) m->classes = st_net_classes(m->net);

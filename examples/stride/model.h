@@ -14,6 +14,7 @@ typedef struct model {
     st_normalization *scale, *target_scale; /* of inputs and targets; NULL: none */
     st_class_names *classes;                /* NULL: none */
     st_loss loss;                           /* of the training */
+    bool one_hot;                           /* which was one of numbers, on classes */
     char **name, **shown; /* of each output, or its number; shown: with control characters escaped */
 } model;
 

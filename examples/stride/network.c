@@ -2,8 +2,9 @@
  *
  * Each layer is planned as soon as it is parsed, so that errors name its line and column. */
 #define _POSIX_C_SOURCE 200809L
-#include "examples/stride/paths.h"
+#include "examples/stride/nearest.h"
 #include "examples/stride/network.h"
+#include "examples/stride/paths.h"
 
 #include "examples/stride/text.h"
 
@@ -128,7 +129,11 @@ static const st_layer_type *type_named(const token *t)
 {
     const st_layer_type *found = find_type(t);
     if (found) return found;
-    fail(t, "is not a layer; stride help network lists them");
+    nearest n = { t->at, (size_t)t->length };
+    for (int i = 0; i < ALIASES; i++) nearest_try(&n, aliases[i][0]);
+    for (int i = 0; st_layer_types[i]; i++) nearest_try(&n, st_layer_types[i]->name);
+    fail(t, "is not a layer%s",
+         n.name[0] ? nearest_question(&n, "").text : "; stride help network lists them");
     return NULL;
 }
 
@@ -167,13 +172,18 @@ static const st_field *field_named(const st_layer_type *type, const token *t)
         fail(t, "is not an option of %s; separate layers by commas", type->name);
         return NULL;
     }
+    nearest n = { t->at, (size_t)t->length };
     char all[256] = "";
     size_t used = 0;
     while ((f = next_field(type, f))) {
+        nearest_try(&n, f->name);
         int more = snprintf(all + used, sizeof all - used, "%s%s", used ? ", " : "; it has ", f->name);
         if (used + (size_t)more < sizeof all) used += (size_t)more;
     }
-    fail(t, "is not an option of %s%s", type->name, used ? all : ", which has none");
+    fail(t, "is not an option of %s%s", type->name,
+         n.name[0] ? nearest_question(&n, "").text
+         : used    ? all
+                   : ", which has none");
     return NULL;
 }
 
@@ -219,19 +229,20 @@ static int refuse_kind(const token *t, const st_field *f)
         [ST_FIELD_REAL] = "a number",      [ST_FIELD_BOOL] = "true or false",
         [ST_FIELD_CHOICE] = "one of",
     };
+    nearest n = { t->at, (size_t)t->length };
     char choices[128] = "";
     size_t used = 0;
     for (const char *const *c = f->kind == ST_FIELD_CHOICE ? f->choices : NULL;
-         c && *c && used < sizeof choices; c++)
+         c && *c && used < sizeof choices; c++) {
+        nearest_try(&n, *c);
         used += (size_t)snprintf(choices + used, sizeof choices - used, " %s", *c);
-    return fail(t, "is not valid for %s: expected %s%s", f->name, expected[f->kind], choices);
+    }
+    return fail(t, "is not valid for %s: expected %s%s%s", f->name, expected[f->kind], choices,
+                nearest_question(&n, "").text);
 }
 
-/* The integer 0 would become the default without notice; for a real number there is ST_ZERO. */
 static int check_value(const token *t, const st_field *f, double value)
 {
-    if (value == 0 && f->fallback != 0 && f->least <= 0 && f->kind != ST_FIELD_REAL)
-        return fail(t, "for %s stands for the default, %g", f->name, f->fallback);
     if (value < f->least) return fail(t, "is too small for %s: expected at least %g", f->name, f->least);
     if (f->below != 0 && value >= f->below)
         return fail(t, "is too large for %s: expected less than %g", f->name, f->below);
@@ -343,6 +354,15 @@ static bool is_value(const token *t)
     return t->kind == WORD && strchr("+-.0123456789", t->at[0]);
 }
 
+/* A 0 that is written is the number, not the default, if the option may be 0. */
+static void keep_zeros(const st_field *f, char *options)
+{
+    int *value = (int *)(options + f->offset);
+    const int numbers = f->kind == ST_FIELD_PAIR ? 2 : f->kind == ST_FIELD_INT;
+    for (int i = 0; i < numbers && f->least <= 0; i++)
+        if (value[i] == 0) value[i] = ST_ZERO_INT;
+}
+
 static int read_options(parser *p, const st_layer_type *type, const token *name, char *options)
 {
     uint64_t given = 0;
@@ -373,11 +393,13 @@ static int read_options(parser *p, const st_layer_type *type, const token *name,
         else if (read_value(&value, f, options + f->offset)) return -1;
         advance(p);
     }
+    if (same.kind != END && pad_same(type, &same, options)) return -1;
     const st_field *f = NULL;
-    while ((f = next_field(type, f)))
-        if (is_required(f) && !(given & UINT64_C(1) << (f - type->fields)))
-            return fail(name, "needs %s", f->name);
-    return same.kind == END ? 0 : pad_same(type, &same, options);
+    while ((f = next_field(type, f))) {
+        if (given & UINT64_C(1) << (f - type->fields)) keep_zeros(f, options);
+        else if (is_required(f)) return fail(name, "needs %s", f->name);
+    }
+    return 0;
 }
 
 static int expect(parser *p, token_kind kind, const char *what)
@@ -459,8 +481,8 @@ static int read_layer(parser *p, chain *c)
     const st_layer_type *type = type_named(&name);
     if (!type) return -1;
     advance(p);
-    bool rows = strcmp(type->name, "dense") == 0; /* [N, in], not images */
-    if (rows && c->y.rank > 2 && append(p, c, &name, st_flatten())) return -1;
+    bool rows = strcmp(type->name, "dense") == 0; /* [N, in] or [N, T, in], not images */
+    if (rows && c->y.rank > 3 && append(p, c, &name, st_flatten())) return -1;
     st_layer *l = type->children ? read_holder(p, type, &name, c->y) : read_plain(p, type, &name);
     return l ? append(p, c, &name, l) : -1;
 }

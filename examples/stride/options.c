@@ -2,6 +2,8 @@
 #define _GNU_SOURCE /* getopt_long */
 #include "examples/stride/options.h"
 
+#include "examples/stride/nearest.h"
+#include "examples/stride/paths.h"
 #include "examples/stride/text.h"
 #include "layers/options.h"
 #include "tensor/error.h"
@@ -35,8 +37,9 @@ int subcommand_refuse(const subcommand *c, const char *format, ...)
     va_start(arguments, format);
     vsnprintf(text, sizeof text, format, arguments);
     va_end(arguments);
+    const bool asks = text[0] && text[strlen(text) - 1] == '?';
     fputs(title, stderr);
-    text_put_in(stderr, ": ", text, "; try: ");
+    text_put_in(stderr, ": ", text, asks ? " Try: " : "; try: ");
     fprintf(stderr, "%s --help\n", title);
     return 2;
 }
@@ -95,13 +98,26 @@ static bool read_number(const option_row *o, const char *text, double *to)
     return end != text && !*end && isfinite(*to) && *to >= o->least && *to <= o->most;
 }
 
+static int refuse_choice(const subcommand *c, const option_row *o, const char *name, const char *text)
+{
+    nearest n = { text, strlen(text) };
+    for (const char *at = o->value; at; at = strchr(at, '|'), at += at != NULL)
+        nearest_try(&n, choice_at(at, 0).text);
+    return subcommand_refuse(c, "%s: expected one of %s, not \"%.200s\"%s", name, o->value, text,
+                             nearest_question(&n, "").text);
+}
+
 /* 0, or 2 with a message. `name` is the option as it was given. */
 static int read_value(const subcommand *c, const option_row *o, const char *name, const char *text,
                       void *settings)
 {
     void *at = (char *)settings + o->offset;
     option_list *list = at;
-    const bool whole = o->kind != OPTION_NUMBER;
+    const bool whole = o->kind != OPTION_NUMBER && o->kind != OPTION_MAYBE;
+    if (o->kind == OPTION_MAYBE && !text) {
+        *(double *)at = GIVEN;
+        return 0;
+    }
     switch (o->kind) {
     case OPTION_FLAG: *(bool *)at = true; return 0;
     case OPTION_TEXT: *(const char **)at = text; return 0;
@@ -113,13 +129,14 @@ static int read_value(const subcommand *c, const option_row *o, const char *name
     case OPTION_INTEGER:
     case OPTION_THREADS:
     case OPTION_NUMBER:
+    case OPTION_MAYBE:
         if (whole ? read_integer(o, text, at) : read_number(o, text, at)) return 0;
         return subcommand_refuse(c, "%s: expected a %snumber from %.15g to %.15g, not \"%s\"", name,
                                  whole ? "whole " : "", o->least, o->most, text);
     case OPTION_CHOICE:
         *(int *)at = choice_of(o->value, text);
         if (*(int *)at >= 0) return 0;
-        return subcommand_refuse(c, "%s: expected one of %s, not \"%s\"", name, o->value, text);
+        return refuse_choice(c, o, name, text);
     }
     return 2;
 }
@@ -142,16 +159,37 @@ static const option_row *row_of(const subcommand *c, int code)
     return o;
 }
 
+static int refuse_unknown(const subcommand *c, const char *given)
+{
+    const int length = (int)strcspn(given, "=");
+    nearest n = { given + 2, (size_t)length - 2 };
+    const option_row *o = NULL;
+    while ((o = next_option(c, o))) nearest_try(&n, o->name);
+    return subcommand_refuse(c, "unknown option %.*s%s", length, given, nearest_question(&n, "--").text);
+}
+
 /* Stores operands in the options of c->operands, and moves optind behind them. */
 static int take_operands(const subcommand *c, int argc, char **argv, void *settings)
 {
     for (int i = 0; i < 2 && c->operands[i] && argc - optind > c->least; i++) {
         const option_row *o = NULL;
         while ((o = next_option(c, o)) && strcmp(o->name, c->operands[i]) != 0) continue;
-        if (strcmp(o->name, "model") == 0 && !text_ends(argv[optind], ".safetensors")) continue;
+        if (strcmp(o->name, "model") == 0 && !path_is_model(argv[optind])) continue;
         const char **at = (const char **)(void *)((char *)settings + o->offset);
         if (*at && *at != o->fallback) return subcommand_refuse(c, "--%s is given twice", o->name);
         *at = argv[optind++];
+    }
+    return 0;
+}
+
+/* -lr and -epochs would be read as -l and -e with a value. 0, or 2 with a message. */
+static int check_dashes(const subcommand *c, int argc, char **argv)
+{
+    for (int i = 1; i < argc && strcmp(argv[i], "--") != 0; i++) {
+        const option_row *o = NULL;
+        if (argv[i][0] != '-' || !argv[i][1] || !argv[i][2]) continue;
+        while ((o = next_option(c, o)) && strcmp(o->name, argv[i] + 1) != 0) continue;
+        if (o) return subcommand_refuse(c, "unknown option %s; did you mean --%s?", argv[i], o->name);
     }
     return 0;
 }
@@ -163,7 +201,10 @@ static int parse(const subcommand *c, int argc, char **argv, void *settings)
     char letters[2 * MOST_OPTIONS + 2] = ":", name[40];
     const option_row *o = NULL;
     for (int i = 0, used = 1; (o = next_option(c, o)) && i < MOST_OPTIONS - 1; i++) {
-        longs[i] = (struct option){ o->name, o->kind != OPTION_FLAG, NULL, FIRST_LONG + i };
+        const int argument = o->kind == OPTION_FLAG    ? no_argument
+                             : o->kind == OPTION_MAYBE ? optional_argument
+                                                       : required_argument;
+        longs[i] = (struct option){ o->name, argument, NULL, FIRST_LONG + i };
         if (o->letter) letters[used++] = o->letter;
         if (o->letter && o->kind != OPTION_FLAG) letters[used++] = ':';
     }
@@ -173,12 +214,13 @@ static int parse(const subcommand *c, int argc, char **argv, void *settings)
         const bool is_long = given >= FIRST_LONG;
         o = row_of(c, given);
         if (!o && optopt) return subcommand_refuse(c, "unknown option -%c", optopt);
-        if (!o)
-            return subcommand_refuse(c, "unknown option %.*s", (int)strcspn(argv[optind - 1], "="),
-                                     argv[optind - 1]);
+        if (!o) return refuse_unknown(c, argv[optind - 1]);
         snprintf(name, sizeof name, is_long ? "--%s" : "-%.1s", is_long ? o->name : &o->letter);
         if (code == ':') return subcommand_refuse(c, "%s needs a value, %s", name, o->value);
         if (code == '?') return subcommand_refuse(c, "%s takes no value", name);
+        double number;
+        if (o->kind == OPTION_MAYBE && !optarg && optind < argc && read_number(o, argv[optind], &number))
+            optarg = argv[optind++]; /* the next word, if it is such a number */
         if (read_value(c, o, name, optarg, settings)) return 2;
     }
     if (take_operands(c, argc, argv, settings)) return 2;
@@ -212,7 +254,7 @@ static int parse_and_run(const subcommand *c, int argc, char **argv, void *setti
     int status = 0;
     while ((o = next_option(c, o)) && !status)
         if (o->fallback) status = read_value(c, o, o->name, o->fallback, settings);
-    if (!status) status = parse(c, argc, argv, settings);
+    if (!status) status = check_dashes(c, argc, argv) || parse(c, argc, argv, settings) ? 2 : 0;
     while (!status && (o = next_option(c, o)))
         if (o->kind == OPTION_THREADS) use_threads(c, *(const long *)((char *)settings + o->offset));
     return status ? status : c->run(settings, argc - optind, argv + optind);

@@ -13,10 +13,11 @@ typedef enum option_kind {
     OPTION_INTEGER, /* long, least … most */
     OPTION_THREADS, /* the same: the number of threads; 0: one per processor */
     OPTION_NUMBER,  /* double, least … most */
+    OPTION_MAYBE,   /* the same, or without a number: GIVEN */
     OPTION_CHOICE   /* int: an index of `value` */
 } option_kind;
 
-enum { MOST_LISTED = 8 };
+enum { MOST_LISTED = 8, GIVEN = -1 /* an OPTION_MAYBE without a number */ };
 
 typedef struct option_list {
     int count;
@@ -46,7 +47,7 @@ typedef struct subcommand {
     const char *details;       /* paragraphs of --help; NULL: none */
     const char *examples;      /* lines of it */
     const char *words;         /* possible operands, for completion: "bash|zsh"; NULL: files */
-    const char *operands[2];   /* options that operands are stored in, in turn; model: one in .safetensors */
+    const char *operands[2];   /* options that operands are stored in, in turn; model: a safetensors file */
     int least, most;           /* number of other operands */
     bool in_double;            /* run by stride-double */
     const option_row *options; /* ended by a row without a name; NULL: --help only */

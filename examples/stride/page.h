@@ -43,6 +43,7 @@ typedef struct chart_line {
     size_t value;             /* offset of a double in st_train_report */
     const st_train_report *epochs;
     int count; /* of epochs */
+    int best;  /* the one that is marked; -1: none */
 } chart_line;
 
 typedef struct chart {

@@ -1,11 +1,14 @@
 /* paths.c: see paths.h. */
 #define _XOPEN_SOURCE 700
 #include "examples/stride/paths.h"
+#include "examples/stride/text.h"
 #include "nn/files/replace.h"
 #include "tensor/error.h"
 
 #include <errno.h>
 #include <limits.h>
+#include <stdint.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -33,6 +36,22 @@ int path_readable(const char *path)
     struct stat about;
     if (stat(path, &about) || S_ISREG(about.st_mode)) return 0;
     return st_error_set("%.200s: not a regular file", path);
+}
+
+/* The first eight bytes are the length of the header, which is JSON and fits into the file. */
+bool path_is_model(const char *path)
+{
+    struct stat about;
+    unsigned char first[9] = { 0 };
+    uint64_t length = 0;
+    if (stat(path, &about)) return text_ends(path, ".safetensors");
+    FILE *f = S_ISREG(about.st_mode) ? fopen(path, "rb") : NULL;
+    if (!f) return false;
+    const bool whole = fread(first, 1, sizeof first, f) == sizeof first;
+    fclose(f);
+    for (int i = 8; i-- > 0;) length = length << 8 | first[i];
+    return text_ends(path, ".safetensors") ||
+           (whole && first[8] == '{' && length <= (uint64_t)about.st_size - 8);
 }
 
 char *path_contents(const char *path, size_t most, size_t *size)
@@ -69,7 +88,10 @@ bool path_same(const char *a, const char *b)
     struct stat of_a, of_b;
     if (!a || !b) return false;
     if (strcmp(a, b) == 0) return true;
-    if (stat(a, &of_a) == 0 && stat(b, &of_b) == 0)
-        return of_a.st_dev == of_b.st_dev && of_a.st_ino == of_b.st_ino;
-    return resolve(a, path_a) && resolve(b, path_b) && strcmp(path_a, path_b) == 0;
+    if (stat(a, &of_a) == 0 && stat(b, &of_b) == 0 && of_a.st_dev == of_b.st_dev &&
+        of_a.st_ino == of_b.st_ino)
+        return true;
+    if (!resolve(a, path_a) || !resolve(b, path_b)) return false;
+    return strcmp(path_a, path_b) == 0 || st_file_is_temporary(path_a, path_b) ||
+           st_file_is_temporary(path_b, path_a);
 }

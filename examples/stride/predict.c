@@ -4,8 +4,9 @@
 #include "examples/stride/paths.h"
 #include "examples/stride/commands.h"
 #include "examples/stride/dataset.h"
-#include "examples/stride/pictures.h"
+#include "examples/stride/folder.h"
 #include "examples/stride/model.h"
+#include "examples/stride/sketch.h"
 #include "examples/stride/text.h"
 #include "nn/data/formats.h"
 #include "nn/files/replace.h"
@@ -17,10 +18,12 @@
 #include <string.h>
 #include <unistd.h>
 
+enum { BAR = 40, MOST_BARS = 20, MOST_COLUMNS = 78 };
+
 typedef struct settings {
     dataset_options source;
-    const char *model, *output;
-    long index, top, threads;
+    const char *model, *output, *index;
+    long top, threads;
     bool resize, invert, json;
 } settings;
 
@@ -36,8 +39,11 @@ typedef struct session {
     json_t *list;      /* of --json */
     FILE *table;       /* --output */
     bool lines;        /* which is JSON lines, not CSV */
+    bool normal;       /* samples are normalised already */
     int why;           /* errno of the first write to it that failed */
     int done, failed;
+    bool draws; /* pictures and bars: stdout is a terminal */
+    sketch_progress progress;
 } session;
 
 /* ---- prediction --------------------------------------------------------------------------- */
@@ -53,16 +59,15 @@ static void rank(session *t)
 
 static bool is_classed(const model *m)
 {
-    return m->loss.classes && m->net->output.rank == 1;
+    return (m->loss.kind->classes || m->one_hot) && m->net->output.rank == 1;
 }
 
-/* Probabilities [K] of outputs y [K]: the softmax, in double. */
-static void softmax(st_tensor y, double *p)
+/* Outputs become probabilities. */
+static void softmax(double *p, ptrdiff_t count)
 {
-    ptrdiff_t count = y.shape.n[0];
     double most = -INFINITY, sum = 0;
-    for (ptrdiff_t k = 0; k < count; k++) most = fmax(most, (double)*st_at(y, ST_INDEX(k)));
-    for (ptrdiff_t k = 0; k < count; k++) sum += p[k] = exp((double)*st_at(y, ST_INDEX(k)) - most);
+    for (ptrdiff_t k = 0; k < count; k++) most = fmax(most, p[k]);
+    for (ptrdiff_t k = 0; k < count; k++) sum += p[k] = exp(p[k] - most);
     for (ptrdiff_t k = 0; k < count; k++) p[k] /= sum;
 }
 
@@ -70,31 +75,59 @@ static int ask(session *t, const char *name, st_tensor image)
 {
     const model *m = &t->m;
     st_copy(st_select(t->x, 0, 0), image);
-    if (m->scale) st_normalization_apply(m->scale, t->x);
+    if (m->scale && !t->normal) st_normalization_apply(m->scale, t->x);
     st_tensor y = st_net_forward(m->net, t->x, ST_PREDICT);
     if (!st_is_null(y) && m->target_scale) st_normalization_undo(m->target_scale, y);
     if (st_error()) return -1;
-    if (is_classed(m)) softmax(st_select(y, 0, 0), t->value);
-    else
-        for (ptrdiff_t i = 0; i < t->outputs; i++) t->value[i] = (double)st_data(y)[i];
-    for (ptrdiff_t i = 0; i < t->outputs; i++)
+    for (ptrdiff_t i = 0; i < t->outputs; i++) t->value[i] = (double)st_data(y)[i];
+    for (ptrdiff_t i = 0; i < t->outputs; i++) /* the softmax of an infinity would look like a certainty */
         if (!isfinite(t->value[i]))
             return st_error_set("%.200s: output %td is %g", name, i,
                                 isnan(t->value[i]) ? (double)NAN : t->value[i]);
+    if (m->loss.kind->classes && is_classed(m)) softmax(t->value, t->outputs);
+    for (ptrdiff_t i = 0; i < t->outputs && m->one_hot && strcmp(m->loss.kind->name, "bce_with_logits") == 0;
+         i++)
+        t->value[i] = 1 / (1 + exp(-t->value[i]));
     rank(t);
     return 0;
 }
 
 /* ---- as text ------------------------------------------------------------------------------------ */
 
-static void show(const session *t, const char *name)
+/* At most MOST_COLUMNS pixels wide. */
+static void draw_picture(st_tensor image)
 {
-    const bool classed = is_classed(&t->m);
+    const st_shape x = image.shape;
+    if (x.rank != 3 || (x.n[0] != 1 && x.n[0] != 3)) return;
+    const ptrdiff_t width = x.n[2] < MOST_COLUMNS ? x.n[2] : MOST_COLUMNS, height = x.n[1] * width / x.n[2];
+    st_tensor small = st_picture_fit(image, 0, height > 0 ? (int)height : 1, (int)width);
+    if (!st_is_null(small)) sketch_image(stdout, small, MOST_COLUMNS);
+    st_tensor_free(small);
+}
+
+/* The picture and the classes as bars, below its name. */
+static void draw(const session *t, st_tensor image)
+{
+    const char *label[MOST_BARS];
+    double value[MOST_BARS];
+    int count = 0;
+    for (; count < t->outputs && count < t->s->top && count < MOST_BARS; count++) {
+        label[count] = t->m.shown[t->ranked[count]];
+        value[count] = t->value[t->ranked[count]];
+    }
+    if (sketch_in_colour(stdout)) draw_picture(image);
+    sketch_bars(stdout, sketch_in_colour(stdout), label, value, count, BAR);
+}
+
+static void show(const session *t, const char *name, st_tensor image)
+{
+    const bool classed = is_classed(&t->m), drawn = classed && t->draws;
     text_put(stdout, name);
     for (ptrdiff_t i = 0; i < t->outputs && !classed; i++) printf("%s%.6g", i ? " " : ": ", t->value[i]);
-    for (ptrdiff_t i = 0; i < t->outputs && i < t->s->top && classed; i++)
+    for (ptrdiff_t i = 0; i < t->outputs && i < (drawn ? 1 : t->s->top) && classed; i++)
         printf("%s%s %.4f", i ? ", " : ": ", t->m.shown[t->ranked[i]], t->value[t->ranked[i]]);
     putchar('\n');
+    if (drawn) draw(t, image);
 }
 
 /* ---- as JSON, as a table ----------------------------------------------------------------------- */
@@ -155,7 +188,7 @@ static void put_row(const session *t, const char *name)
     fputc('\n', t->table);
 }
 
-static void put(session *t, const char *name)
+static void put(session *t, const char *name, st_tensor image)
 {
     json_t *one = t->s->json || t->lines ? as_json(t, name) : NULL;
     if (st_error()) return;
@@ -163,8 +196,9 @@ static void put(session *t, const char *name)
     else if (t->table) put_row(t, name);
     if (t->table && ferror(t->table) && !t->why) t->why = errno;
     t->done++;
+    if (t->table || t->s->json) sketch_step(&t->progress, t->done, 0);
     if (t->s->json) json_array_append(t->list, one);
-    else if (!t->table) show(t, name);
+    else if (!t->table) show(t, name, image);
     json_decref(one);
 }
 
@@ -176,7 +210,7 @@ static int answer(session *t, const char *name, st_tensor image)
         return st_error_set("%.200s is %s, the net takes %s", name, st_shape_text(image.shape).text,
                             st_shape_text(t->m.net->input).text);
     for (ptrdiff_t i = 0; t->s->invert && i < st_numel(image); i++) st_data(image)[i] = 1 - st_data(image)[i];
-    if (ask(t, name, image) == 0) put(t, name);
+    if (ask(t, name, image) == 0) put(t, name, image);
     return st_error() ? -1 : 0;
 }
 
@@ -188,9 +222,9 @@ static int picture(session *t, const char *path, const char *name)
     if (x->rank != 3)
         return st_error_set("%.200s: the net takes %s, not pictures", name, st_shape_text(*x).text);
     bool resize = t->s->resize || st_net_metadata(t->m.net, "size");
-    ptrdiff_t channels = x->n[0] == 1 || x->n[0] == 3 ? x->n[0] : 0;
-    st_tensor raw = image_read(path),
-              image = image_fit(raw, channels, resize ? x->n[1] : 0, resize ? x->n[2] : 0);
+    const int channels = x->n[0] == 1 || x->n[0] == 3 ? (int)x->n[0] : 0;
+    st_tensor raw = st_picture_load(path),
+              image = st_picture_fit(raw, channels, resize ? (int)x->n[1] : 0, resize ? (int)x->n[2] : 0);
     int status = st_is_null(image) ? -1 : answer(t, name, image);
     if (status && !st_is_null(image) && !resize && !st_shape_equal(image.shape, *x))
         st_error_within("try --resize: ");
@@ -221,7 +255,10 @@ static int rows(session *t, st_tensor all, const char *name)
 
 static int array(session *t, const char *path, const char *name)
 {
-    st_tensor read = st_npy_load(path), all = st_is_null(read) ? read : st_tensor_clone(read);
+    dataset_options o = t->s->source;
+    dataset_recall(&o, t->m.net);
+    st_tensor read = st_npy_load(path), view = st_is_null(read) ? read : dataset_channels_first(read, &o),
+              all = st_is_null(view) ? view : st_tensor_clone(view);
     int status = st_is_null(all) ? -1 : rows(t, all, name);
     st_tensor_free(read);
     st_tensor_free(all);
@@ -236,7 +273,14 @@ static int table_rows(session *t, const char *path, const char *name)
     o.data = path;
     dataset_recall(&o, t->m.net);
     if (dataset_open_unlabelled(&from, &o)) return -1;
-    int status = rows(t, from.table->x, name);
+    st_dataset *normal = t->m.scale && !t->s->invert ? st_dataset_normalize(from.train, t->m.scale) : NULL;
+    const st_dataset *d = normal ? normal : from.train; /* a set has all digits */
+    st_tensor x = st_tensor_new(st_shape_with_batch(d->x, d->count)),
+              y = st_tensor_new(st_shape_with_batch(d->target, d->count));
+    t->normal = normal != NULL;
+    int status = st_dataset_batch(d, NULL, 0, d->count, x, y) ? -1 : rows(t, x, name);
+    t->normal = false;
+    st_tensor_free(x), st_tensor_free(y), st_dataset_free(normal);
     dataset_close(&from);
     return status;
 }
@@ -274,51 +318,95 @@ static void tell(session *t, int status)
 {
     if (status == 0 && !st_error()) return;
     fflush(stdout);
+    sketch_erase(&t->progress);
     text_put_in(stderr, "stride predict: ", st_error() ? st_error() : "failed", "\n");
     st_error_clear();
     t->failed++;
 }
 
-static void predict(session *t, const char *path)
+static void predict_folder(session *t, const char *path)
 {
-    folder_paths files = { 0 };
-    if (strcmp(path, "-") == 0) tell(t, standard_input(t));
-    else if (!path_is_folder(path)) tell(t, file(t, path));
-    else if (folder_pictures(path, &files)) tell(t, -1);
+    folder_list files = { 0 };
+    if (folder_pictures(path, &files)) tell(t, -1);
     for (int i = 0; i < files.count; i++) tell(t, file(t, files.path[i]));
-    folder_free_paths(&files);
+    if (files.unread > 0) {
+        st_error_set("%.150s: %d picture%s not read, %s: %s", path, files.unread,
+                     files.unread == 1 ? "" : "s", files.why, files.names);
+        tell(t, -1);
+    }
+    folder_free(&files);
 }
 
-static int sample(session *t)
+static void predict(session *t, const char *path)
+{
+    if (strcmp(path, "-") == 0) tell(t, standard_input(t));
+    else if (path_is_folder(path)) predict_folder(t, path);
+    else tell(t, file(t, path));
+}
+
+/* The name of sample i: its file, or "DATA[i]". */
+static void name_sample(const session *t, const dataset *from, const st_dataset *d, ptrdiff_t i,
+                        char name[600])
+{
+    const char *file = dataset_path(d, i), *data = t->s->source.data ? t->s->source.data : from->text;
+    snprintf(name, 600, file ? "%s" : "%.500s[%td]", file ? file : data, i);
+}
+
+/* A sample of --data, shown with its class; into a table go all of them. */
+static void samples(session *t, const dataset *from, st_tensor x, st_tensor y)
+{
+    const st_dataset *d = from->test ? from->test : from->train;
+    const bool all = t->s->output && !t->s->index;
+    const ptrdiff_t first = t->s->index ? strtoll(t->s->index, NULL, 10) : 0;
+    char name[600];
+    if (first >= d->count) st_error_set("--index: sample %td of %td; the first is 0", first, d->count);
+    for (ptrdiff_t i = first; i < (all ? d->count : first + 1) && !st_error(); i++) {
+        if (st_dataset_batch(d, NULL, i, 1, x, y)) return;
+        name_sample(t, from, d, i, name);
+        if (!all) {
+            int used = snprintf(name, sizeof name, "sample %td of %s", i, from->text);
+            if (d->target.rank == 0 && is_classed(&t->m) &&
+                (double)st_item(y) < (double)t->m.net->output.n[0])
+                snprintf(name + used, sizeof name - (size_t)used, ", a %.200s",
+                         t->m.name[(ptrdiff_t)st_item(y)]);
+        }
+        answer(t, name, st_select(x, 0, 0));
+    }
+}
+
+static void predict_set(session *t)
 {
     dataset from;
     dataset_options options = t->s->source;
-    const long i = t->s->index;
-    if (dataset_open_for(&from, &t->m, &options)) return -1;
+    if (dataset_open_for(&from, &t->m, &options)) return;
     const st_dataset *d = from.test ? from.test : from.train;
     st_tensor x = st_tensor_new(st_shape_with_batch(d->x, 1)),
               y = st_tensor_new(st_shape_with_batch(d->target, 1));
-    if (i >= d->count) st_error_set("--index: sample %ld of %td; the first is 0", i, d->count);
-    else if (st_dataset_batch(d, NULL, i, 1, x, y) == 0) {
-        char name[600];
-        int used = snprintf(name, sizeof name, "sample %ld of %s", i, from.text);
-        if (d->target.rank == 0 && is_classed(&t->m) && (double)st_item(y) < (double)t->m.net->output.n[0])
-            snprintf(name + used, sizeof name - (size_t)used, ", a %.200s", t->m.name[(ptrdiff_t)st_item(y)]);
-        answer(t, name, st_select(x, 0, 0));
-    }
+    if (!st_error()) samples(t, &from, x, y);
     st_tensor_free(x);
     st_tensor_free(y);
     dataset_close(&from);
-    return st_error() ? -1 : 0;
 }
 
 /* ---- the subcommand ---------------------------------------------------------------------------- */
+
+static void check_tensor(const st_net_tensor *t, void *path)
+{
+    for (ptrdiff_t i = 0; i < st_numel(t->value) && !st_error(); i++) {
+        const double value = (double)st_data(t->value)[i];
+        if (isfinite(value)) continue;
+        st_error_set("%.200s: element %td of %s is %g", (const char *)path, i, t->name,
+                     isnan(value) ? (double)NAN : value);
+    }
+}
 
 static int check(const settings *s, int count, char **operands)
 {
     const subcommand *c = &command_predict;
     if (count > 0 && (s->source.data || s->index))
         return subcommand_refuse(c, "files, or --data and --index, not both");
+    if (s->index && (!*s->index || s->index[strspn(s->index, "0123456789")] || strlen(s->index) > 15))
+        return subcommand_refuse(c, "--index: expected a whole number from 0, not \"%.40s\"", s->index);
     if (!s->output) return 0;
     if (!text_ends(s->output, ".csv") && !text_ends(s->output, ".jsonl"))
         return subcommand_refuse(c, "--output: expected a name that ends in .csv or .jsonl, not %.200s",
@@ -334,7 +422,7 @@ static int check(const settings *s, int count, char **operands)
 static void predict_all(session *t)
 {
     for (int i = 0; i < t->count; i++) predict(t, t->operands[i]);
-    if (t->count == 0) sample(t);
+    if (t->count == 0) predict_set(t);
     if (t->s->json && !st_error()) text_put_json(stdout, t->list);
 }
 
@@ -363,13 +451,17 @@ static int run(void *settings_, int count, char **operands)
     if (check(s, count, operands)) return 2;
     session t = { .s = s, .count = count, .operands = operands };
     if (model_open(&t.m, s->model, 1)) return 0;
+    st_net_visit(t.m.net, check_tensor, (void *)s->model);
     t.list = json_array();
     t.x = st_tensor_new(st_shape_with_batch(t.m.net->input, 1));
     t.outputs = st_shape_numel(t.m.net->output, "predict");
     t.value = calloc((size_t)t.outputs, sizeof *t.value);
     t.ranked = calloc((size_t)t.outputs, sizeof *t.ranked);
     if (!t.value || !t.ranked) st_error_set("no memory for %td outputs", t.outputs);
+    t.draws = sketch_on_terminal(stdout);
+    t.progress = sketch_begin(stderr, "predictions");
     if (!st_error()) run_all(&t);
+    sketch_erase(&t.progress);
     st_tensor_free(t.x);
     free(t.value), free(t.ranked);
     json_decref(t.list);
@@ -383,7 +475,8 @@ static const option_row options[] = {
     MODEL_OPTION,
     { "output", 'o', OPTION_TEXT, AT(output), "FILE",
       .help = "write a table instead: .csv, or .jsonl with an object per line" },
-    { "index", 'i', OPTION_INTEGER, AT(index), "N", "0", "without files: sample N of --data", 0, 1e15 },
+    { "index", 'i', OPTION_TEXT, AT(index), "N",
+      .help = "without files: sample N of --data; default: 0, or all of them with --output" },
     { "top", 'k', OPTION_INTEGER, AT(top), "K", "10", "show the K most probable classes", 1, 1e6 },
     { "resize", 'r', OPTION_FLAG, AT(resize), .help = "resize pictures to the net's input" },
     { "invert", 'v', OPTION_FLAG, AT(invert), .help = "invert the pictures (1 - x) first" },
@@ -399,8 +492,8 @@ const subcommand command_predict = {
             "(.npy), tables (.csv, .tsv), all pictures in a folder, a file on standard input (-), or a "
             "sample of a "
             "data set.",
-    .usage = "[MODEL] [FILE|FOLDER|-... | --index N --data PATH] [options]",
-    .details = "MODEL is a .safetensors file. If a file cannot be read, the error is reported, the others "
+    .usage = "[MODEL] [FILE|FOLDER|-... | --data PATH [--index N]] [options]",
+    .details = "MODEL is a safetensors file. If a file cannot be read, the error is reported, the others "
                "are processed, and the exit "
                "status is 1.",
     .examples = "  stride predict cats.safetensors whiskers.jpg\n"

@@ -78,19 +78,20 @@ static void put_head(const page *p)
 
 /* ---- curves ------------------------------------------------------------------------------------ */
 
+/* The best epoch is marked in the curves of validation and of the learning rate. */
 static void put_charts(const page *p)
 {
     const st_train_report *e = p->r->epochs;
-    const int count = p->r->count;
+    const int count = p->r->count, best = p->best;
     const chart_line loss[] = {
-        { "training", "training", offsetof(st_train_report, training.loss), e, count },
-        { "validation", "validation", offsetof(st_train_report, validation.loss), e, count },
+        { "training", "training", offsetof(st_train_report, training.loss), e, count, -1 },
+        { "validation", "validation", offsetof(st_train_report, validation.loss), e, count, best },
     };
     const chart_line accuracy[] = {
-        { "training", "training", offsetof(st_train_report, training.accuracy), e, count },
-        { "validation", "validation", offsetof(st_train_report, validation.accuracy), e, count },
+        { "training", "training", offsetof(st_train_report, training.accuracy), e, count, -1 },
+        { "validation", "validation", offsetof(st_train_report, validation.accuracy), e, count, best },
     };
-    const chart_line lr = { "last", "training", offsetof(st_train_report, lr), e, count };
+    const chart_line lr = { "last", "training", offsetof(st_train_report, lr), e, count, best };
     const chart charts[] = { { "Loss", .may_be_log = true, .lines = 2, .line = loss },
                              { "Accuracy", .percent = true, .lines = 2, .line = accuracy },
                              { "Learning rate", .lines = 1, .line = &lr } };
@@ -336,8 +337,7 @@ static void put_layer(st_layer *l, const char *path, void *context)
         options[strlen(options + 1)] = '\0';
         page_put(p->to, " <span class=\"option\">", options + 1, "</span>");
     }
-    fprintf(p->to, "</th><td class=\"text\">%s</td>",
-            st_shape_text(st_shape_without_batch(st_layer_output_shape(l))).text);
+    fprintf(p->to, "</th><td class=\"text\">%s</td>", st_shape_text(st_shape_without_batch(l->y)).text);
     if (own_parameters(l) > 0)
         fprintf(p->to, "<td class=\"bar large\"><i style=\"--s:%.3f\"></i><span>%s</span></td>",
                 own_parameters(l) / r->most_parameters, page_count(own_parameters(l)).text);

@@ -1,5 +1,7 @@
 /* scores.c: one pass over a set, and tables of its result. */
 #include "examples/stride/scores.h"
+#include "examples/stride/one_hot.h"
+#include "examples/stride/sketch.h"
 #include "examples/stride/text.h"
 
 #include <math.h>
@@ -53,7 +55,11 @@ static int measure_batch(scores *s, st_net *n, const st_dataset *d, st_loss l, c
     if (st_dataset_batch(d, NULL, first, count, x, target)) return -1;
     st_tensor y = st_net_forward(n, x, ST_PREDICT);
     if (undo && !st_is_null(y)) st_normalization_undo(undo, y);
-    double mean = st_loss_value(l, y, target, (st_tensor){ 0 });
+    st_tensor hot = s->classes > 0 && !l.kind->classes ? st_tensor_new(y.shape) : (st_tensor){ 0 };
+    for (ptrdiff_t i = 0; i < count && !st_is_null(hot); i++)
+        one_hot((double)*st_at(target, ST_INDEX(i)), st_select(hot, 0, i));
+    double mean = st_loss_value(l, y, st_is_null(hot) ? target : hot, (st_tensor){ 0 });
+    st_tensor_free(hot);
     if (!st_error() && !isfinite(mean)) st_error_set("the loss is %g", isnan(mean) ? (double)NAN : mean);
     if (st_error()) return st_error_within("samples %td to %td: ", first, first + count - 1);
     s->loss += mean * (double)count / (double)d->count;
@@ -70,13 +76,17 @@ int scores_measure(scores *s, st_net *n, const st_dataset *d, st_loss l, const s
         return st_error_set("the samples are %s, the net takes %s", st_shape_text(d->x).text,
                             st_shape_text(n->input).text);
     s->count = d->count;
-    if (l.classes && d->target.rank == 0 && n->output.rank == 1) s->classes = n->output.n[0];
+    if (d->target.rank == 0 && n->output.rank == 1) s->classes = n->output.n[0];
     s->confusion = calloc((size_t)(s->classes * s->classes) + 1, sizeof *s->confusion);
     st_tensor x = st_tensor_new(st_shape_with_batch(d->x, n->batch)),
               t = st_tensor_new(st_shape_with_batch(d->target, n->batch));
     if (!s->confusion) st_error_set("no memory for %td classes", s->classes);
-    for (ptrdiff_t first = 0; first < d->count && !st_error(); first += n->batch)
+    sketch_progress progress = sketch_begin(stderr, "samples evaluated");
+    for (ptrdiff_t first = 0; first < d->count && !st_error(); first += n->batch) {
         measure_batch(s, n, d, l, undo, first, x, t);
+        sketch_step(&progress, first, d->count);
+    }
+    sketch_erase(&progress);
     st_tensor_free(x);
     st_tensor_free(t);
     ptrdiff_t hits = 0;

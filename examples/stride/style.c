@@ -52,6 +52,8 @@ static const char *const sheet[] = {
     "figcaption b { font-weight: 600; margin-right: .6em; }",
     "figcaption .key { margin-right: .7em; white-space: nowrap; }",
     ".grid { stroke: var(--rule); stroke-width: 1; }",
+    ".best { stroke: var(--soft); stroke-width: 1; stroke-dasharray: 2 3; }",
+    ".ring { fill: none; stroke: currentColor; stroke-width: 1.4; }",
     ".line { fill: none; stroke: currentColor; stroke-width: 1.8; stroke-linejoin: round;",
     "    stroke-linecap: round; }",
     ".dot { fill: currentColor; }",

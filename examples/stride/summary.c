@@ -7,6 +7,7 @@
 typedef struct settings {
     net_options subject;
     long batch;
+    bool as_text;
 } settings;
 
 int net_check(const subcommand *c, const net_options *o)
@@ -17,14 +18,14 @@ int net_check(const subcommand *c, const net_options *o)
 
 st_net *net_given(const net_options *o, ptrdiff_t batch, uint64_t seed)
 {
-    if (o->model) return st_net_load(o->model, batch, (st_net_known){ 0 });
+    if (o->model) return st_net_load(o->model, .batch = batch, .plan_only = batch == 0);
     st_shape s = { 0 };
     if (o->input && network_size(o->input, &s)) {
         st_error_within("--input: ");
         return NULL;
     }
     st_net *n = network_read(o->net, s);
-    if (!n || st_net_build(n, batch, seed) == 0) return n;
+    if (!n || batch == 0 || st_net_build(n, batch, seed) == 0) return n;
     st_net_free(n);
     return NULL;
 }
@@ -34,9 +35,10 @@ static int run(void *settings_, int count, char **operands)
     (void)count, (void)operands;
     settings *s = settings_;
     if (net_check(&command_summary, &s->subject)) return 2;
-    st_net *n = net_given(&s->subject, s->batch, 1);
-    if (n) st_net_summary(n, s->batch, stdout);
-    for (const st_metadata *note = n ? n->notes : NULL; note; note = note->next) {
+    st_net *n = net_given(&s->subject, 0, 0);
+    if (n && s->as_text) network_write(n, stdout);
+    else if (n) st_net_summary(n, s->batch, stdout);
+    for (const st_metadata *note = n && !s->as_text ? n->notes : NULL; note; note = note->next) {
         text_put_in(stdout, note == n->notes ? "\n" : "", note->name, ": ");
         text_put_in(stdout, "", note->text, "\n");
     }
@@ -47,6 +49,7 @@ static int run(void *settings_, int count, char **operands)
 static const option_row options[] = {
     NET_OPTIONS,
     { "batch", 'b', OPTION_INTEGER, AT(batch), "N", "64", "samples per batch, for the memory", 1, 65536 },
+    { "as-text", 'T', OPTION_FLAG, AT(as_text), .help = "print the network as text (stride help network)" },
     { 0 },
 };
 
@@ -56,7 +59,8 @@ const subcommand command_summary = {
         "Prints a net's layers with their shapes, parameters and operations, its memory and its metadata.",
     .usage = "MODEL|NET [options]",
     .examples = "  stride summary 'conv 32 3x3, relu, maxpool 2, dense 10' --input 1x28x28\n"
-                "  stride summary model.safetensors\n",
+                "  stride summary model.safetensors\n"
+                "  stride summary model.safetensors --as-text >layers.net\n",
     .operands = { "model", "net" },
     .options = options,
     .size = sizeof(settings),

@@ -5,6 +5,16 @@
 #include <stdlib.h>
 #include <string.h>
 
+/* Controls that end a line or change the direction of what follows, so that a name could look like another one:
+ * U+061C, U+200E and U+200F, U+2028 to U+202E, U+2066 to U+2069 (UAX #9). */
+static bool turns(const unsigned char *s)
+{
+    const bool marks = s[0] == 0xd8 && s[1] == 0x9c;
+    if (s[0] != 0xe2) return marks;
+    if (s[1] == 0x81) return s[2] >= 0xa6 && s[2] <= 0xa9;
+    return s[1] == 0x80 && ((s[2] >= 0xa8 && s[2] <= 0xae) || s[2] == 0x8e || s[2] == 0x8f);
+}
+
 int text_character(const char *text)
 {
     const unsigned char *s = (const unsigned char *)text;
@@ -13,7 +23,7 @@ int text_character(const char *text)
     if (s[0] < 0xc2 || s[0] > 0xf4) return 0;
     for (int i = 1; i < length; i++)
         if ((s[i] & 0xc0) != 0x80) return 0;
-    bool control = s[0] == 0xc2 && s[1] < 0xa0;
+    bool control = (s[0] == 0xc2 && s[1] < 0xa0) || turns(s);
     bool overlong = (s[0] == 0xe0 && s[1] < 0xa0) || (s[0] == 0xf0 && s[1] < 0x90);
     bool surrogate = s[0] == 0xed && s[1] > 0x9f, beyond = s[0] == 0xf4 && s[1] > 0x8f;
     return control || overlong || surrogate || beyond ? 0 : length;
@@ -55,15 +65,25 @@ char *text_clean(const char *text)
     return clean;
 }
 
+/* A control character of at most three bytes as \u2028; returns its bytes. */
+static int put_escaped(FILE *to, const unsigned char *s)
+{
+    const int length = s[0] < 0x80 ? 1 : s[0] < 0xe0 ? 2 : 3;
+    const unsigned code = length == 1   ? s[0]
+                          : length == 2 ? (s[0] & 0x1fu) << 6 | (s[1] & 0x3fu)
+                                        : (s[0] & 0xfu) << 12 | (s[1] & 0x3fu) << 6 | (s[2] & 0x3fu);
+    fprintf(to, "\\u%04x", code);
+    return length;
+}
+
 int text_put_json(FILE *to, const json_t *value)
 {
     char *text = json_dumps(value, JSON_INDENT(2) | JSON_REAL_PRECISION(9));
     if (!text) return st_error_set("the result cannot be written as JSON");
-    for (const unsigned char *at = (unsigned char *)text; *at; at++) {
-        const bool high = at[0] == 0xc2 && at[1] < 0xa0;
-        at += high;
-        if (high || *at == 0x7f) fprintf(to, "\\u%04x", *at);
-        else fputc(*at, to);
+    for (const char *at = text; *at;) {
+        const int length = *at == '\n' ? 1 : text_character(at);
+        if (length > 0) fwrite(at, 1, (size_t)length, to);
+        at += length > 0 ? length : put_escaped(to, (const unsigned char *)at);
     }
     fputc('\n', to);
     free(text);

@@ -6,8 +6,8 @@
 #include <stdbool.h>
 #include <stdio.h>
 
-/* Bytes of the printable UTF-8 character at the beginning (RFC 3629); 0 for a control character, C0 or C1, or
- * a byte that is not UTF-8. */
+/* Bytes of the printable UTF-8 character at the beginning (RFC 3629); 0 for a control character, C0, C1 or of
+ * the direction of text, or a byte that is not UTF-8. */
 int text_character(const char *text);
 
 /* Prints text, and bytes that belong to no printable character as \x1b. */
@@ -19,7 +19,7 @@ void text_put_in(FILE *to, const char *before, const char *text, const char *aft
 /* The text that text_put prints, in new memory; NULL with an error: no memory. */
 char *text_clean(const char *text);
 
-/* Prints JSON and a line end; control characters that JSON allows, DEL and C1, are escaped. -1 with an error. */
+/* Prints JSON and a line end; control characters that JSON allows are escaped, too. -1 with an error. */
 int text_put_json(FILE *to, const json_t *value);
 
 /* Printed columns, one for each character of UTF-8. */

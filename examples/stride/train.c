@@ -6,6 +6,7 @@
 #include "examples/stride/commands.h"
 #include "examples/stride/model.h"
 #include "examples/stride/network.h"
+#include "examples/stride/one_hot.h"
 #include "examples/stride/report.h"
 #include "examples/stride/text.h"
 #include "examples/stride/dataset.h"
@@ -48,7 +49,7 @@ typedef struct job {
     int read, unread;                        /* tensors of the net: read from it, or not, */
     char names[256];                         /* and the names of these */
     st_normalization *scale, *target_scale;  /* of inputs and of targets that are numbers; NULL: none */
-    st_dataset *own[8];                      /* sets made of sets */
+    st_dataset *own[10];                     /* sets made of sets */
     int owned;
     st_loss loss;
     st_optim *optim;
@@ -68,24 +69,34 @@ static int own(job *j, const st_dataset **to, st_dataset *made)
     return 0;
 }
 
-/* The validation set is --validation, the part that --split holds out, or the data's own test part. */
 static int open_data(job *j)
 {
+    dataset_options given = j->s->source;
+    given.classes = j->loss.kind->classes;
+    return dataset_open(&j->from, &given, j->s->quiet ? NULL : stderr);
+}
+
+/* The validation set is --validation, the part that --split holds out, or the data's own test part. */
+static int divide_data(job *j)
+{
     const settings *s = j->s;
-    if (dataset_open(&j->from, &s->source, s->quiet ? NULL : stderr)) return -1;
     const st_dataset *all = j->training = j->from.train;
     j->validation = j->from.test;
     if (s->validation) {
         dataset_options alike = s->source;
-        char *columns = dataset_columns(&j->from);
+        st_table columns = j->from.table ? *j->from.table : (st_table){ 0 };
+        columns.classes = j->from.classes, columns.class_name = j->from.name;
         alike.data = s->validation;
-        alike.columns = columns;
+        alike.like = j->from.table ? &columns : NULL;
+        alike.label = alike.features = NULL;
+        alike.matched = true;
+        alike.classes = j->loss.kind->classes;
         alike.sample = &all->x;
         if (all->x.rank == 3 && alike.colour == 0)
             alike.colour = all->x.n[0] == 1 ? 1 : all->x.n[0] == 3 ? 2 : 0;
-        int status = dataset_open(&j->held, &alike, NULL);
-        free(columns);
-        if (status || dataset_match(&j->held, j->from.classes, j->from.name)) return -1;
+        if (dataset_open(&j->held, &alike, NULL) || dataset_match(&j->held, j->from.classes, j->from.name) ||
+            dataset_fit(&j->held, j->net->output))
+            return -1;
         j->validation = j->held.train;
     } else if (s->split > 0) {
         st_dataset *part, *rest;
@@ -105,12 +116,19 @@ static bool learns_numbers(const job *j)
     return j->training->target.rank > 0 && (strcmp(loss.text, "mse") == 0 || strcmp(loss.text, "huber") == 0);
 }
 
+/* True for classes and a loss of numbers: the targets are one-hot. */
+static bool learns_one_hot(const job *j)
+{
+    return j->from.train->target.rank == 0 && !j->loss.kind->classes;
+}
+
 /* Augmentation comes first, then normalisation. */
 static int prepare(job *j, const st_dataset **set, const st_augment_options *a)
 {
     if (!*set) return 0;
     if (a && own(j, set, st_dataset_augment_new(*set, *a))) return -1;
     if (j->scale && own(j, set, st_dataset_normalize(*set, j->scale))) return -1;
+    if (learns_one_hot(j)) return own(j, set, one_hot_set(*set, j->net->output.n[0]));
     return j->target_scale ? own(j, set, st_dataset_normalize(*set, j->target_scale)) : 0;
 }
 
@@ -137,7 +155,7 @@ static int prepare_data(job *j)
 static int open_source(job *j, settings *s)
 {
     if (!s->from) return 0;
-    j->source = st_net_load(s->from, 1, (st_net_known){ 0 });
+    j->source = st_net_load(s->from, .batch = 1);
     if (j->source) dataset_recall(&s->source, j->source);
     return j->source ? 0 : -1;
 }
@@ -163,24 +181,22 @@ static int take_weights(job *j)
 
 static int make_net(job *j)
 {
-    const dataset *from = &j->from;
-    j->net = j->s->net ? network_read(j->s->net, j->training->x)
-                       : st_net_load(j->s->from, j->s->batch, (st_net_known){ 0 });
+    dataset *from = &j->from;
+    j->net =
+        j->s->net ? network_read(j->s->net, from->train->x) : st_net_load(j->s->from, .batch = j->s->batch);
     if (!j->net) return -1;
-    st_shape y = j->net->output;
+    const st_shape y = j->net->output, target = from->train->target;
+    if (dataset_fit(from, y)) return -1;
     if (from->classes > 0 && !st_shape_equal(y, ST_SHAPE(from->classes)))
         return st_error_set("the network's output is %s, there are %d classes: end it with dense %d",
                             st_shape_text(y).text, from->classes, from->classes);
-    if (j->training->target.rank == 0 && y.rank != 1)
+    if (target.rank == 0 && y.rank != 1)
         return st_error_set(
             "the network's output is %s, expected a number for each class: end it with flatten, dense",
             st_shape_text(y).text);
-    if (!j->loss.classes && j->training->target.rank == 0)
-        return st_error_set("--loss %s needs targets that are numbers (--targets), the data have classes",
-                            choice_at(LOSSES, j->s->loss).text);
-    if (j->loss.classes && j->training->target.rank > 0)
+    if (j->loss.kind->classes && target.rank > 0)
         return st_error_set("--loss cross-entropy needs classes, the targets are %s: use mse, huber or bce",
-                            st_shape_text(j->training->target).text);
+                            st_shape_text(target).text);
     if (st_net_build(j->net, j->s->batch, (uint64_t)j->s->seed)) return -1;
     return take_weights(j);
 }
@@ -207,13 +223,30 @@ static st_schedule make_schedule(const settings *s)
     return s->warmup > 0 ? st_warmup_lr(.steps = s->warmup, .after = after) : after;
 }
 
+/* What eval needs to know the samples again: the training set before --split, and how it was split. */
+static int note_training(job *j)
+{
+    const settings *s = j->s;
+    char split[32] = "", seed[32];
+    const dataset_identity id = dataset_identify(j->from.train);
+    if (s->split > 0) snprintf(split, sizeof split, "%.15g", s->split);
+    snprintf(seed, sizeof seed, "%ld", s->seed);
+    if (st_error() || st_net_set_metadata(j->net, "trained_on", id.text)) return -1;
+    return st_net_set_metadata(j->net, "split", *split ? split : NULL) ||
+                   st_net_set_metadata(j->net, "split_seed", *split ? seed : NULL)
+               ? -1
+               : 0;
+}
+
 /* Metadata that eval and predict need, in checkpoints too. */
 static int note(job *j)
 {
     st_net *n = j->net;
+    if (note_training(j)) return -1;
     if (dataset_note(n, &j->s->source, &j->from) ||
         st_net_set_metadata(n, "loss", choice_at(LOSSES, j->s->loss).text))
         return -1;
+    if (st_net_set_metadata(n, "one_hot", learns_one_hot(j) ? "true" : NULL)) return -1;
     if (j->scale && st_net_set_normalization(n, j->scale)) return -1;
     if (j->target_scale && st_net_set_normalization(n, j->target_scale)) return -1;
     return j->from.classes > 0 ? st_net_set_classes(n, j->from.classes, j->from.name) : 0;
@@ -255,6 +288,21 @@ static void watch(st_callback *self, st_run *run, st_event event)
     if (recall(j, run->report.epoch) == 0) history_keep(&run->report, &j->history);
 }
 
+/* A run of another number of epochs: a schedule that depends on it cannot go on. */
+static void advise(const settings *s)
+{
+    char why[ST_ERROR_SIZE];
+    snprintf(why, sizeof why, "%.250s", st_error() ? st_error() : "");
+    const char *before = strstr(why, "written by a run with epochs ");
+    if (!s->resume || !before) return;
+    const long epochs = strtol(before + strlen("written by a run with epochs "), NULL, 10);
+    st_error_clear();
+    st_error_set(
+        "%s: schedule %s depends on their number; finish with --epochs %ld and train on with --from, "
+        "or begin with --schedule constant",
+        why, choice_at(SCHEDULES, s->schedule).text, epochs);
+}
+
 static int learn(job *j)
 {
     const settings *s = j->s;
@@ -282,6 +330,7 @@ static int learn(job *j)
     for (int i = 0; i < s->freeze.count; i++)
         o.groups[i] = (st_param_group){ s->freeze.text[i], .frozen = true };
     int status = st_train_run(j->net, j->training, o, &j->result);
+    if (status) advise(s);
     return status ? -1 : recall(j, j->result.epochs + 1);
 }
 
@@ -317,7 +366,7 @@ static int write_report(job *j)
     snprintf(samples, sizeof samples, "%td to train on, %td to validate", j->training->count,
              j->validation ? j->validation->count : 0);
     snprintf(training, sizeof training, "%s, %s, lr %g, schedule %s, batches of %ld",
-             choice_at(LOSSES, s->loss).text, j->optim->name, j->optim->lr,
+             choice_at(LOSSES, s->loss).text, j->optim->kind->name, j->optim->lr,
              choice_at(SCHEDULES, s->schedule).text, s->batch);
     if (j->result.resumed > 0 && (j->history.count == 0 || j->history.epochs[0].epoch > 1))
         snprintf(resumed, sizeof resumed,
@@ -445,7 +494,7 @@ static bool takes_softmax_twice(const job *j)
 {
     const st_layer *root = j->net->root;
     const char *last = root->children > 0 ? root->child[root->children - 1]->type->name : "";
-    return j->loss.classes && strcmp(last, "softmax") == 0;
+    return j->loss.kind->classes && strcmp(last, "softmax") == 0;
 }
 
 /* ---- the subcommand ---------------------------------------------------------------------------- */
@@ -455,7 +504,9 @@ static int print_head(const job *j)
     text_put(stdout, j->from.text);
     printf(": %td samples to train on", j->training->count);
     if (j->validation) printf(", %td to validate", j->validation->count);
-    printf("\n\n");
+    printf("\n");
+    dataset_print_table(&j->from, stdout);
+    printf("\n");
     if (j->s->resume) {
         bool there = access(j->s->checkpoint, F_OK) == 0;
         text_put_in(stdout, there ? "resuming from " : "", j->s->checkpoint,
@@ -506,7 +557,7 @@ static int train_all(job *j)
     j->loss = loss_chosen(s->loss, s->label_smoothing);
     if ((s->net && network_check(s->net)) || dataset_check(s->source.data) || dataset_check(s->validation))
         return -1;
-    if (check_files(s) || open_data(j) || make_net(j) || prepare_data(j)) return -1;
+    if (check_files(s) || open_data(j) || make_net(j) || divide_data(j) || prepare_data(j)) return -1;
     if (!s->quiet && print_head(j)) return -1;
     if (note(j) || learn(j) || save(j)) return -1;
     if (s->report && write_report(j)) return -1;
@@ -607,7 +658,8 @@ static const option_row options[] = {
     { "gamma", 0, OPTION_NUMBER, AT(gamma), "X", "0.1", "the factor of each step of schedule step", 1e-9, 1 },
     { "warmup", 0, OPTION_INTEGER, AT(warmup), "N", NULL,
       "steps over which the learning rate rises at the beginning", 0, MOST_COUNT },
-    { "loss", 0, OPTION_CHOICE, AT(loss), LOSSES, "cross-entropy", "the loss that training minimizes" },
+    { "loss", 0, OPTION_CHOICE, AT(loss), LOSSES, "cross-entropy",
+      "the loss that training minimizes; for mse, huber and bce classes are one-hot" },
     { "label-smoothing", 0, OPTION_NUMBER, AT(label_smoothing), "X", NULL, "label smoothing of cross-entropy",
       0, 0.999 },
     { "clip", 0, OPTION_NUMBER, AT(clip), "X", NULL, "clip the norm of the gradients to X", 0, 1e9 },

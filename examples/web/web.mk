@@ -7,7 +7,7 @@ WEB_CORE  := $(wildcard tensor/*.c layers/*.c layers/fast/*.c nn/*.c) nn/data/by
              examples/web/web.c
 # Debian's emscripten uses Debian's modules of node, whichever node runs it.
 WEB_EMCC   = NODE_PATH=$(call quoted,/usr/share/nodejs:$(NODE_PATH)) $(EMCC) -O3
-WEB_CFLAGS = -std=c11 -ffp-contract=off -fno-math-errno -fno-trapping-math -msimd128 -DSTRIDE_NO_BLAS -I.
+WEB_CFLAGS = -std=c11 -ffp-contract=off -fno-math-errno -fno-trapping-math -msimd128 -I.
 
 $(WEB)/%.o: %.c
 	@mkdir -p $(@D)

@@ -7,5 +7,18 @@
 extern const layer_algorithm conv_winograd, conv_direct;
 extern const layer_algorithm dense_unpacked;
 extern const layer_algorithm maxpool_vectors, avgpool_vectors;
+extern const layer_algorithm sequence_fused;
+extern const layer_algorithm softmax_vectors, log_softmax_vectors;
+
+/* Types whose function is one of an element; gelu has two, and prelu runs leaky_relu's rows. */
+#define EACH_ACTIVATION(DO)                                                                                  \
+    DO(relu)                                                                                                 \
+    DO(relu6)                                                                                                \
+    DO(leaky_relu)                                                                                           \
+    DO(elu) DO(selu) DO(hardtanh) DO(silu) DO(mish) DO(sigmoid) DO(tanh) DO(softplus) DO(softsign)           \
+        DO(hardsigmoid) DO(hardswish)
+#define DECLARE_VECTORS(NAME) extern const layer_algorithm NAME##_vectors;
+EACH_ACTIVATION(DECLARE_VECTORS)
+extern const layer_algorithm gelu_none_vectors, gelu_tanh_vectors, prelu_vectors;
 
 #endif

@@ -6,7 +6,7 @@
 
 #include <string.h>
 
-enum { INPUT, TRANSPOSED, RESULT }; /* scratch */
+enum { TRANSPOSED = DENSE_INPUT + 1, RESULT }; /* scratch */
 
 enum {
     FEW = 8,               /* images that have an algorithm of their own */
@@ -28,12 +28,18 @@ typedef struct dense_plan {
     const kernel *k;
     tables forward, backward, gradient;
     ptrdiff_t *few, *skip; /* vectors of inputs, and elements of them that an earlier one has */
-    ptrdiff_t table[];
 } dense_plan;
+
+/* The planned rows of x and y, as matrices. */
+static ptrdiff_t rows_of(const st_layer *l)
+{
+    return l->x.rank == 2 ? l->x.n[0] : l->x.n[0] * l->x.n[1];
+}
 
 static bool suits(const st_layer *l)
 {
-    return l->x.n[1] >= kernel_of(l)->lanes && l->x.n[0] <= MOST_IMAGES && l->y.n[1] <= MOST_IMAGES;
+    const ptrdiff_t in = l->x.n[l->x.rank - 1], out = l->y.n[l->y.rank - 1];
+    return in >= kernel_of(l)->lanes && rows_of(l) <= MOST_IMAGES && out <= MOST_IMAGES;
 }
 
 /* ---- pieces --------------------------------------------------------------------------------------------- */
@@ -81,29 +87,53 @@ static ptrdiff_t *multiples(ptrdiff_t **room, ptrdiff_t count, ptrdiff_t step)
     return table;
 }
 
+/* Sizes of tables: outputs of a piece, inputs of a block, vectors of inputs. */
+typedef struct extents {
+    ptrdiff_t n, in, out, high, deep, vectors;
+} extents;
+
+static extents extents_of(const st_layer *l)
+{
+    const ptrdiff_t in = l->x.n[l->x.rank - 1], out = l->y.n[l->y.rank - 1];
+    return (extents){ rows_of(l),
+                      in,
+                      out,
+                      smallest(piece_size(out), out),
+                      smallest(in, DEPTH),
+                      ceil_div(in, kernel_of(l)->lanes) };
+}
+
 static int plan(st_layer *l, const void *given)
 {
     (void)given;
-    const ptrdiff_t n = l->x.n[0], in = l->x.n[1], out = l->y.n[1], slabs = n > FEW ? ceil_div(n, SLAB) : 0;
-    const ptrdiff_t high = smallest(piece_size(out), out), deep = smallest(in, DEPTH);
-    const ptrdiff_t lanes = kernel_of(l)->lanes, vectors = ceil_div(in, lanes);
-    const ptrdiff_t room = (high + 2 * deep) + 2 * vectors + (n + 2 * out) + (out + 2 * n);
-    dense_plan *p = st_layer_plan_data(l, sizeof *p + (size_t)room * sizeof *p->table);
+    const extents e = extents_of(l);
+    const ptrdiff_t slabs = e.n > FEW ? ceil_div(e.n, SLAB) : 0;
+    const ptrdiff_t room = (e.high + 2 * e.deep) + 2 * e.vectors + 3 * e.n + 3 * e.out;
+    dense_plan *p = st_layer_plan_data(l, sizeof *p);
     if (!p) return -1;
-    ptrdiff_t *at = p->table;
     p->k = kernel_of(l);
-    p->forward = (tables){ multiples(&at, high, in), multiples(&at, deep, 1), multiples(&at, deep, SLAB) };
-    p->few = multiples(&at, vectors, lanes);
-    p->few[vectors - 1] = in - lanes; /* the last vector overlaps the previous one */
-    p->skip = multiples(&at, vectors, 0);
-    p->skip[vectors - 1] = vectors * lanes - in;
-    p->backward = (tables){ multiples(&at, n, out), multiples(&at, out, 1), multiples(&at, out, in) };
-    p->gradient = (tables){ multiples(&at, out, 1), multiples(&at, n, out), multiples(&at, n, in) };
-    if (st_layer_scratch(l, l->x) || st_layer_scratch(l, ST_SHAPE(slabs, deep, SLAB))) return -1;
-    return st_layer_scratch(l, ST_SHAPE(slabs, out, SLAB));
+    l->impl->tables = (size_t)room * sizeof(ptrdiff_t);
+    if (st_layer_scratch(l, l->x) || st_layer_scratch(l, ST_SHAPE(slabs, e.deep, SLAB))) return -1;
+    return st_layer_scratch(l, ST_SHAPE(slabs, e.out, SLAB));
 }
 
-/* The data shared by the pieces of a pass. */
+static void fill(st_layer *l, void *tables_)
+{
+    const extents e = extents_of(l);
+    dense_plan *p = l->plan;
+    ptrdiff_t *at = tables_;
+    p->forward =
+        (tables){ multiples(&at, e.high, e.in), multiples(&at, e.deep, 1), multiples(&at, e.deep, SLAB) };
+    p->few = multiples(&at, e.vectors, p->k->lanes);
+    p->few[e.vectors - 1] = e.in - p->k->lanes; /* the last vector overlaps the previous one */
+    p->skip = multiples(&at, e.vectors, 0);
+    p->skip[e.vectors - 1] = e.vectors * p->k->lanes - e.in;
+    p->backward =
+        (tables){ multiples(&at, e.n, e.out), multiples(&at, e.out, 1), multiples(&at, e.out, e.in) };
+    p->gradient = (tables){ multiples(&at, e.out, 1), multiples(&at, e.n, e.out), multiples(&at, e.n, e.in) };
+}
+
+/* The data shared by the pieces of a pass. x and y are matrices. */
 typedef struct job {
     const st_call *c;
     const dense_plan *p;
@@ -122,11 +152,11 @@ static void product(const job *j, const tables *t, ptrdiff_t rows, ptrdiff_t col
     kernel_product(j->p->k, rows, columns, depth, a, t->row, t->step, b, t->offset, to, pitch, add);
 }
 
-/* x itself if it is contiguous, else a copy. */
+/* The rows of x if they are contiguous, else of a copy. */
 static st_tensor contiguous(const st_call *c, st_tensor x)
 {
-    if (st_is_contiguous(x)) return x;
-    st_tensor copy = st_narrow(st_scratch(c, INPUT), 0, 0, x.shape.n[0]);
+    if (st_is_contiguous(x) || x.shape.rank == 3) return dense_rows(c, x);
+    st_tensor copy = st_narrow(st_scratch(c, DENSE_INPUT), 0, 0, x.shape.n[0]);
     st_copy(copy, x);
     return copy;
 }
@@ -177,7 +207,7 @@ static void few_piece(ptrdiff_t i, void *context)
 {
     const job *j = context;
     const kernel *k = j->p->k;
-    const ptrdiff_t in = j->c->layer->x.n[1], out = j->y.shape.n[1];
+    const ptrdiff_t in = j->x.shape.n[1], out = j->y.shape.n[1];
     ptrdiff_t outputs, first = piece(i, piece_size(out), out, &outputs);
     kernel_dot(k, j->x.shape.n[0], outputs, ceil_div(in, k->lanes), st_data(j->x), in, j->p->few, j->p->skip,
                st_data(j->c->param[DENSE_WEIGHT]) + first * in, j->p->forward.row, j->p->few,
@@ -186,7 +216,7 @@ static void few_piece(ptrdiff_t i, void *context)
 
 static void forward_few(const st_call *c, st_tensor x, st_tensor y)
 {
-    job j = job_of(c, contiguous(c, x), y);
+    job j = job_of(c, x, y);
     if (c->layer->params > DENSE_BIAS) st_copy(y, st_expand(c->param[DENSE_BIAS], y.shape));
     else st_fill(y, 0);
     st_parallel_for(c, ceil_div(y.shape.n[1], piece_size(y.shape.n[1])), few_piece, &j);
@@ -194,12 +224,14 @@ static void forward_few(const st_call *c, st_tensor x, st_tensor y)
 
 static void forward(const st_call *c, st_tensor x, st_tensor y)
 {
+    x = contiguous(c, x);
+    y = dense_rows(c, y);
     const ptrdiff_t slabs = ceil_div(x.shape.n[0], SLAB), in = x.shape.n[1], out = y.shape.n[1];
     if (x.shape.n[0] <= FEW) {
         forward_few(c, x, y);
         return;
     }
-    job j = job_of(c, contiguous(c, x), y);
+    job j = job_of(c, x, y);
     for (; j.begin < in; j.begin += j.depth) {
         j.depth = smallest(in - j.begin, DEPTH);
         st_parallel_for(c, slabs * strips(j.depth), transpose_piece, &j);
@@ -220,8 +252,8 @@ static void backward_piece(ptrdiff_t i, void *context)
 static void backward(const st_call *c, st_tensor x, st_tensor y, st_tensor dy, st_tensor dx)
 {
     (void)x, (void)y;
-    job j = job_of(c, dy, dx);
-    st_parallel_for(c, strips(dx.shape.n[1]), backward_piece, &j);
+    job j = job_of(c, dense_rows(c, dy), dense_rows(c, dx));
+    st_parallel_for(c, strips(j.y.shape.n[1]), backward_piece, &j);
 }
 
 /* ---- gradient: dW += dyᵀ x ------------------------------------------------------------------------------------ */
@@ -239,8 +271,8 @@ static void gradient_piece(ptrdiff_t i, void *context)
 static void gradient(const st_call *c, st_tensor x, st_tensor y, st_tensor dy)
 {
     (void)y;
-    const ptrdiff_t in = x.shape.n[1], out = dy.shape.n[1];
-    job j = job_of(c, contiguous(c, x), dy);
+    job j = job_of(c, contiguous(c, x), dense_rows(c, dy));
+    const ptrdiff_t in = j.x.shape.n[1], out = j.y.shape.n[1];
     st_parallel_for(c, strips(in) * ceil_div(out, piece_size(out)), gradient_piece, &j);
     dense_bias_gradient(c, dy);
 }
@@ -249,5 +281,6 @@ const layer_algorithm dense_unpacked = {
     .type = &layer_type_dense,
     .suits = suits,
     .plan = plan,
+    .fill = fill,
     .hooks = { .forward = forward, .backward = backward, .gradient = gradient },
 };

@@ -16,6 +16,8 @@
 
 #include <math.h>
 
+enum { TABLES = 5 }; /* of a pass */
+
 /* ---- plan ------------------------------------------------------------------------------------------- */
 
 /* Tests if sizes could overflow, or tables be large. */
@@ -61,6 +63,7 @@ void direct_plan_taps(const direct_plan *d, direct_pass *p, ptrdiff_t channel, p
     const int one[2] = { 1, 1 }, *step = back ? w->stride : one;
     const ptrdiff_t channels = back ? d->s.out : d->s.in, all = d->s.groups * channels;
     p->p = back ? planes_of_dy(d->k, w, all) : planes_of_x(d->k, w, all);
+    if (!p->tap) return;
     const ptrdiff_t down = w->dilation[0] * p->p.pitch, across = w->dilation[1];
     ptrdiff_t count = 0;
     for (ptrdiff_t a = 0; a < (back ? phase_count(w, 0) : 1); a++)
@@ -105,32 +108,51 @@ static ptrdiff_t table_positions(const kernel *k, const window *w)
                    largest(2 * positions, size) / k->lanes + 1);
 }
 
+/* Plans the passes; their tables have room for `size` entries each. NULL: only measures them. */
+static void plan_passes(direct_plan *d, ptrdiff_t *table, ptrdiff_t size)
+{
+    d->forward = pass_of(d, d->s.out, d->s.in, d->w.out);
+    d->backward = pass_of(d, d->s.in, d->s.out, d->w.size);
+    d->gradient = pass_of(d, d->s.out, d->s.in, d->w.out);
+    direct_pass *passes[] = { &d->forward, &d->backward, &d->gradient };
+    for (int i = 0; i < 3; i++) {
+        direct_pass *p = passes[i];
+        ptrdiff_t **tables[] = { &p->tap, &p->row, &p->other, &p->place, &p->skip };
+        for (int k = 0; k < TABLES && table; k++, table += size) *tables[k] = table;
+        (i < 2 ? p->by->plan_images : p->by->plan_gradient)(d, p);
+    }
+}
+
+/* All tables have room for as many taps or positions as any has. */
+static ptrdiff_t table_size(const direct_plan *d)
+{
+    return largest(largest(d->s.in, d->s.out) * d->s.area, table_positions(d->k, &d->w));
+}
+
 static int plan(st_layer *l, const void *given)
 {
     const window *w = &((const conv_plan *)given)->w;
     const st_conv2d_options *o = l->options;
-    const kernel *k = kernel_of(l);
     ptrdiff_t in = l->x.n[1] / o->groups, out = o->out_channels / o->groups,
               area = (ptrdiff_t)w->kernel[0] * w->kernel[1];
-    /* All tables have room for as many taps or positions as any has. */
-    const ptrdiff_t size = largest(largest(in, out) * area, table_positions(k, w));
-    direct_plan *d = st_layer_plan_data(l, sizeof *d + 15 * (size_t)size * sizeof *d->table);
+    direct_plan *d = st_layer_plan_data(l, sizeof *d);
     if (!d) return -1;
-    *d = (direct_plan){ .w = *w, .k = k, .s = { o->groups, in, out, area, in * area } };
-    d->forward = pass_of(d, out, in, w->out);
-    d->backward = pass_of(d, in, out, w->size);
-    d->gradient = pass_of(d, out, in, w->out);
-    ptrdiff_t plane = 0, result = 0, transposed = 0, *next = d->table;
-    for (int i = 0; i < 3; i++, next += 5 * size) {
-        direct_pass *p = (direct_pass *[]){ &d->forward, &d->backward, &d->gradient }[i];
-        p->tap = next, p->row = next + size, p->other = next + 2 * size;
-        p->place = next + 3 * size, p->skip = next + 4 * size;
-        (i < 2 ? p->by->plan_images : p->by->plan_gradient)(d, p);
+    *d = (direct_plan){ .w = *w, .k = kernel_of(l), .s = { o->groups, in, out, area, in * area } };
+    l->impl->tables = 3 * TABLES * (size_t)table_size(d) * sizeof(ptrdiff_t);
+    plan_passes(d, NULL, 0);
+    ptrdiff_t plane = 0, result = 0, transposed = 0;
+    for (int i = 0; i < 3; i++) {
+        const direct_pass *p = (const direct_pass *[]){ &d->forward, &d->backward, &d->gradient }[i];
         plane = largest(plane, p->p.size), result = largest(result, p->result);
         transposed = largest(transposed, p->transposed);
     }
     if (st_layer_scratch(l, ST_SHAPE(plane)) || st_layer_scratch(l, ST_SHAPE(result))) return -1;
     return st_layer_scratch(l, ST_SHAPE(transposed));
+}
+
+static void fill(st_layer *l, void *tables)
+{
+    plan_passes(l->plan, tables, table_size(l->plan));
 }
 
 /* ---- hooks ----------------------------------------------------------------------------------------- */
@@ -184,5 +206,6 @@ const layer_algorithm conv_direct = {
     .type = &layer_type_conv2d,
     .suits = suits,
     .plan = plan,
+    .fill = fill,
     .hooks = { .forward = forward, .backward = backward, .gradient = gradient },
 };

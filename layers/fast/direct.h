@@ -74,10 +74,9 @@ typedef struct direct_plan {
     const kernel *k;
     direct_sizes s;
     direct_pass forward, backward, gradient;
-    ptrdiff_t table[];
 } direct_plan;
 
-/* The functions that plan a pass, and those that run it for an image's group, whose planes are given: forward
+/* The functions that plan a pass, and fill in its tables unless they are NULL; and those that run it for an image's group, whose planes are given: forward
  * and backward make `to`, the gradient adds up over images. `begin` comes before the first image, `end` after
  * the last one; NULL: nothing. */
 typedef struct direct_algorithm {

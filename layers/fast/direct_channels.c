@@ -4,10 +4,10 @@
  * stride 1. Results are transposed. */
 #include "layers/fast/direct.h"
 
-/* The offsets of some windows in planes, row by row. */
+/* The offsets of some windows in planes, row by row; NULL: nothing. */
 static void windows_at(ptrdiff_t *at, ptrdiff_t count, ptrdiff_t width, ptrdiff_t down, ptrdiff_t across)
 {
-    for (ptrdiff_t i = 0; i < count; i++) at[i] = i / width * down + i % width * across;
+    for (ptrdiff_t i = 0; at && i < count; i++) at[i] = i / width * down + i % width * across;
 }
 
 /* ---- forward and backward --------------------------------------------------------------------------- */
@@ -119,7 +119,7 @@ static void plan_gradient(const direct_plan *d, direct_pass *p)
     direct_plan_taps(d, p, 0, 0);
     p->rows = direct_block_rows(d->k, p->size[0], width, lanes_out, largest(d->s.taps * lanes_out, SUM));
     windows_at(p->row, p->rows * width, width, d->w.stride[0] * p->p.pitch, d->w.stride[1]);
-    iota(p->other, p->rows * width, lanes_out);
+    if (p->other) iota(p->other, p->rows * width, lanes_out);
     p->result = d->s.groups * d->s.taps * lanes_out;
     p->transposed = p->rows * width * lanes_out;
 }

@@ -31,7 +31,7 @@ static void plan_vectors(const direct_plan *d, direct_pass *p)
                     each = ceil_div(width, lanes);
     p->straight = by_rows || (p->p.pitch == p->size[1] && span(p, p->rows) >= lanes);
     p->vectors = by_rows ? p->rows * each : each;
-    for (ptrdiff_t v = 0; v < p->vectors; v++) {
+    for (ptrdiff_t v = 0; p->row && v < p->vectors; v++) {
         ptrdiff_t at = smallest(v % each * lanes, width - lanes);
         p->row[v] = v / each * p->p.pitch + at;
         p->place[v] = v / each * width + at;

@@ -9,7 +9,7 @@
 #include "layers/pool_impl.h"
 #include "layers/types.h"
 #include "tensor/counts.h"
-#include "tensor/sum.h"
+#include "tensor/fast/sum.h"
 
 #include <math.h>
 #include <string.h>
@@ -38,7 +38,7 @@ typedef struct pooling {
     ptrdiff_t margin, edge; /* elements that vectors may pass a channel's ends by; channels with that many */
     machine_bits number[NOWHERE]; /* 0, 1, ...: in memory, as instructions broadcast what they read */
     ptrdiff_t room;               /* elements of each row of */
-    machine_bits tables[];
+    machine_bits *tables;
     /* [room]: -1 for what is no window, from window -KW on; [room]: the columns of a window left of the image;
      * [stride, room]: -1 for what is no column of the image, of those that window i reads at i * stride + j */
 } pooling;
@@ -303,7 +303,7 @@ INLINE void spread_mean(ptrdiff_t area, st_real part, st_real *dx)
     }
 
 #define STAMP(M)                                                                                             \
-    FORWARD(M, mean, *y = (st_real)sum_of_row(p->area, x) * p->weight)                                       \
+    FORWARD(M, mean, *y = (st_real)sum_by_quads(p->area, x) * p->weight)                                     \
     BACKWARD(M, mean, spread_mean(p->area, *dy * p->weight, dx))                                             \
     FORWARD(M, means, mean_pairs(MACHINE_LANES(M), &p->w, x, y))                                             \
     BACKWARD(M, means, spread_channel(MACHINE_LANES(M), &p->w, dy, NULL, dx))                                \
@@ -357,10 +357,10 @@ static bool suits_maxima(const st_layer *l)
 static int plan(st_layer *l, const void *given)
 {
     const window *w = &((const pool_plan *)given)->w;
-    const ptrdiff_t reach = w->kernel[1], stride = w->stride[1], n = w->out[1];
+    const ptrdiff_t reach = w->kernel[1], stride = w->stride[1];
     const bool maxima = l->type == &layer_type_maxpool;
-    const ptrdiff_t room = maxima ? largest(n, w->size[1]) + LANES_MOST + 2 * reach : 0;
-    pooling *p = st_layer_plan_data(l, sizeof *p + (size_t)((2 + stride) * room) * sizeof *p->tables);
+    const ptrdiff_t room = maxima ? largest(w->out[1], w->size[1]) + LANES_MOST + 2 * reach : 0;
+    pooling *p = st_layer_plan_data(l, sizeof *p);
     if (!p) return -1;
     p->w = *w;
     p->f = (form){ w->kernel[0], w->kernel[1], w->stride[0], w->stride[1], 1, (int)(w->before[1] % stride),
@@ -376,20 +376,29 @@ static int plan(st_layer *l, const void *given)
     const ptrdiff_t tail = LANES_MOST + reach; /* words, or windows */
     p->edge = maxima ? largest(ceil_div(p->margin, p->area), ceil_div(tail, p->words)) : 0;
     p->room = room;
+    l->impl->tables = (size_t)((2 + stride) * room) * sizeof *p->tables;
     for (int i = 0; i < NOWHERE; i++) p->number[i] = i;
+    if (maxima && st_layer_memory(l, ST_SHAPE(l->x.n[0], l->x.n[1], p->words))) return -1;
+    const ptrdiff_t scratch[] = { p->area, p->count, p->words };
+    for (int i = IMAGE; i <= PLACES; i++)
+        if (st_layer_scratch(l, ST_SHAPE(scratch[i] + 2 * p->margin))) return -1;
+    return 0;
+}
+
+static void fill(st_layer *l, void *tables)
+{
+    pooling *p = l->plan;
+    const window *w = &p->w;
+    const ptrdiff_t room = p->room, reach = w->kernel[1], stride = w->stride[1];
+    p->tables = tables;
     for (ptrdiff_t i = 0; i < room; i++) {
-        p->tables[i] = i < reach || i >= reach + n ? -1 : 0;
+        p->tables[i] = i < reach || i >= reach + w->out[1] ? -1 : 0;
         p->tables[room + i] = (machine_bits)largest(w->before[1] - i * stride, 0);
     }
     for (ptrdiff_t i = 0; i < stride * room; i++) {
         const ptrdiff_t column = i % room * stride + i / room - w->before[1];
         p->tables[2 * room + i] = column < 0 || column >= w->size[1] ? -1 : 0;
     }
-    if (maxima && st_layer_memory(l, ST_SHAPE(l->x.n[0], l->x.n[1], p->words))) return -1;
-    const ptrdiff_t scratch[] = { p->area, p->count, p->words };
-    for (int i = IMAGE; i <= PLACES; i++)
-        if (st_layer_scratch(l, ST_SHAPE(scratch[i] + 2 * p->margin))) return -1;
-    return 0;
 }
 
 /* Scratch i between margins. */
@@ -452,6 +461,7 @@ const layer_algorithm maxpool_vectors = {
     .type = &layer_type_maxpool,
     .suits = suits_maxima,
     .plan = plan,
+    .fill = fill,
     .hooks = { .forward = forward, .backward = backward },
 };
 
@@ -459,5 +469,6 @@ const layer_algorithm avgpool_vectors = {
     .type = &layer_type_avgpool,
     .suits = suits_means,
     .plan = plan,
+    .fill = fill,
     .hooks = { .forward = forward, .backward = backward },
 };

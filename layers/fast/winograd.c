@@ -21,6 +21,9 @@
 #include "layers/fast/winograd.h"
 #include "tensor/counts.h"
 
+#include <stdlib.h>
+#include <string.h>
+
 enum { X_PIXELS, DX_PIXELS, Y_PIXELS, X_TILES, Y_TILES, WEIGHTS, WEIGHT_SUMS, BUFFER }; /* scratch */
 
 enum {
@@ -59,7 +62,6 @@ typedef struct winograd_plan {
     const winograd *t;
     ptrdiff_t rows, columns, band; /* tiles of an image; rows of tiles of a band */
     ptrdiff_t *unit, *by_in, *by_out;
-    ptrdiff_t table[];
 } winograd_plan;
 
 /* ---- places of tiles -------------------------------------------------------------------------------------- */
@@ -181,10 +183,18 @@ static bool pays(const window *w, st_shape x)
     return WINOGRAD_PLACES * (tiles + TILES_OF_WEIGHTS) < 9 * images * w->out[0] * w->out[1];
 }
 
+/* The environment can ask for products instead, whose errors are smaller. */
+static bool is_off(void)
+{
+    const char *given = getenv("STRIDE_WINOGRAD");
+    return given && strcmp(given, "off") == 0;
+}
+
 static bool suits(const st_layer *l)
 {
     const window *w = &((const conv_plan *)l->plan)->w;
     const kernel *k = kernel_of(l);
+    if (is_off()) return false;
     ptrdiff_t in = l->x.n[1], out = l->y.n[1];
     for (int axis = 0; axis < 2; axis++) {
         if (w->kernel[axis] != 3 || w->stride[axis] != 1 || w->dilation[axis] != 1) return false;
@@ -193,6 +203,11 @@ static bool suits(const st_layer *l)
     bool kernels = ((const st_conv2d_options *)l->options)->groups == 1 && fills(k, in) && fills(k, out) &&
                    in <= MOST_WEIGHTS / out;
     return kernels && pays(w, l->x);
+}
+
+static ptrdiff_t table_size(const st_layer *l)
+{
+    return largest(BLOCK, largest(l->x.n[1], l->y.n[1]));
 }
 
 static int plan(st_layer *l, const void *given)
@@ -205,14 +220,12 @@ static int plan(st_layer *l, const void *given)
     ptrdiff_t band = largest((BAND / row - 2) / WINOGRAD_SIZE, 1), rows = WINOGRAD_SIZE * band + 2;
     ptrdiff_t in_pixels = smallest(rows, w.size[0]) * w.size[1] + 1;
     ptrdiff_t out_pixels = smallest(rows, w.out[0]) * w.out[1] + 1;
-    ptrdiff_t weights = largest(in * out_padded, out * in_padded), count = largest(BLOCK, largest(in, out));
-    winograd_plan *p = st_layer_plan_data(l, sizeof *p + 3 * (size_t)count * sizeof *p->table);
+    ptrdiff_t weights = largest(in * out_padded, out * in_padded);
+    winograd_plan *p = st_layer_plan_data(l, sizeof *p);
     if (!p) return -1;
     *p = (winograd_plan){ .w = w, .k = k, .t = &winograd_of_machine[l->impl->machine], .band = band };
     p->rows = ceil_div(w.out[0], WINOGRAD_SIZE), p->columns = ceil_div(w.out[1], WINOGRAD_SIZE);
-    iota(p->unit = p->table, count, 1);
-    iota(p->by_in = p->table + count, count, in_padded);
-    iota(p->by_out = p->table + 2 * count, count, out_padded);
+    l->impl->tables = 3 * (size_t)table_size(l) * sizeof(ptrdiff_t);
     const st_shape scratch[] = { ST_SHAPE(in_pixels, in_padded),
                                  ST_SHAPE(in_pixels, in_padded),
                                  ST_SHAPE(out_pixels, out_padded),
@@ -224,6 +237,16 @@ static int plan(st_layer *l, const void *given)
     for (int i = 0; i <= BUFFER; i++)
         if (st_layer_scratch(l, scratch[i])) return -1;
     return 0;
+}
+
+static void fill(st_layer *l, void *tables)
+{
+    winograd_plan *p = l->plan;
+    const ptrdiff_t count = table_size(l);
+    p->unit = tables, p->by_in = p->unit + count, p->by_out = p->by_in + count;
+    iota(p->unit, count, 1);
+    iota(p->by_in, count, kernel_padded(p->k, l->x.n[1]));
+    iota(p->by_out, count, kernel_padded(p->k, l->y.n[1]));
 }
 
 /* ---- passes ---------------------------------------------------------------------------------------------- */
@@ -390,5 +413,6 @@ const layer_algorithm conv_winograd = {
     .type = &layer_type_conv2d,
     .suits = suits,
     .plan = plan,
+    .fill = fill,
     .hooks = { .forward = forward, .backward = backward, .gradient = gradient, .both = both },
 };

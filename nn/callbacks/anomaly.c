@@ -1,5 +1,6 @@
 /* anomaly.c: finds the first NaN or infinity of a step by running it again. */
 #include "nn/callbacks/callbacks.h"
+#include "nn/loss_impl.h"
 #include "nn/train_impl.h"
 #include "tensor/storage.h"
 #include "nn/callbacks/watch.h"
@@ -119,7 +120,7 @@ static search find(st_net *n, st_tensor x, st_tensor target, st_loss l)
     st_tensor dy = st_tensor_new(st_shape_with_batch(n->output, x.shape.n[0])),
               states = st_tensor_clone(st_net_states(n));
     st_watch *w = st_watch_begin(n, look_at_hook, &s);
-    double value = st_loss_value(l, st_net_forward(n, x, ST_TRAIN), target, dy);
+    double weight, value = loss_part(&l, st_net_forward(n, x, ST_TRAIN), target, dy, &weight);
     if (!isfinite(value) && !s.found)
         s = (search){ true, LOSS, 0, "outputs are finite, their loss overflows" };
     look(&s, LOSS, 0, dy, "the derivative of the loss", NULL, NULL);

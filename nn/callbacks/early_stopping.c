@@ -1,4 +1,5 @@
 /* early_stopping.c: ends a run when validation no longer improves, and restores the best parameters. */
+#define ST_TRAINER
 #include "nn/callbacks/callbacks.h"
 
 #include <math.h>

@@ -14,6 +14,7 @@ typedef struct memory { /* in callback.options */
     const char *path;
     FILE *to; /* at the end of the lines of earlier epochs; NULL before the first */
     bool json;
+    file_lock *held;
 } memory;
 
 static void fail(const memory *m)
@@ -127,9 +128,10 @@ static bool ends_in(const char *path, const char *ending)
 /* Tests that the log can be written; the first epoch changes it. */
 static void begin(memory *m)
 {
-    *m = (memory){ m->path, NULL, ends_in(m->path, ".jsonl") };
-    if (m->json || ends_in(m->path, ".csv")) st_file_try(m->path, copy_lines, &(earlier){ m, 0 });
-    else st_error_set("%s: expected a log's name to end in .csv or .jsonl", m->path);
+    *m = (memory){ m->path, NULL, ends_in(m->path, ".jsonl"), NULL };
+    if (m->json || ends_in(m->path, ".csv")) {
+        if (st_file_try(m->path, copy_lines, &(earlier){ m, 0 }) == 0) m->held = file_hold(m->path);
+    } else st_error_set("%s: expected a log's name to end in .csv or .jsonl", m->path);
 }
 
 static void call(st_callback *self, st_run *run, st_event event)
@@ -140,6 +142,7 @@ static void call(st_callback *self, st_run *run, st_event event)
     if (event == ST_ON_EPOCH_BEGIN && !m->to) place(m, run);
     if (event == ST_ON_EPOCH && !st_error()) put_line(m, &run->report), flush(m);
     if (event == ST_ON_END && m->to && fclose(m->to)) fail(m);
+    if (event == ST_ON_END) file_release(m->held);
 }
 
 st_callback st_log(const char *path)

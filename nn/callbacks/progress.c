@@ -16,13 +16,17 @@ enum { BAR = 20, LONGEST_LINE = 256, USUAL_WIDTH = 80 };
 typedef struct progress {
     FILE *to;             /* NULL: nothing is shown */
     bool terminal, drawn; /* drawn: the bar is on the terminal's last line */
-    double shown;         /* seconds at the last drawing */
+    bool colour;
+    double shown; /* seconds at the last drawing */
 } progress;
 
 static progress begin(FILE *to)
 {
-    const char *terminal = getenv("TERM");
-    return (progress){ to, isatty(fileno(to)) && terminal && strcmp(terminal, "dumb") != 0, .shown = -1 };
+    const char *terminal = getenv("TERM"), *no_colour = getenv("NO_COLOR"); /* no-color.org */
+    progress p = { .to = to, .shown = -1 };
+    p.terminal = isatty(fileno(to)) && terminal && strcmp(terminal, "dumb") != 0;
+    p.colour = p.terminal && !(no_colour && no_colour[0]);
+    return p;
 }
 
 /* The terminal's width, which may change during the run. */
@@ -67,22 +71,42 @@ static double samples_per_second(const st_run *run)
     return run->training_seconds > 0 ? run->images / run->training_seconds : 0;
 }
 
+/* Prints text in a colour; returns its columns, at most `room`. */
+static int paint(const progress *p, const char *colour, const char *text, int room)
+{
+    const int length = (int)strlen(text), columns = length < room ? length : room;
+    fprintf(p->to, "%s%.*s%s", p->colour ? colour : "", columns, text, p->colour ? "\033[0m" : "");
+    return columns;
+}
+
+/* A line wider than the terminal could not be redrawn: it is cut off. */
+static void draw(const progress *p, const line *head, int done, const line *tail)
+{
+    int room = width_of(p->to) - 1;
+    char bar[BAR + 1], rest[BAR + 2];
+    snprintf(bar, sizeof bar, "%.*s", done, "====================");
+    snprintf(rest, sizeof rest, "%*s]", BAR - done, "");
+    room -= fprintf(p->to, "\r\033[K%.*s", room, head->text) - 4;
+    room -= paint(p, "\033[32m", bar, room);
+    fprintf(p->to, "%.*s", room, rest);
+    room -= (int)strlen(rest);
+    fprintf(p->to, "%.*s", room > 0 ? room : 0, tail->text);
+    fflush(p->to);
+}
+
 static void show_step(progress *p, const st_run *run)
 {
     const st_train_report *r = &run->report;
     if (!p->terminal || (r->seconds - p->shown < redraw_seconds && run->batch < run->steps_per_epoch)) return;
     p->shown = r->seconds;
     p->drawn = true;
-    const int done = (int)(BAR * run->batch / run->steps_per_epoch);
-    line l = { .length = 0 };
-    put(&l, "epoch %d/%d %3ld %% [%.*s%*s]", r->epoch, r->epochs, 100 * run->batch / run->steps_per_epoch,
-        done, "====================", BAR - done, "");
-    put_score(&l, "", &r->training);
-    put(&l, "  ");
-    put_time(&l, r->seconds / (double)r->step * (double)(r->steps - r->step));
-    put(&l, " left  %.0f samples/s", samples_per_second(run));
-    fprintf(p->to, "\r\033[K%.*s", width_of(p->to) - 1, l.text); /* a longer line could not be redrawn */
-    fflush(p->to);
+    line head = { .length = 0 }, tail = { .length = 0 };
+    put(&head, "epoch %d/%d %3ld %% [", r->epoch, r->epochs, 100 * run->batch / run->steps_per_epoch);
+    put_score(&tail, "", &r->training);
+    put(&tail, "  ");
+    put_time(&tail, r->seconds / (double)r->step * (double)(r->steps - r->step));
+    put(&tail, " left  %.0f samples/s", samples_per_second(run));
+    draw(p, &head, (int)(BAR * run->batch / run->steps_per_epoch), &tail);
 }
 
 static void erase(progress *p)
@@ -101,7 +125,9 @@ static void show_epoch(progress *p, const st_run *run)
     put(&l, "  lr %.3g  %.0f samples/s  ", r->lr, samples_per_second(run));
     put_time(&l, r->seconds);
     erase(p);
-    fprintf(p->to, "%s%s\n", l.text, r->best ? "  best" : "");
+    fputs(l.text, p->to);
+    if (r->best) paint(p, "\033[1;32m", "  best", LONGEST_LINE);
+    fputc('\n', p->to);
     fflush(p->to);
 }
 

@@ -33,7 +33,7 @@ typedef struct st_augment_options {
  * not change each other's numbers. Noise has a stream of its own, with the counter i C H W + element. NULL
  * with an error: an option is out of range. */
 st_dataset *st_dataset_augment_new(const st_dataset *of, st_augment_options options);
-#define st_dataset_augment(of, ...) st_dataset_augment_new(of, ST_OPTIONS(st_augment_options, __VA_ARGS__))
+#define st_dataset_augment(...) ST_CALL(st_dataset_augment_new, st_augment_options, __VA_ARGS__)
 
 ST_API_END
 

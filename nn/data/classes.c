@@ -21,7 +21,7 @@ static int check_count(const st_net *n, ptrdiff_t count, const char *who)
 
 int st_net_set_classes(st_net *to, ptrdiff_t count, const char *const name[])
 {
-    if (!to) return st_error_set("st_net_set_classes: the net is NULL");
+    if (!to || !name) return st_error_set("st_net_set_classes: the %s is NULL", to ? "list of names" : "net");
     if (check_count(to, count, "st_net_set_classes")) return -1;
     int status = 0;
     json_t *list = json_array();

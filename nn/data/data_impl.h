@@ -9,6 +9,8 @@
  * file, or begins with `who`: no path, missing, truncated, corrupt, larger than 4 GiB. Memory grows with what
  * is read. */
 char *data_read(const char *who, const char *path, ptrdiff_t *size);
+char *data_read_text(const char *who, const char *path,
+                     ptrdiff_t *size); /* a zero byte is an error at once */
 
 /* Pixels, 0 to 255, and classes. */
 typedef struct byte_images {

@@ -1,6 +1,6 @@
 /* normalize.c: means and deviations of channels: measured, applied, and kept in a net's metadata. */
 #include "nn/data/normalize.h"
-#include "nn/data/data_impl.h"
+#include "nn/data/table_impl.h"
 #include "nn/files/json.h"
 #include "tensor/array.h"
 #include "tensor/counts.h"
@@ -79,14 +79,16 @@ typedef struct moments {
     double count, mean, squares;
 } moments;
 
-/* Sums are relative to the first element, so that those of a constant are exact. */
-static moments moments_of(ptrdiff_t n, const st_real *x)
+/* Sums are relative to the first element, so that those of a constant are exact. `exact`, unless NULL, are
+ * the elements in double. */
+static moments moments_of(ptrdiff_t n, const st_real *x, const double *exact)
 {
+    const double first = exact ? exact[0] : (double)x[0];
     double sum = 0, squares = 0;
-    for (ptrdiff_t i = 0; i < n; i++) sum += (double)x[i] - (double)x[0];
-    double mean = (double)x[0] + sum / (double)n;
+    for (ptrdiff_t i = 0; i < n; i++) sum += (exact ? exact[i] : (double)x[i]) - first;
+    double mean = first + sum / (double)n;
     for (ptrdiff_t i = 0; i < n; i++) {
-        double difference = (double)x[i] - mean;
+        double difference = (exact ? exact[i] : (double)x[i]) - mean;
         squares += difference * difference;
     }
     return (moments){ (double)n, mean, squares };
@@ -100,13 +102,17 @@ static moments merge(moments a, moments b)
                       a.squares + b.squares + shift * shift * (a.count * b.count / count) };
 }
 
-/* Samples in turn, [N, C, ...] contiguous. */
-static void add_samples(moments *sum, ptrdiff_t channels, st_tensor x)
+/* Samples in turn, [N, C, ...] contiguous: those of `table`, unless NULL, from `first` on. */
+static void add_samples(moments *sum, ptrdiff_t channels, st_tensor x, const st_dataset *table,
+                        ptrdiff_t first)
 {
     ptrdiff_t area = st_numel(x) / (x.shape.n[0] * channels);
     const st_real *at = st_data(x);
-    for (ptrdiff_t i = 0; i < x.shape.n[0]; i++)
-        for (ptrdiff_t c = 0; c < channels; c++, at += area) sum[c] = merge(sum[c], moments_of(area, at));
+    for (ptrdiff_t i = 0; i < x.shape.n[0]; i++) {
+        const double *exact = table ? table_exact(table, first + i) : NULL;
+        for (ptrdiff_t c = 0; c < channels; c++, at += area)
+            sum[c] = merge(sum[c], moments_of(area, at, exact ? exact + c * area : NULL));
+    }
 }
 
 static st_normalization *from_moments(ptrdiff_t channels, const moments *sum)
@@ -143,7 +149,8 @@ static st_normalization *measure(const st_dataset *d, bool of_targets)
     for (ptrdiff_t first = 0; first < d->count && status == 0; first += step) {
         const ptrdiff_t n = smallest(step, d->count - first);
         status = st_dataset_batch(d, NULL, first, n, st_narrow(x, 0, 0, n), st_narrow(y, 0, 0, n));
-        if (status == 0) add_samples(sum, channels, st_narrow(of_targets ? y : x, 0, 0, n));
+        if (status == 0)
+            add_samples(sum, channels, st_narrow(of_targets ? y : x, 0, 0, n), of_targets ? NULL : d, first);
     }
     st_normalization *n = status == 0 ? from_moments(channels, sum) : NULL;
     if (n) n->of_targets = of_targets;
@@ -169,6 +176,7 @@ typedef struct scaling {
     const st_normalization *n;
     bool undo;
     ptrdiff_t area, channel, left; /* elements of a channel; the next element's, and those left in it */
+    const double *exact;           /* the elements in double, or NULL */
 } scaling;
 
 static void scale_row(ptrdiff_t n, st_real *const at[], const ptrdiff_t stride[], void *context)
@@ -180,7 +188,8 @@ static void scale_row(ptrdiff_t n, st_real *const at[], const ptrdiff_t stride[]
         end = smallest(n, i + s->left);
         for (ptrdiff_t k = i; k < end; k++) {
             st_real *x = &at[0][k * stride[0]];
-            *x = (st_real)(s->undo ? (double)*x * deviation + mean : ((double)*x - mean) / deviation);
+            const double value = s->exact ? *s->exact++ : (double)*x;
+            *x = (st_real)(s->undo ? value * deviation + mean : (value - mean) / deviation);
         }
         s->left -= end - i;
         if (s->left == 0) s->left = s->area, s->channel = (s->channel + 1) % s->n->channels;
@@ -188,11 +197,11 @@ static void scale_row(ptrdiff_t n, st_real *const at[], const ptrdiff_t stride[]
 }
 
 /* Samples in row-major order run through the channels in turn. */
-static void apply(const st_normalization *n, st_tensor x, ptrdiff_t samples, bool undo)
+static void apply(const st_normalization *n, st_tensor x, ptrdiff_t samples, bool undo, const double *exact)
 {
     if (st_numel(x) == 0) return;
     const ptrdiff_t area = st_numel(x) / (samples * n->channels);
-    st_walk(1, &x, ST_ROW_MAJOR, scale_row, &(scaling){ n, undo, area, 0, area });
+    st_walk(1, &x, ST_ROW_MAJOR, scale_row, &(scaling){ n, undo, area, 0, area, exact });
 }
 
 static int apply_batch(const st_normalization *n, st_tensor x, bool undo, const char *who)
@@ -201,7 +210,7 @@ static int apply_batch(const st_normalization *n, st_tensor x, bool undo, const 
         return st_error_set("%s: %s, expected a batch of samples", who,
                             st_is_null(x) ? "the null tensor" : "a single number");
     if (check_channels(n, st_shape_without_batch(x.shape), who)) return -1;
-    apply(n, x, x.shape.n[0], undo);
+    apply(n, x, x.shape.n[0], undo, NULL);
     return 0;
 }
 
@@ -224,7 +233,8 @@ static void get(const st_dataset *d, ptrdiff_t i, st_tensor x, st_tensor y)
 {
     const normalized *own = d->own;
     own->base.of->get(own->base.of, i, x, y);
-    apply(own->n, own->n->of_targets ? y : x, 1, false);
+    const double *exact = own->n->of_targets ? NULL : table_exact(own->base.of, i);
+    apply(own->n, own->n->of_targets ? y : x, 1, false, exact);
 }
 
 static void release(st_dataset *d)

@@ -227,15 +227,46 @@ int st_npy_save(const char *path, st_tensor x)
 
 /* ---- the data set ---------------------------------------------------------------------------- */
 
-st_dataset *st_dataset_npy(const char *x, const char *y)
+/* Images as [N, C, H, W]; null with an error. */
+static st_tensor as_images(st_tensor x, st_npy_layout layout)
 {
+    const ptrdiff_t *n = x.shape.n;
+    if (x.shape.rank == 3) return st_split_axis(x, 0, 1); /* [N, 1, H, W] */
+    if (layout == ST_NPY_NHWC && x.shape.rank == 4) return st_permute(x, ST_AXES(0, 3, 1, 2));
+    if (layout == ST_NPY_NHWC)
+        st_error_set("layout NHWC, but x is %s, expected four axes", st_shape_text(x.shape).text);
+    else if (layout == ST_NPY_DETECT && x.shape.rank == 4 && n[3] <= 4 && n[1] > 4)
+        st_error_set("x %s looks like images with their channels last: set the layout option, NHWC for "
+                     "samples %s, NCHW for %td channels of %tdx%td",
+                     st_shape_text(x.shape).text, st_shape_text(ST_SHAPE(n[3], n[1], n[2])).text, n[1], n[2],
+                     n[3]);
+    else return x;
+    return (st_tensor){ 0 };
+}
+
+static st_dataset *pair(st_tensor x, st_tensor y, st_npy_options o)
+{
+    st_tensor images = as_images(x, o.layout);
+    if (st_is_null(images)) {
+        st_tensor_free(x), st_tensor_free(y);
+        return NULL;
+    }
+    if (o.classes && y.shape.rank == 2 && y.shape.n[1] == 1) y = st_select(y, 1, 0); /* [N] */
+    return st_dataset_owned(images, y);
+}
+
+st_dataset *st_dataset_npy_new(const char *x, const char *y, st_npy_options options)
+{
+    if ((unsigned)options.layout > ST_NPY_NHWC) {
+        st_error_set("st_dataset_npy: the option layout has an unknown value");
+        return NULL;
+    }
     st_tensor inputs = st_npy_load(x), targets = st_is_null(inputs) ? inputs : st_npy_load(y);
     if (st_is_null(targets)) {
         st_tensor_free(inputs);
         return NULL;
     }
-    if (inputs.shape.rank == 3) inputs = st_split_axis(inputs, 0, 1); /* [N, 1, H, W] */
-    st_dataset *d = st_dataset_owned(inputs, targets);
+    st_dataset *d = pair(inputs, targets, options);
     if (!d) st_error_within("%s, %s: ", file_name(x), file_name(y));
     return d;
 }

@@ -31,12 +31,22 @@ static int check(gzFile file, const char *path)
     }
 }
 
-static char *read_all(gzFile file, const char *path, ptrdiff_t *size)
+/* Zero bytes are no text: a file without an end often begins with one. */
+static int check_text(const char *bytes, ptrdiff_t from, ptrdiff_t size, const char *path)
+{
+    const char *zero = memchr(bytes + from, 0, (size_t)(size - from));
+    ptrdiff_t line = 1;
+    for (const char *c = bytes; zero && c < zero; c++) line += *c == '\n';
+    return zero ? st_error_set("%s: line %td: a zero byte, expected text in UTF-8", file_name(path), line)
+                : 0;
+}
+
+static char *read_all(gzFile file, const char *path, bool text, ptrdiff_t *size)
 {
     char *bytes = NULL;
     ptrdiff_t room = 0;
     *size = 0;
-    for (int got = 1; got > 0; *size += largest(got, 0)) {
+    for (int got = 1; got > 0; *size += got) {
         if (*size + 1 >= room) { /* a byte more for the zero */
             room = largest(LEAST_ROOM, 2 * room);
             char *grown = room <= MOST_BYTES ? array_grow(file_name(path), bytes, room, 1) : NULL;
@@ -45,7 +55,11 @@ static char *read_all(gzFile file, const char *path, ptrdiff_t *size)
             if (!grown) return NULL;
             bytes = grown;
         }
-        got = gzread(file, bytes + *size, (unsigned)smallest(room - *size - 1, MOST_READ));
+        got = (int)largest(0, gzread(file, bytes + *size, (unsigned)smallest(room - *size - 1, MOST_READ)));
+        if (text && check_text(bytes, *size, *size + got, path)) {
+            free(bytes);
+            return NULL;
+        }
     }
     bytes[*size] = '\0';
     if (check(file, path) == 0) return bytes;
@@ -53,13 +67,23 @@ static char *read_all(gzFile file, const char *path, ptrdiff_t *size)
     return NULL;
 }
 
-char *data_read(const char *who, const char *path, ptrdiff_t *size)
+static char *read_file(const char *who, const char *path, bool text, ptrdiff_t *size)
 {
     if (!path) st_error_set("%s: the path of a file is NULL", who);
     errno = 0;
     gzFile file = path ? gzopen(path, "rb") : NULL;
     if (path && !file) st_error_set("%s: %s", file_name(path), strerror(errno ? errno : ENOMEM));
-    char *bytes = file ? read_all(file, path, size) : NULL;
+    char *bytes = file ? read_all(file, path, text, size) : NULL;
     if (file) gzclose(file);
     return bytes;
+}
+
+char *data_read(const char *who, const char *path, ptrdiff_t *size)
+{
+    return read_file(who, path, false, size);
+}
+
+char *data_read_text(const char *who, const char *path, ptrdiff_t *size)
+{
+    return read_file(who, path, true, size);
 }

@@ -94,7 +94,7 @@ static void write_weights(writer *w)
     const bool int8 = s->range > 0;
     const st_layer *l = s->form->kind == PRODUCT ? s->l : NULL, *norm = s->norm;
     const st_normalization *input = s->form == &form_normalize ? w->input : NULL;
-    const ptrdiff_t channels = input ? input->channels : s->l->y.n[1];
+    const ptrdiff_t channels = input ? input->channels : l ? int8_channels(l) : s->l->y.n[1];
     st_tensor bias = st_tensor_new(ST_SHAPE(channels)), scale = st_tensor_clone(bias),
               weight = st_tensor_clone(l ? int8_weight(l) : bias);
     const ptrdiff_t each = st_numel(weight) / channels;
@@ -159,7 +159,9 @@ static void write_rows(writer *w)
 static void write_windows(writer *w)
 {
     const st_layer *l = w->s->l;
-    const ptrdiff_t *x = l->x.n, *y = l->y.n, groups = (ptrdiff_t)fmax(layer_option(l, "groups"), 1);
+    const bool dense = l->type == &layer_type_dense; /* its features are the last axis, after T rows */
+    const ptrdiff_t *x = l->x.n + (dense ? l->x.rank - 2 : 0), *y = l->y.n + (dense ? l->x.rank - 2 : 0),
+                    groups = (ptrdiff_t)fmax(layer_option(l, "groups"), 1);
     const bool image = l->x.rank == 4, transposed = l->type == &layer_type_conv_transpose2d;
     ptrdiff_t in[] = { x[2], x[3] }, out[] = { y[2], y[3] }, begin = 0, end = 0;
     window g = { .stride = { 1, 1 } };
@@ -168,6 +170,7 @@ static void write_windows(writer *w)
         in[1] *= in[0], out[1] *= out[0], in[0] = out[0] = 1; /* an image is one row */
     fprintf(w->to, "    enum { C = %td, O = %td, CG = %td, OG = %td", x[1], y[1], x[1] / groups,
             y[1] / groups);
+    if (dense) fprintf(w->to, ", T = %td", l->x.rank == 3 ? x[0] : 1);
     for (int i = 0; i < 2 && image; i++) {
         const char a = "HW"[i];
         const int divide = transposed ? g.stride[i] : 1, stride = transposed ? 1 : g.stride[i];
@@ -181,6 +184,47 @@ static void write_windows(writer *w)
         for (end = begin; divide == 1 && end < out[i] && end * stride + reach - before < in[i];) end++;
     }
     fprintf(w->to, image ? ",\n           BEGIN = %td, END = %td };\n" : " };\n", begin, end);
+}
+
+/* The number of elements of an image from one of an axis to the next; 0 if the axis is repeated. */
+static ptrdiff_t distance(st_shape s, int axis)
+{
+    ptrdiff_t elements = s.n[axis] > 1;
+    for (int i = axis + 1; i < s.rank; i++) elements *= s.n[i];
+    return elements;
+}
+
+/* The place in a factor of shape s, of the counters of the loops. */
+static void write_place(writer *w, const char *name, st_shape s)
+{
+    const char *plus = "";
+    fprintf(w->to, "%s = ", name);
+    for (int axis = 1; axis < s.rank; axis++) {
+        const ptrdiff_t apart = distance(s, axis);
+        if (apart > 1) fprintf(w->to, "%si%d * %td", plus, axis, apart);
+        else if (apart == 1) fprintf(w->to, "%si%d", plus, axis);
+        if (apart) plus = " + ";
+    }
+    if (!*plus) putc('0', w->to);
+}
+
+/* Loops over the axes of y; a and b are the places in x and other. */
+static void write_product(writer *w)
+{
+    const st_layer *l = w->s->l;
+    const st_shape x = l->child[w->s->branch]->y, other = steps_product(l, w->s->branch),
+                   y = steps_product(l, w->s->branch + 1);
+    int depth = 4;
+    fputs("    int i = 0;\n", w->to);
+    for (int axis = 1; axis < y.rank; axis++, depth += 4)
+        fprintf(w->to, "%*sfor (int i%d = 0; i%d < %td; i%d++)%s\n", depth, "", axis, axis, y.n[axis], axis,
+                axis + 1 < y.rank ? "" : " {");
+    fprintf(w->to, "%*sconst int ", depth, "");
+    write_place(w, "a", x);
+    write_place(w, ", b", other);
+    fprintf(w->to, ";\n%*s", depth, "");
+    write_text(w, l, w->s->form->text);
+    if (depth > 4) fprintf(w->to, "%*s}\n", depth - 4, "");
 }
 
 static void write_step(writer *w, const step *s)
@@ -203,12 +247,14 @@ static void write_step(writer *w, const step *s)
         for (int i = 0; own && i < l->params; i++) write_constants(w, "float", l->param_name[i], l->param[i]);
     if (after) write_text(w, after, form_of(after)->text);
     write_text(w, l,
-               f == &form_add    ? "static void layer_$(const float *x, const float *other, float *y)\n{\n"
+               f == &form_add || f == &form_multiply
+                   ? "static void layer_$(const float *x, const float *other, float *y)\n{\n"
                : f == &form_int8 ? "static void layer_$(const float *x, int8_t *y)\n{\n"
                                  : "static void layer_$(const {!int8:float}{int8:int8_t} *x, float *y)\n{\n");
-    if (f->kind >= CHANNELS) write_rows(w);
+    if (f == &form_multiply) write_product(w);
+    else if (f->kind >= CHANNELS) write_rows(w);
     else write_windows(w);
-    write_text(w, l, f->text);
+    if (f != &form_multiply) write_text(w, l, f->text);
     fputs("}\n\n", w->to);
 }
 
@@ -228,7 +274,7 @@ static void write_predict(writer *w)
     for (const step *a = w->steps.step + 1; a < w->steps.step + w->steps.count; a++) {
         fprintf(w->to, "    layer_%td(", a - w->steps.step);
         write_value(w, a->x, 0, ", ");
-        if (a->form == &form_add) write_value(w, a->other, 0, ", ");
+        if (a->form == &form_add || a->form == &form_multiply) write_value(w, a->other, 0, ", ");
         write_value(w, a->y, a->at, ");\n");
     }
     fprintf(w->to,

@@ -37,16 +37,17 @@ static const char convolution[] =
     "            for (int i = 0; i < OW; i++) *y++ = " RESULT(
         "{int8:scale_$[o] * (float)}sum[i] + bias_$[o]") "        }\n";
 
-/* Eight sums become vectors, and lose less than one. */
+/* Row by row of x. Eight sums become vectors, and lose less than one. */
 static const char dense[] =
-    "    for (int o = 0; o < O; o++) {\n"
-    "        const {!int8:float}{int8:int8_t} *weight = weight_$ + o * C;\n"
-    "        {!int8:float}{int8:int32_t} sum[8] = { 0 };\n"
-    "        for (int i = 0; i + 8 <= C; i += 8)\n"
-    "            for (int k = 0; k < 8; k++) sum[k] += weight[i + k] * x[i + k];\n"
-    "        for (int i = C / 8 * 8; i < C; i++) sum[0] += weight[i] * x[i];\n"
-    "        for (int k = 1; k < 8; k++) sum[0] += sum[k];\n"
-    "        y[o] = " RESULT("{int8:scale_$[o] * (float)}sum[0] + bias_$[o]") "    }\n";
+    "    for (int t = 0; t < T; t++, x += C)\n"
+    "        for (int o = 0; o < O; o++) {\n"
+    "            const {!int8:float}{int8:int8_t} *weight = weight_$ + o * C;\n"
+    "            {!int8:float}{int8:int32_t} sum[8] = { 0 };\n"
+    "            for (int i = 0; i + 8 <= C; i += 8)\n"
+    "                for (int k = 0; k < 8; k++) sum[k] += weight[i + k] * x[i + k];\n"
+    "            for (int i = C / 8 * 8; i < C; i++) sum[0] += weight[i] * x[i];\n"
+    "            for (int k = 1; k < 8; k++) sum[0] += sum[k];\n"
+    "            *y++ = " RESULT("{int8:scale_$[o] * (float)}sum[0] + bias_$[o]") "        }\n";
 
 /* ---- pixel by pixel ------------------------------------------------------------------------------------ */
 
@@ -167,6 +168,7 @@ static const form forms[] = {
 const form form_normalize = { &layer_type_batchnorm, CHANNELS,
                               CHANNEL("weight_$[row] * x[i] + bias_$[row]") };
 const form form_add = { &layer_type_residual, CHANNELS, CHANNEL("x[i] + other[i]") };
+const form form_multiply = { &layer_type_multiply, CHANNELS, "y[i++] = " RESULT("x[a] * other[b]") };
 const form form_copy = { &layer_type_identity, CHANNELS, CHANNEL("x[i]") };
 
 /* To the nearest integer; NaN is 127. */

@@ -39,6 +39,11 @@ st_tensor int8_weight(const st_layer *l)
     return st_flip(st_flip(st_permute(parts, ST_AXES(0, 2, 1, 3, 4)), 3), 4);
 }
 
+ptrdiff_t int8_channels(const st_layer *l)
+{
+    return l->type == &layer_type_dense ? l->param[0].shape.n[0] : l->y.n[1];
+}
+
 /* ---- ranges -------------------------------------------------------------------------------------------- */
 
 /* Called by several threads with different images. */
@@ -101,7 +106,7 @@ static void round_weight(st_layer *l, const char *path, void *context)
     (void)path, (void)context;
     if (!multiplies(l) || st_error()) return;
     st_tensor weight = int8_weight(l), rounded = st_tensor_clone(weight);
-    const ptrdiff_t channels = l->y.n[1];
+    const ptrdiff_t channels = int8_channels(l);
     st_tensor rows = st_reshape(rounded, ST_SHAPE(channels, st_numel(weight) / channels));
     for (ptrdiff_t k = 0; k < channels && !st_error(); k++) {
         st_tensor row = st_select(rows, 0, k);

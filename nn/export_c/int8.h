@@ -16,4 +16,7 @@ double int8_round(st_real *x, ptrdiff_t count, double most);
  * of an image with zeros between its pixels: [groups, O / groups, C / groups, KH, KW], with the kernel turned around. */
 st_tensor int8_weight(const st_layer *l);
 
+/* The output channels of such a layer, or the output features of a dense layer. */
+ptrdiff_t int8_channels(const st_layer *l);
+
 #endif

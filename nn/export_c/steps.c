@@ -24,7 +24,8 @@ static int add_step(steps *s, const char *path, ptrdiff_t size, step made)
     return made.y;
 }
 
-/* A batchnorm behind a flatten has other channels than what comes before the flatten. */
+/* A batchnorm behind a flatten has other channels than what comes before the flatten, and one behind a dense
+ * layer of [N, T, features] has a channel for each of T. */
 static int walk_leaf(steps *s, const st_layer *l, const char *path, int x)
 {
     const form *f = form_of(l);
@@ -35,7 +36,8 @@ static int walk_leaf(steps *s, const st_layer *l, const char *path, int x)
     if (!f || f->kind == NOTHING) return x;
     if (f->kind == ACTIVATION && last) return last->activation = l, x;
     if (f->kind == ACTIVATION) made.form = &form_copy, made.activation = l;
-    if (made.norm && last && last->form->kind == PRODUCT && !last->norm && last->l->y.n[1] == l->x.n[1])
+    if (made.norm && last && last->form->kind == PRODUCT && !last->norm && last->l->y.rank != 3 &&
+        last->l->y.n[1] == l->x.n[1])
         return last->norm = l, x;
     if (f->kind == PRODUCT && s->range) {
         made.range = s->range[l->impl->number];
@@ -45,12 +47,40 @@ static int walk_leaf(steps *s, const st_layer *l, const char *path, int x)
     return add_step(s, path, made.form->kind < CHANNELS ? size_of(l) : size, made);
 }
 
+st_shape steps_product(const st_layer *l, int end)
+{
+    st_shape s = l->child[0]->y;
+    for (int i = 1; i < end; i++)
+        for (int axis = 0; axis < s.rank; axis++)
+            if (s.n[axis] == 1) s.n[axis] = l->child[i]->y.n[axis];
+    return s;
+}
+
+static int walk(steps *s, const st_layer *l, const char *path, int x);
+
+/* The product of two branches, then of that and the third. */
+static int walk_product(steps *s, const st_layer *l, const char *path, int x)
+{
+    int y = x;
+    for (int i = 0; i < l->children; i++) {
+        char below[ST_LAYER_PATH];
+        layer_child_path(below, l, path, i);
+        s->last = NULL;
+        const int branch = walk(s, l->child[i], below, x);
+        const st_shape product = steps_product(l, i + 1);
+        step made = { .form = &form_multiply, .l = l, .x = branch, .other = y, .branch = i };
+        y = i ? add_step(s, path, st_shape_numel(product, "multiply") / product.n[0], made) : branch;
+    }
+    return y;
+}
+
 /* A chain, or branches that all read x, so that none is folded into the step before; a concat copies each to
  * its part of y. */
 static int walk(steps *s, const st_layer *l, const char *path, int x)
 {
     const bool chain = l->type == &layer_type_sequence, concat = l->type == &layer_type_concat;
     step made = { .form = concat ? &form_copy : &form_add, .l = l, .x = x };
+    if (l->type == &layer_type_multiply) return walk_product(s, l, path, x);
     if (!chain && !concat && l->type != &layer_type_residual) return walk_leaf(s, l, path, x);
     for (int i = 0; i < l->children; i++) {
         char below[ST_LAYER_PATH];

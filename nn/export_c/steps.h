@@ -16,13 +16,14 @@ typedef struct form {
     const char *text;
 } form;
 const form *form_of(const st_layer *l); /* NULL: it has none */
-extern const form form_normalize, form_add, form_copy, form_int8;
+extern const form form_normalize, form_add, form_multiply, form_copy, form_int8;
 
 typedef struct step {
     const form *form;
     const st_layer *l, *norm, *activation; /* computed by it, the last two NULL if there are none */
     char path[ST_LAYER_PATH];
-    int x, other, y; /* steps that write them first; other: what is added to x */
+    int x, other, y; /* steps that write them first; other: what is added to x or multiplied with it */
+    int branch;      /* of a product: the branch that other is multiplied with */
     ptrdiff_t at;    /* it writes y from this element on */
     double range;    /* x becomes or is 8-bit integers, of which 127 stands for this; 0: it stays float */
 
@@ -39,6 +40,9 @@ typedef struct steps {
     ptrdiff_t workspace; /* floats, at least 1 */
     const float *range;  /* of each layer's input; NULL: nothing becomes integers */
 } steps;
+
+/* The shape of the product of the branches of l, a multiply, before branch `end`. */
+st_shape steps_product(const st_layer *l, int end);
 
 int steps_plan(steps *s, const st_net *n, const float *range); /* -1 with an error */
 #endif

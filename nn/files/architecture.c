@@ -33,18 +33,19 @@ json_t *json_option(const st_field *f, const void *options)
     return NULL;
 }
 
-static bool read_int(const json_t *given, int *to)
+/* A 0 in a file is the number, not the default, if the option may be 0. */
+static bool read_int(const st_field *f, const json_t *given, int *to)
 {
     json_int_t value = json_integer_value(given);
-    if (!json_is_integer(given) || value < INT_MIN || value > INT_MAX) return false;
-    *to = (int)value;
+    if (!json_is_integer(given) || value <= ST_ZERO_INT || value > INT_MAX) return false;
+    *to = value == 0 && f->least <= 0 ? ST_ZERO_INT : (int)value;
     return true;
 }
 
-static bool read_pair(const json_t *given, int *to)
+static bool read_pair(const st_field *f, const json_t *given, int *to)
 {
-    return json_array_size(given) == 2 && read_int(json_array_get(given, 0), to) &&
-           read_int(json_array_get(given, 1), to + 1);
+    return json_array_size(given) == 2 && read_int(f, json_array_get(given, 0), to) &&
+           read_int(f, json_array_get(given, 1), to + 1);
 }
 
 static bool read_choice(const char *name, const char *const *choices, int *to)
@@ -65,8 +66,8 @@ static bool read_option(const st_field *f, const json_t *given, const st_net_kno
 {
     const char *name = json_string_value(given);
     switch (f->kind) {
-    case ST_FIELD_INT: return read_int(given, at);
-    case ST_FIELD_PAIR: return read_pair(given, at);
+    case ST_FIELD_INT: return read_int(f, given, at);
+    case ST_FIELD_PAIR: return read_pair(f, given, at);
     case ST_FIELD_REAL: *(double *)at = json_number_value(given); return json_is_number(given);
     case ST_FIELD_BOOL: *(bool *)at = json_is_true(given); return json_is_boolean(given);
     case ST_FIELD_CHOICE: return name && read_choice(name, f->choices, at);

@@ -1,6 +1,8 @@
 /* checkpoint.c: a run's position, its optimizer's states and the callbacks' state, in one file with the
  * net. */
+#define ST_TRAINER
 #include "nn/files/checkpoint.h"
+#include "nn/files/file.h"
 #include "nn/files/files_impl.h"
 #include "nn/files/json.h"
 #include "nn/train_impl.h"
@@ -26,6 +28,7 @@ enum {
 typedef struct memory { /* in callback.options */
     st_checkpoint_options o;
     uint32_t sum; /* of the samples */
+    file_lock *held;
 } memory;
 
 /* ---- the samples -------------------------------------------------------------------------------------- */
@@ -81,30 +84,40 @@ static const st_field group_fields[] = {
     { 0 },
 };
 
+/* The optimizer's rate, which a program may have changed since the optimizer was made. */
+static const st_field lr_field[] = {
+    { "lr", ST_FIELD_REAL, offsetof(st_optim, lr) },
+    { 0 },
+};
+
 /* The run configuration: everything that later steps depend on besides position, net and tensors. */
 json_t *checkpoint_terms(const st_run *run, uint32_t sum)
 {
     const st_train_options *o = &run->options;
     const st_schedule *s = &o->schedule;
+    const st_optim_kind *optim = run->optim->kind;
+    const double decay = st_options_number(optim->fields, run->optim->options, "weight_decay");
     const st_dataset *d = run->data;
     const char *engine = machine_engine();
     if (!engine) return NULL;
-    json_t *all = json_pack(
-        "{s:s, s:s, s:I, s:s, s:I, s:s, s:s, s:s}", "precision", ST_REAL_NAME, "engine", engine, "samples",
-        (json_int_t)d->count, "preparation", d->prepared ? d->prepared : "none", "seed", (json_int_t)o->seed,
-        "loss", o->loss.name, "optimizer", run->optim->name, "schedule", s->name ? s->name : "constant");
+    json_t *all =
+        json_pack("{s:s, s:s, s:I, s:s, s:I, s:s, s:s, s:s}", "precision", ST_REAL_NAME, "engine", engine,
+                  "samples", (json_int_t)d->count, "preparation", d->prepared ? d->prepared : "none", "seed",
+                  (json_int_t)o->seed, "loss", o->loss.kind->name, "optimizer", run->optim->kind->name,
+                  "schedule", s->kind ? s->kind->name : "constant");
     int status = all ? 0 : -1;
     status |= add_table(all, NULL, train_fields, o);
-    status |= add_table(all, o->loss.name, o->loss.fields, &o->loss);
-    if (!st_is_null(o->loss.weight))
-        status |=
-            json_object_set_new(all, "loss weights", json_sprintf("%08" PRIX32, sum_weights(o->loss.weight)));
-    status |= add_table(all, run->optim->name, run->optim->fields, run->optim);
-    status |= add_table(all, s->name, s->fields, s);
+    status |= add_table(all, o->loss.kind->name, o->loss.kind->fields, &o->loss.options);
+    const st_tensor weights = o->loss.kind->weights ? o->loss.kind->weights(&o->loss) : (st_tensor){ 0 };
+    if (!st_is_null(weights))
+        status |= json_object_set_new(all, "loss weights", json_sprintf("%08" PRIX32, sum_weights(weights)));
+    status |= add_table(all, optim->name, optim->fields, run->optim->options);
+    status |= add_table(all, optim->name, lr_field, run->optim);
+    if (s->kind) status |= add_table(all, s->kind->name, s->kind->fields, &s->options);
     for (const st_param_group *g = o->groups; g < o->groups + train_groups(o); g++) {
         char who[NAME];
         st_param_group own = *g;
-        if (g->weight_decay == 0 && !signbit(g->weight_decay)) own.weight_decay = run->optim->weight_decay;
+        if (g->weight_decay == 0 && !signbit(g->weight_decay)) own.weight_decay = decay;
         snprintf(who, sizeof who, "group %td", g - o->groups + 1);
         status |= json_object_set_new(all, who, json_string(g->names));
         status |= add_table(all, who, group_fields, &own);
@@ -113,7 +126,7 @@ json_t *checkpoint_terms(const st_run *run, uint32_t sum)
     for (const st_callback *c = o->callbacks; c < o->callbacks + ST_MAX_CALLBACKS; c++)
         if (c->call) status |= add_table(all, c->name, c->fields, &c->options);
     status |= json_object_set_new(all, "sum of samples", json_sprintf("%08" PRIX32, sum));
-    if (!s->factor || s->open_ended) json_object_del(all, "epochs"); /* a resumed run may have more */
+    if (!s->kind || s->kind->open_ended) json_object_del(all, "epochs"); /* a resumed run may have more */
     if (status == 0) return all;
     json_decref(all);
     st_error_set("no memory for the configuration of a run");
@@ -228,6 +241,15 @@ static int read_extras(const safetensors *file, const extras *e, bool check)
     return 0;
 }
 
+/* Changes nothing if the disk fails. */
+static int read_tensors(st_net *n, const safetensors *file, const extras *e)
+{
+    backup before = { 0 };
+    int status = backup_add_net(&before, n);
+    for (int i = 0; i < e->count && status == 0; i++) status = backup_add(&before, e->item[i].value);
+    return backup_end(&before, status || model_read(n, file) || read_extras(file, e, false) ? -1 : 0);
+}
+
 /* Changes nothing before all of the file is checked. */
 static int read_all(st_run *run, const safetensors *file, const json_t *numbers)
 {
@@ -242,7 +264,7 @@ static int read_all(st_run *run, const safetensors *file, const json_t *numbers)
             return -1;
     if (model_check(run->net, file) || read_extras(file, &e, true)) return -1;
     if (train_go_to(run, &place, true)) return st_error_within("%s: ", file->path);
-    if (model_read(run->net, file) || read_extras(file, &e, false)) return -1;
+    if (read_tensors(run->net, file, &e)) return -1;
     for (int i = 0; i < run->kept_count; i++)
         if (run->kept[i].count > 0)
             memcpy(run->kept[i].numbers, kept[i], (size_t)run->kept[i].count * sizeof(double));
@@ -271,10 +293,11 @@ static void begin(memory *m, st_run *run)
     const train_batches *b = &run->memory->batches;
     const char *path = m->o.path;
     run->sealed = true;
+    m->held = NULL;
     if (!path || m->o.every < 0)
         st_error_set("checkpoint: %s, every %d steps; expected a path, and at least 0 steps",
                      path ? path : "no path", m->o.every);
-    if (st_error() ||
+    if (st_error() || !(m->held = file_hold(path)) ||
         sum_samples(run->data, st_narrow(b->x, 0, 0, 1), st_narrow(b->target, 0, 0, 1), &m->sum))
         return;
     if (!m->o.resume) return;
@@ -292,6 +315,7 @@ static void call(st_callback *self, st_run *run, st_event event)
     memory *m = (void *)&self->options;
     if (run->rank > 0) return;
     if (event == ST_ON_BEGIN) begin(m, run);
+    if (event == ST_ON_END) file_release(m->held);
     if (st_error()) return;
     bool due = m->o.every > 0 && run->step % m->o.every == 0 && run->batch < run->steps_per_epoch;
     if (event == ST_ON_EPOCH || (event == ST_ON_STEP && (due || run->stop))) keep(run, m);

@@ -44,6 +44,15 @@ int model_check(st_net *n, const safetensors *file);
 /* Reads the tensors of a file that was checked. */
 int model_read(st_net *n, const safetensors *file);
 
+/* Tensors with copies of their elements, which are put back if a file cannot be read to its end. */
+typedef struct backup {
+    int count;
+    st_tensor of[2 + ST_OPTIM_STATES + ST_MAX_KEPT], copy[2 + ST_OPTIM_STATES + ST_MAX_KEPT];
+} backup;
+int backup_add(backup *b, st_tensor x);
+int backup_add_net(backup *b, const st_net *n);
+int backup_end(backup *b, int status); /* puts the elements back unless the status, which it returns, is 0 */
+
 /* ---- the configuration of a run, which a resumed run and other ranks must have, too (checkpoint.c) ------ */
 
 /* `sum` is the CRC-32 of samples. To be freed by json_decref; NULL with an error. */

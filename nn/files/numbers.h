@@ -5,6 +5,7 @@
 #include "tensor/tensor.h"
 
 #include <stdint.h>
+#include <stdio.h>
 
 typedef enum number_kind {
     NUMBER_UNREAD,

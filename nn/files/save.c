@@ -12,7 +12,10 @@
 #define VERSION "1" /* of the metadata's entries, raised when an older reader would misread them */
 #define NOTE_PREFIX "note."
 
-enum { MOST_NOTES = 1000 }; /* of a net; setting one takes time linear in their number */
+enum {
+    MOST_NOTES = 1000, /* of a net; setting one takes time linear in their number */
+    DEFAULT_BATCH = 64
+};
 
 static const double MIB = 1 << 20, MOST_MEMORY = 2048.0 * (1 << 20); /* bytes of a net, by default */
 
@@ -132,6 +135,28 @@ int model_read(st_net *n, const safetensors *file)
     return l.status;
 }
 
+int backup_add(backup *b, st_tensor x)
+{
+    if (st_numel(x) == 0) return 0;
+    b->of[b->count] = x;
+    b->copy[b->count] = st_tensor_clone(x);
+    return st_is_null(b->copy[b->count++]) ? -1 : 0;
+}
+
+int backup_add_net(backup *b, const st_net *n)
+{
+    return backup_add(b, st_net_parameters(n)) || backup_add(b, st_net_states(n)) ? -1 : 0;
+}
+
+int backup_end(backup *b, int status)
+{
+    for (int i = 0; i < b->count; i++) {
+        if (status && !st_is_null(b->copy[i])) st_copy(b->of[i], b->copy[i]);
+        st_tensor_free(b->copy[i]);
+    }
+    return status;
+}
+
 /* Tensors of a checkpoint, and PyTorch's count of batches, which only batch normalisation without momentum
  * uses. */
 static bool is_extra(const char *name)
@@ -198,8 +223,10 @@ static int check_memory(st_net *n, ptrdiff_t batch, ptrdiff_t most)
                         ceil(bytes / MIB), batch, floor(limit / MIB));
 }
 
-st_net *st_net_load(const char *path, ptrdiff_t batch, st_net_known known)
+st_net *st_net_load_file(const char *path, st_net_load_options o)
 {
+    const st_net_known known = o.known;
+    const ptrdiff_t batch = o.batch ? o.batch : DEFAULT_BATCH;
     if (!path || batch < 1 || known.max_memory < 0) {
         st_error_set("st_net_load: %s, a batch of %td, at most %td bytes; expected a path, at least 1 and 0",
                      path ? path : "NULL", batch, known.max_memory);
@@ -208,9 +235,11 @@ st_net *st_net_load(const char *path, ptrdiff_t batch, st_net_known known)
     safetensors *file = safetensors_open(path);
     st_net *n = file ? plan_net(file, known) : NULL;
     int status = n ? 0 : -1;
-    if (n && (check_memory(n, batch, known.max_memory) || st_net_build(n, batch, 0) || read_notes(n, file)))
+    const bool build = n && !o.plan_only;
+    if ((build && (check_memory(n, batch, known.max_memory) || st_net_build(n, batch, 0))) ||
+        (n && read_notes(n, file)))
         status = st_error_within("%s: ", path);
-    if (status || model_read(n, file)) {
+    if (status || (build && model_read(n, file))) {
         st_net_free(n);
         n = NULL;
     }
@@ -222,9 +251,11 @@ int st_net_load_tensors(st_net *n, const char *path)
 {
     if (check_built(n, path, "st_net_load_tensors")) return -1;
     safetensors *file = safetensors_open(path);
-    int status = file && model_check(n, file) == 0 ? model_read(n, file) : -1;
+    backup before = { 0 };
+    int status =
+        file && model_check(n, file) == 0 && backup_add_net(&before, n) == 0 ? model_read(n, file) : -1;
     safetensors_close(file);
-    return status;
+    return backup_end(&before, status);
 }
 
 int st_net_load_matching(st_net *n, const char *path, st_net_match_told *tell, void *context)
@@ -232,10 +263,12 @@ int st_net_load_matching(st_net *n, const char *path, st_net_match_told *tell, v
     if (check_built(n, path, "st_net_load_matching")) return -1;
     safetensors *file = safetensors_open(path);
     loading l = { .file = file, .tell = tell, .context = context };
-    if (file) st_net_visit(n, load_tensor, &l);
+    backup before = { 0 };
+    if (!file || backup_add_net(&before, n)) l.status = -1;
+    else st_net_visit(n, load_tensor, &l);
     for (int i = 0; file && l.status == 0 && tell && i < file->count; i++)
         if (!file->entry[i].met && !is_extra(file->entry[i].name))
             tell(file->entry[i].name, ST_NET_LEFT_OVER, context);
     safetensors_close(file);
-    return !file || l.status ? -1 : l.matched;
+    return backup_end(&before, l.status) ? -1 : l.matched;
 }

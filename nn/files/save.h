@@ -29,14 +29,23 @@ typedef struct st_net_known {
     ptrdiff_t max_memory;     /* the most bytes that the net may need for the batch; 0: 2 GiB */
 } st_net_known;
 
-/* A net built for `batch` images, with its metadata. NULL with an error that names the file and the reason:
- * missing, truncated, not safetensors, a tensor or option that does not fit, an unknown type, more memory
- * than allowed. Nothing large is allocated before all of this is checked. */
-st_net *st_net_load(const char *path, ptrdiff_t batch, st_net_known known);
+/* Options of st_net_load. Zeros are defaults. */
+typedef struct st_net_load_options {
+    ptrdiff_t batch; /* images that the net is built for; 0: 64 */
+    st_net_known known;
+    bool plan_only; /* the net is neither built nor read, which takes no memory: for st_net_summary */
+} st_net_load_options;
+
+/* A built net with its metadata: st_net_load("a.safetensors"), or st_net_load(path, .batch = 1, .known = { ... }).
+ * NULL with an error that names the file and the reason: missing, truncated, not safetensors, a tensor or option
+ * that does not fit, an unknown type, more memory than allowed. Nothing large is allocated before all of this is
+ * checked. */
+st_net *st_net_load_file(const char *path, st_net_load_options options);
+#define st_net_load(...) ST_CALL(st_net_load_file, st_net_load_options, __VA_ARGS__)
 
 /* Reads tensors by name into a built net of the same architecture, from any safetensors file: F64, F32, F16
  * or BF16. -1 with an error, and nothing is changed: a tensor is missing, left over, of another shape or
- * dtype. If the disk fails while they are read, the first tensors are the file's and the others unchanged. */
+ * dtype, or the disk fails while they are read. */
 int st_net_load_tensors(st_net *n, const char *path);
 
 /* The outcome for a tensor of the net or of the file. */
@@ -49,7 +58,8 @@ typedef enum st_net_match {
 typedef void st_net_match_told(const char *name, st_net_match how, void *context);
 
 /* For transfer learning: reads the tensors that have the name and shape of one in the built net. Returns
- * their number; -1 with an error if the file cannot be read. Calls `tell`, unless NULL, for each tensor. */
+ * their number; -1 with an error, and nothing is changed, if the file cannot be read. Calls `tell`, unless
+ * NULL, for each tensor. */
 int st_net_load_matching(st_net *n, const char *path, st_net_match_told *tell, void *context);
 
 ST_API_END

@@ -57,8 +57,16 @@ static const char *add_conv_transpose2d(graph_place at, const char *x)
     return graph_int(at, "group", o->groups);
 }
 
+/* Gemm takes matrices only: of [N, T, in] a MatMul, with the weight transposed. */
 static const char *add_dense(graph_place at, const char *x)
 {
+    const st_layer *l = at.l;
+    if (l->x.rank == 3) {
+        const char *weight = graph_step(at, "Transpose", graph_tensor(at, "weight", l->param[0]));
+        if (l->params == 1) return graph_end(at, "MatMul", x, weight);
+        const char *product = graph_step(at, "MatMul", x, weight);
+        return graph_end(at, "Add", product, graph_tensor(at, "bias", l->param[1]));
+    }
     weighted(at, "Gemm", x);
     return graph_int(at, "transB", 1);
 }
@@ -208,7 +216,8 @@ static const char *add_upsample(graph_place at, const char *x)
     st_real times[] = { 1, 1, 1, 1 };
     for (int axis = 2; axis < 4; axis++) {
         const ptrdiff_t from = at.l->x.n[axis], to = at.l->y.n[axis];
-        float scale = (float)(o->scale_factor > 0 ? o->scale_factor : (double)to / (double)from);
+        const bool sizes = o->scale_factor == 0 || to == from || (nearest && to == 2 * from);
+        float scale = (float)(sizes ? (double)to / (double)from : o->scale_factor);
         if (floorf((float)from * scale) < (float)to) scale = nextafterf(scale, INFINITY);
         if (floorf((float)from * scale) != (float)to || (nearest && to % from))
             return graph_refuse(at, "%td pixels from %td, which runtimes round differently", to, from);
@@ -267,6 +276,14 @@ static const char *add_residual(graph_place at, const char *x)
 {
     const char *body = add_child(at, 0, x), *through = at.l->children > 1 ? add_child(at, 1, x) : x;
     return graph_end(at, "Add", body, through);
+}
+
+static const char *add_multiply(graph_place at, const char *x)
+{
+    const int last = at.l->children - 1;
+    const char *y = add_child(at, 0, x);
+    for (int i = 1; i < last; i++) y = graph_step(at, "Mul", y, add_child(at, i, x));
+    return last > 0 ? graph_end(at, "Mul", y, add_child(at, last, x)) : y;
 }
 
 static const char *add_concat(graph_place at, const char *x)
@@ -328,6 +345,7 @@ static const struct counterpart {
     { "sequence", NULL, add_sequence },
     { "residual", NULL, add_residual },
     { "concat", NULL, add_concat },
+    { "multiply", NULL, add_multiply },
     { 0 },
 };
 

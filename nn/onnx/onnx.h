@@ -15,9 +15,8 @@ ST_API_BEGIN
  * libstride-double rounds; a number that overflows float32 is an error.
  *
  * Not supported, with an error that names the layer: pool, as its function is C; layers of your own; maxpool
- * that pads by zero or has windows of padding only; dilated avgpool and lppool; lppool with a fractional p;
- * adaptive_avgpool whose windows differ in size; conv_transpose2d with an output_padding beyond the stride
- * and the padding. A net of 2 GiB or more is an error, too, as protobuf cannot hold it, and so is every
+ * with windows of ignored padding only; conv_transpose2d with an output_padding beyond the stride and the
+ * padding. A net of 2 GiB or more is an error, too, as protobuf cannot hold it, and so is every
  * export if the library was built without protobuf-c or ONNX's description of its files. The file is replaced
  * atomically. 0, or -1 with an error, also if one is set already. */
 int st_net_export_onnx(st_net *n, const char *path);

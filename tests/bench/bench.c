@@ -3,6 +3,7 @@
 #include "tensor/error.h"
 #include "tests/bench/moonshot.h"
 #include "tests/bench/report.h"
+#include "tests/bench/worker.h"
 
 #include <errno.h>
 #include <getopt.h>
@@ -26,6 +27,7 @@ static const char usage[] =
     "                    tests/bench/stride_peer.c does; may be repeated. Further words of NAME\n"
     "                    are a setting of the first: of each peer's settings the fastest counts.\n"
     "                    With PART it measures only what has that in its name\n"
+    "  -l, --log=FILE    what peers say besides; else it goes to stderr\n"
     "  -m, --mnist=COMMAND\n"
     "                    what trains MNIST, for the goals listed after the peers\n"
     "  -o, --once=COMMAND\n"
@@ -38,7 +40,7 @@ static const char usage[] =
 typedef struct settings {
     int rounds, seconds;
     bool quick, cpu_time;
-    const char *csv, *mnist, *once;
+    const char *csv, *log, *mnist, *once;
     peer peers[CAMPAIGN_PEERS];
     int peer_count;
     char **names; /* ended by NULL */
@@ -84,18 +86,25 @@ static void add_peer(settings *s, char *text)
 static settings parse(int argc, char **argv)
 {
     static const struct option options[] = {
-        { "rounds", required_argument, NULL, 'r' }, { "seconds", required_argument, NULL, 's' },
-        { "csv", required_argument, NULL, 'c' },    { "peer", required_argument, NULL, 'p' },
-        { "mnist", required_argument, NULL, 'm' },  { "once", required_argument, NULL, 'o' },
-        { "cpu-time", no_argument, NULL, 't' },     { "quick", no_argument, NULL, 'q' },
-        { "help", no_argument, NULL, 'h' },         { 0 },
+        { "rounds", required_argument, NULL, 'r' },
+        { "seconds", required_argument, NULL, 's' },
+        { "csv", required_argument, NULL, 'c' },
+        { "peer", required_argument, NULL, 'p' },
+        { "log", required_argument, NULL, 'l' },
+        { "mnist", required_argument, NULL, 'm' },
+        { "once", required_argument, NULL, 'o' },
+        { "cpu-time", no_argument, NULL, 't' },
+        { "quick", no_argument, NULL, 'q' },
+        { "help", no_argument, NULL, 'h' },
+        { 0 },
     };
     settings s = { .rounds = 5, .peer_count = 1 };
-    for (int c; (c = getopt_long(argc, argv, "r:s:c:p:m:o:tqh", options, NULL)) != -1;) switch (c) {
+    for (int c; (c = getopt_long(argc, argv, "r:s:c:p:l:m:o:tqh", options, NULL)) != -1;) switch (c) {
         case 'r': s.rounds = integer("--rounds", optarg, CAMPAIGN_ROUNDS); break;
         case 's': s.seconds = integer("--seconds", optarg, 1000000); break;
         case 'c': s.csv = optarg; break;
         case 'p': add_peer(&s, optarg); break;
+        case 'l': s.log = optarg; break;
         case 'm': s.mnist = optarg; break;
         case 'o': s.once = optarg; break;
         case 't': s.cpu_time = true; break;
@@ -183,6 +192,7 @@ int main(int argc, char **argv)
     if (!all) return finish(-1);
     check_names(all, count, s.names);
     s.peers[0] = campaign_stride(argv[0]);
+    if (worker_log(s.log)) return finish(-1);
     campaign c = { .subjects = all,
                    .subject_count = select_subjects(all, count, &s),
                    .peers = s.peers,

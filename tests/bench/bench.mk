@@ -87,7 +87,8 @@ bench-peers: $(bench_programs) $(foreach prefix,$(HAS_DNNL),$(call dnnl_peer,$(p
     $(OUT)/float/bench/once $(OUT)/float/bin/mnist $(OUT)/float/bin/stride
 	@sed -n '/^model name/{s/.*: /processor: /p;q;}' /proc/cpuinfo 2>/dev/null || :
 	@echo $(PICTURE) | base64 -d >$(BUILD)/bench.png
-	@$< $(bench_options) $(if $(ROUNDS),,--seconds=285) --csv=$(BUILD)/bench-peers.csv $(PEERS) \
+	@$< $(bench_options) $(if $(ROUNDS),,--seconds=285) --csv=$(BUILD)/bench-peers.csv --log=$(BUILD)/bench-peers.log \
+	    $(PEERS) \
 	    $(if $(BENCH),,$(WHOLE_PROGRAMS)) $(BENCH)
 bench-scaling: ## the cost of a unit of work must not grow with its size
 bench-scaling: $(OUT)/float/bench/scaling $(OUT)/float/bench/stride_peer

@@ -3,8 +3,10 @@
 #include "tests/bench/campaign.h"
 #include "tensor/error.h"
 #include "tests/bench/timing.h"
+#include "tests/bench/work.h"
 #include "tests/bench/worker.h"
 
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -183,6 +185,67 @@ static worker_status ask(const staff *s, worker *w, const subject *what, const c
     return status;
 }
 
+/* The most that outputs may differ by, of the largest element: a network sums at most 9,216 terms in a row, eight times
+ * over, and roundings add up as the steps of a random walk: 8 sqrt(9216) 2^-24 = 4.6e-5, with other algorithms on
+ * either side. */
+static const double rounding = 1e-4;
+
+/* Stride's "64x10 SUM ELEMENTS…" and a peer's. */
+static bool outputs_agree(const char *own, const char *theirs, char *why)
+{
+    enum { SHOWN = 20 };
+    char shape[2][32] = { "", "" };
+    double value[2][1 + OUTPUTS], most = 0;
+    long rows = 0, columns = 0;
+    for (int side = 0; side < 2; side++) {
+        const char *at = side ? theirs : own;
+        int length = 0;
+        sscanf(at, "%31s%n", shape[side], &length);
+        at += length;
+        for (int i = 0; i <= OUTPUTS; i++) {
+            char *rest;
+            value[side][i] = strtod(at, &rest);
+            if (rest == at) value[side][i] = NAN;
+            at = rest;
+        }
+    }
+    if (strcmp(shape[0], shape[1]) != 0) {
+        snprintf(why, CAMPAIGN_WHY, "its output is [%.*s], expected [%.*s]: its time does not count", SHOWN,
+                 shape[1], SHOWN, shape[0]);
+        return false;
+    }
+    sscanf(own, "%ldx%ld", &rows, &columns);
+    for (int i = 1; i <= OUTPUTS; i++) most = fmax(most, fabs(value[0][i]));
+    for (int i = 0; i <= OUTPUTS; i++) {
+        const double terms = i == 0 ? (double)rows * (double)columns : 1;
+        if (fabs(value[0][i] - value[1][i]) <= rounding * most * terms) continue; /* never of a NaN */
+        snprintf(why, CAMPAIGN_WHY,
+                 "its output is another: %.6g, expected %.6g (%s): its time does not count", value[1][i],
+                 value[0][i], i == 0 ? "of all elements" : "an element");
+        return false;
+    }
+    return true;
+}
+
+/* Once for each peer and subject that is a network: what it computes is compared before its time is taken. */
+static bool computes_the_same(const campaign *c, const staff *s, cell at, worker *w, char *why)
+{
+    const subject *what = &c->subjects[at.subject];
+    const post *stride = find_post(s, what->process, (cell){ at.subject, at.threads, 0 });
+    char request[2 * SUBJECT_TEXT];
+    worker_answer own, theirs;
+    if (at.peer == 0 || s->round > 0 || strncmp(what->request, "net ", 4) != 0) return true;
+    snprintf(request, sizeof request, "%s output", what->request);
+    if (worker_ask((worker *)&stride->worker, request, &own) != WORKER_OK) {
+        snprintf(why, CAMPAIGN_WHY, "stride: %.200s", own.refusal);
+        return false;
+    }
+    if (worker_ask(w, request, &theirs) == WORKER_OK && theirs.output[0])
+        return outputs_agree(own.output, theirs.output, why);
+    snprintf(why, CAMPAIGN_WHY, "%.200s", theirs.refusal[0] ? theirs.refusal : "");
+    return false;
+}
+
 static int measure(campaign *c, staff *s, cell at)
 {
     const subject *what = &c->subjects[at.subject];
@@ -192,6 +255,8 @@ static int measure(campaign *c, staff *s, cell at)
     worker_answer answer;
     if (!p || !is_asked(c, at) || r->left_out) return 0;
     show_progress(c, s, what);
+    if (!computes_the_same(c, s, at, &p->worker, answer.refusal))
+        return refused(c, at, what->request, answer.refusal);
     snprintf(request, sizeof request, "%s %s", what->request, what->pass);
     if (ask(s, &p->worker, what, request, &answer) != WORKER_OK)
         return refused(c, at, request, answer.refusal);

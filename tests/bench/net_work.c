@@ -3,6 +3,7 @@
 #include "tests/bench/networks.h"
 #include "tests/bench/work.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -28,6 +29,25 @@ static void infer(void *w)
 {
     net_work *own = w;
     st_net_forward(own->n, own->x, ST_PREDICT);
+}
+
+/* For weights and images that every peer can make. */
+static void tell(work *w)
+{
+    net_work *own = (net_work *)w;
+    st_tensor x = st_tensor_new(own->x.shape);
+    network_fill(own->n);
+    for (ptrdiff_t i = 0; i < st_numel(x); i++) st_data(x)[i] = (st_real)(0.5 + pattern((size_t)i, 0));
+    st_tensor y = st_net_forward(own->n, x, ST_PREDICT);
+    double sum = 0;
+    for (ptrdiff_t i = 0; i < st_numel(y); i++) sum += (double)st_data(y)[i] * pattern((size_t)i, 1);
+    if (!st_error()) {
+        printf("output %tdx%td %.9g", y.shape.n[0], y.shape.n[1], sum);
+        for (ptrdiff_t k = 0; k < OUTPUTS; k++)
+            printf(" %.9g", (double)st_data(y)[k * (st_numel(y) - 1) / (OUTPUTS - 1)]);
+        printf("\n");
+    }
+    st_tensor_free(x);
 }
 
 static int choose(work *w, const char *pass)
@@ -79,7 +99,7 @@ work *work_of_net(int count, char **word)
         st_error_set("net: no memory"); /* or the number's error, which came first */
         return NULL;
     }
-    own->base = (work){ .choose = choose, .end = end };
+    own->base = (work){ .choose = choose, .tell = tell, .end = end };
     if (build(own, word[1], batch) == 0) return &own->base;
     end(&own->base);
     return NULL;

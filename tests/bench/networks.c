@@ -3,6 +3,7 @@
 
 #include "examples/stride/network.h"
 
+#include <math.h>
 #include <string.h>
 
 const char *const networks[] = { "lenet5", "example", "bnnet", "mlp", NULL };
@@ -12,6 +13,32 @@ st_net *network_new(const char *name)
     char path[64];
     snprintf(path, sizeof path, "examples/networks/%.32s.net", name);
     return network_read(path, (st_shape){ 0 });
+}
+
+double pattern(size_t i, int k)
+{
+    return (double)((i * 7919 + (size_t)k * 104729) % 1009) / 1009 - 0.5;
+}
+
+static void fill(const st_net_tensor *t, void *context)
+{
+    int *parameters = context;
+    const char *dot = strrchr(t->name, '.');
+    if (st_is_null(t->gradient)) { /* of a batchnorm that may have been trained: as new */
+        st_fill(t->value, dot && strcmp(dot, ".running_mean") == 0 ? 0 : 1);
+        return;
+    }
+    const ptrdiff_t count = st_numel(t->value);
+    const double scale = 2 / sqrt((double)(count / t->value.shape.n[0]));
+    for (ptrdiff_t i = 0; i < count; i++)
+        st_data(t->value)[i] = (st_real)(pattern((size_t)i, *parameters) * scale);
+    ++*parameters;
+}
+
+void network_fill(st_net *n)
+{
+    int parameters = 0;
+    st_net_visit(n, fill, &parameters);
 }
 
 /* Multiply-adds of one image: every element of the weight is used once for each place of the output. */

@@ -9,7 +9,10 @@ int main(int argc, char **argv)
         return 2;
     }
     st_net *n = network_new(argv[1]);
-    if (n && st_net_build(n, 1, 1) == 0) st_net_export_onnx(n, argv[2]);
+    if (n && st_net_build(n, 1, 1) == 0) {
+        network_fill(n);
+        st_net_export_onnx(n, argv[2]);
+    }
     st_net_free(n);
     if (st_error()) fprintf(stderr, "onnx_model: %s\n", st_error());
     return st_error() != NULL;

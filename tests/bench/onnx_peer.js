@@ -48,17 +48,42 @@ async function prepare(runtime, name, batch) {
         executionMode: 'sequential',
         graphOptimizationLevel: 'all',
     });
-    const images = Float32Array.from({ length: batch * 784 }, () => Math.random());
-    const feeds = { [session.inputNames[0]]: new runtime.Tensor('float32', images, [batch, 1, 28, 28]) };
-    return () => session.run(feeds);
+    const images = (first) => Float32Array.from({ length: batch * 784 }, (_, i) => 0.5 + pattern(first * 784 + i, 0));
+    const feeds = (first) => ({
+        [session.inputNames[0]]: new runtime.Tensor('float32', images(first), [batch, 1, 28, 28]),
+    });
+    const same = feeds(0);
+    return { run: () => session.run(same), from: (first) => session.run(feeds(first)), name: session.outputNames[0] };
+}
+
+// networks.h's.
+function pattern(i, k) {
+    return ((i * 7919 + k * 104729) % 1009) / 1009 - 0.5;
+}
+
+// What stride_peer.c says of an output. Images that were not asked for are left out of the last batch.
+async function outline(prepared, batch, asked) {
+    let values = [], rows = 0, columns = 0;
+    for (let first = 0; first < asked; first += batch) {
+        const y = (await prepared.from(first))[prepared.name];
+        rows += y.dims[0];
+        columns = y.dims[1];
+        values = values.concat(Array.from(y.data));
+    }
+    if (rows === Math.ceil(asked / batch) * batch) values = values.slice(0, (rows = asked) * columns);
+    const sum = values.reduce((all, v, i) => all + v * pattern(i, 1), 0);
+    const picked = Array.from({ length: 12 }, (_, k) => values[Math.floor((k * (values.length - 1)) / 11)]);
+    return [`${rows}x${columns}`, sum, ...picked.map((v) => v.toPrecision(9))];
 }
 
 async function answer(runtime, kept, line) {
     const [kind, name, asked, pass] = line.split(' ');
-    if (kind !== 'net' || pass !== 'infer' || (batchGiven && asked === '1')) return say('skip');
+    if (kind !== 'net' || !['infer', 'output'].includes(pass) || (batchGiven && asked === '1')) return say('skip');
     const batch = Number(batchGiven || asked);
-    kept[line] = kept[line] || (await prepare(runtime, name, batch));
-    return say('ok', (await secondsACall(kept[line]) * Number(asked)) / batch, -1);
+    const key = `${name} ${batch}`;
+    kept[key] = kept[key] || (await prepare(runtime, name, batch));
+    if (pass === 'output') return say('output', ...(await outline(kept[key], batch, Number(asked))));
+    return say('ok', (await secondsACall(kept[key].run) * Number(asked)) / batch, -1);
 }
 
 async function main() {

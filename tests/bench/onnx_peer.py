@@ -8,7 +8,7 @@ import functools
 import os
 import sys
 
-from peer import Skip, THREADS, refuse, serve
+from peer import Skip, THREADS, pattern, refuse, serve
 
 try:
     import numpy
@@ -29,14 +29,17 @@ def prepare(name, batch):
     # XNNPACK has threads of its own.
     provider = (PROVIDER, {"intra_op_num_threads": str(THREADS)}) if "Xnnpack" in PROVIDER else PROVIDER
     session = onnxruntime.InferenceSession(os.path.join(FOLDER, name + ".onnx"), options, providers=[provider])
-    feed = {session.get_inputs()[0].name: numpy.random.rand(batch, 1, 28, 28).astype(numpy.float32)}
-    return lambda: session.run(None, feed)
+    name = session.get_inputs()[0].name
+    feed = {name: numpy.random.rand(batch, 1, 28, 28).astype(numpy.float32)}
+    known = 0.5 + numpy.array(pattern(batch * 784, 0)).reshape(batch, 1, 28, 28)
+    return (lambda: session.run(None, feed)), (lambda: session.run(None, {name: known.astype(numpy.float32)})[0])
 
 
 def work(words):
-    if words[0] != "net" or words[-1] != "infer":
+    if words[0] != "net" or words[-1] not in ("infer", "output"):
         raise Skip()
-    return prepare(words[1], int(words[2]))
+    run, output = prepare(words[1], int(words[2]))
+    return output() if words[-1] == "output" else run
 
 
 serve(f"onnxruntime {onnxruntime.__version__} through Python, threads by intra_op_num_threads", work)

@@ -30,11 +30,28 @@ def seconds_a_call(call):
         calls = int(calls * min(10, 1.2 * LEAST / max(seconds, 1e-9))) + 1
 
 
+def pattern(count, k):
+    """networks.h's: the same weights and images on every side."""
+    return [(i * 7919 + k * 104729) % 1009 / 1009 - 0.5 for i in range(count)]
+
+
+def outline(y):
+    """Of an array of two axes: what stride_peer.c says of an output."""
+    rows, columns = y.shape
+    flat = [float(v) for row in y for v in row]
+    total = sum(v * p for v, p in zip(flat, pattern(len(flat), 1)))
+    picked = [flat[k * (len(flat) - 1) // 11] for k in range(12)]
+    return " ".join([f"{rows}x{columns}", *(f"{v:.9g}" for v in [total, *picked])])
+
+
 def serve(about, work):
     """`work` makes a function of a request's words."""
     print("ready", about, flush=True)
     for line in sys.stdin:
         try:
+            if line.split()[-1] == "output":
+                print("output", outline(work(line.split())), flush=True)
+                continue
             print("ok", seconds_a_call(work(line.split())), -1, flush=True)
         except Skip as reason:
             print(f"skip {reason}".strip(), flush=True)

@@ -4,6 +4,9 @@
  *
  *     relu 64 32 26 26 forward      what it is, its numbers (work.h) and the pass
  *     ok 0.00123 0                  seconds of one pass; allocations meanwhile, -1 where they are not counted
+ *     net mlp 64 output             for weights and images of a pattern (networks.h)
+ *     output 64x10 1.5 0.25 ...     the output's shape, its product with pattern(i, 1), and 12 of its elements, evenly
+ *                                   spaced from the first to the last
  *     skip [REASON]                 this peer does not do that
  *     error REASON
  *
@@ -75,6 +78,12 @@ static void answer(prepared *p, char *line)
         return;
     }
     *pass++ = 0;
+    if (strcmp(pass, "output") == 0) {
+        if (prepare(p, line)) return;
+        if (p->w->tell) p->w->tell(p->w);
+        else puts("skip");
+        return;
+    }
     if (prepare(p, line) || p->w->choose(p->w, pass)) return;
     p->w->run(p->w); /* what is made at the first step is made here */
     long before = allocations();

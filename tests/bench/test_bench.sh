@@ -121,6 +121,24 @@ absent_peers() {
     leaves_out 'it is not here' 'echo skip it is not here' && leaves_out 'it does not start' true &&
         leaves_out 'it ended' 'echo ready' && leaves_out 'out of order' 'sh -c "echo ready; while read -r _; do echo error out of order; done"'
 }
+# Stride's own program as a peer, chattering, as it is and with another answer each.
+compares_outputs() {
+    cat >"$tmp/chatter" <<'END'
+echo 'to stderr' >&2
+echo 'to stdout'
+exec "$1" | sed -uE "$2"
+END
+    succeeds "$BENCH/bench" --quick --log="$tmp/chatter.log" --peer="same=sh '$tmp/chatter' '$BENCH/stride_peer' ''" \
+        --peer="short=sh '$tmp/chatter' '$BENCH/stride_peer' 's/^output 4x/output 1x/'" \
+        --peer="wrong=sh '$tmp/chatter' '$BENCH/stride_peer' 's/^(output .*) [^ ]*$/\1 0.5/'" \
+        --peer="product=sh '$tmp/chatter' '$BENCH/stride_peer' 's/^(output [^ ]*) [^ ]*/\1 1e9/'" \
+        --peer="mute=sh '$tmp/chatter' '$BENCH/stride_peer' 's/^output.*/skip/'" --csv="$tmp/csv" mlp || return
+    grep -qE '^short: mlp .*: its output is \[1x10\], expected \[4x10\]: its time does not count$' "$out" || because "a shape" || return
+    grep -qE '^wrong: mlp .*: its output is another: 0.5, expected .* \(an element\)' "$out" || because "an element" || return
+    grep -qE '^product: mlp .*: its output is another: 1e\+09, expected .* \(of all' "$out" || because "a product" || return
+    grep -q '^same,mlp' "$tmp/csv" && ! grep -qE '^(short|wrong|product|mute),mlp' "$tmp/csv" || { cat "$tmp/csv"; because "their times"; } || return
+    grep -q 'to stderr' "$tmp/chatter.log" && grep -q 'to stdout' "$tmp/chatter.log" && ! grep -q 'to std' "$out" "$err" || because "chatter"
+}
 runs_programs() {
     succeeds "$BENCH/bench" --quick --peer="none=echo skip it" --mnist='echo test accuracy=0.9912' --once="'$BENCH/once' sleep 0.02" relu || return
     grep -qE '^make mnist, accuracy +99\.12% .* met$' "$out" || because "accuracy" || return
@@ -176,6 +194,7 @@ claim "while one is measured, the others are stopped" stops_others
 claim "peers end with the driver, even if that is killed" ends_with_driver
 claim "goals that were not measured are said to be so" tells_goals
 claim "a peer that cannot run is left out, with its reason" absent_peers
+claim "a peer's time counts only after the output that is Stride's; chatter goes to a log" compares_outputs
 claim "training MNIST and predicting once are run, and their figures read" runs_programs
 claim "a process is busy while training is measured beside it, and ended" keeps_busy
 

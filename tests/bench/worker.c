@@ -40,12 +40,21 @@ static void end_with(pid_t parent)
     if (getppid() != parent) _exit(1);
 }
 
+static int chatter = -1; /* descriptor */
+
+int worker_log(const char *path)
+{
+    chatter = path ? open(path, O_WRONLY | O_CREAT | O_TRUNC | O_APPEND | O_CLOEXEC, 0666) : -1;
+    return path && chatter < 0 ? st_error_set("%s: %s", path, strerror(errno)) : 0;
+}
+
 static void become(const char *command, int threads, int in, int out)
 {
     char line[2 * WORKER_LINE];
     setpgid(0, 0);
     dup2(in, STDIN_FILENO);
     dup2(out, STDOUT_FILENO);
+    if (chatter >= 0) dup2(chatter, STDERR_FILENO);
     signal(SIGPIPE, SIG_DFL);
     set_threads(threads);
     snprintf(line, sizeof line, "exec %s", command);
@@ -92,19 +101,35 @@ static worker_status refuse(char *to, worker_status status, const char *why)
     return status;
 }
 
-/* One line; answers come one at a time, so that none waits in the stream's buffer. */
-static int read_line(worker *w, char *line)
-{
-    struct pollfd ready = { .fd = fileno(w->from), .events = POLLIN };
-    if (poll(&ready, 1, PATIENCE) != 1 || !fgets(line, WORKER_LINE, w->from)) return -1;
-    line[strcspn(line, "\n")] = 0;
-    return 0;
-}
-
 static const char *after(const char *line, const char *word)
 {
     size_t length = strlen(word);
     return strncmp(line, word, length) == 0 ? line + length : NULL;
+}
+
+static bool is_answer(const char *line)
+{
+    static const char *const words[] = { "ready", "ok ", "output ", "skip", "error " };
+    bool known = false;
+    for (size_t i = 0; i < sizeof words / sizeof *words; i++) known |= after(line, words[i]) != NULL;
+    return known;
+}
+
+/* An answer, after the chatter of libraries. A line at a time is read from the pipe itself: in a stream's buffer the next
+ * one would wait unseen by poll. */
+static int read_line(worker *w, char *line)
+{
+    struct pollfd ready = { .fd = fileno(w->from), .events = POLLIN };
+    do {
+        int count = 0;
+        for (char c = 0; c != '\n';) {
+            if (poll(&ready, 1, PATIENCE) != 1 || read(ready.fd, &c, 1) != 1) return -1;
+            if (c != '\n' && count < WORKER_LINE - 1) line[count++] = c;
+        }
+        line[count] = 0;
+        if (!is_answer(line)) dprintf(chatter >= 0 ? chatter : STDERR_FILENO, "%s\n", line);
+    } while (!is_answer(line));
+    return 0;
 }
 
 void worker_pause(const worker *w)
@@ -143,6 +168,10 @@ worker_status worker_ask(worker *w, const char *request, worker_answer *answer)
         return refuse(answer->refusal, WORKER_FAILS, w->refusal);
     }
     if (after(line, "skip ")) return refuse(answer->refusal, WORKER_SKIPS, after(line, "skip "));
+    if (after(line, "output ")) {
+        snprintf(answer->output, sizeof answer->output, "%s", after(line, "output "));
+        return WORKER_OK;
+    }
     if (strcmp(line, "skip") == 0) return refuse(answer->refusal, WORKER_SKIPS, "");
     if (sscanf(line, "ok %lf %ld", &answer->seconds, &answer->allocations) >= 1 && answer->seconds > 0)
         return WORKER_OK;

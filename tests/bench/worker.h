@@ -21,11 +21,16 @@ typedef struct worker {
 
 typedef struct worker_answer {
     double seconds;
-    long allocations; /* -1: not counted */
+    long allocations;         /* -1: not counted */
+    char output[WORKER_LINE]; /* what follows "output " */
     char refusal[WORKER_LINE];
 } worker_answer;
 
 typedef enum worker_status { WORKER_OK, WORKER_SKIPS, WORKER_FAILS } worker_status;
+
+/* What workers say besides, on stdout and stderr, goes to this file from now on; NULL: to stderr. -1 with an error
+ * where it cannot be written. */
+int worker_log(const char *path);
 
 /* Runs the shell's command with that many threads for Stride, OpenMP and BLAS. -1 with an error where no
  * process can be made; a command that fails refuses when it is asked. Does not wait: workers start side by

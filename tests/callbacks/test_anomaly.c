@@ -120,6 +120,17 @@ static void runs_into(setting s, st_callback c, const char *expected)
 
 /* ---- claims ---------------------------------------------------------------------------------------- */
 
+/* The first of two micro-batches has no targets that count, and so no mean: that is no anomaly. */
+TEST(a_micro_batch_in_which_nothing_counts_is_passed_over)
+{
+    auto_setting s = set_up((fault){ 0 });
+    for (ptrdiff_t i = 0; i < BATCH / 2; i++) *element(s.y, i) = -100;
+    *element(s.x, (BATCH - 1) * FEATURES + 2) = NAN;
+    expect_failure(st_train(s.n, s.set, .loss = st_cross_entropy(), .optim = s.o, .batch = BATCH,
+                            .micro_batches = 2, .keep_order = true, .callbacks = { st_detect_anomaly() }),
+                   "(epoch 1): the batch's x is nan at [9, 2]");
+}
+
 /* In the gradients the loss is finite. The last gradients overflow where those of chunks are added up. */
 TEST(the_first_number_gone_wrong_is_named_before_the_step)
 {
@@ -162,7 +173,7 @@ TEST(a_step_that_overflows_is_found_out)
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         auto_setting s = set_up((fault){ GRADIENT, 0, 3, cases[i].value });
         st_optim_free(s.o), s.o = cases[i].o;
-        about("%s, case %zu", s.o->name, i);
+        about("%s, case %zu", s.o->kind->name, i);
         expect_failure(
             run(s, isnan(cases[i].value) ? (st_callback){ 0 } : st_detect_anomaly(), (st_callback){ 0 }),
             "train: element 3 of 2.body.0.weight is %s at step 1 (epoch 1); ", cases[i].is);
@@ -180,7 +191,7 @@ TEST(a_step_that_clipping_makes_small_is_taken)
 /* A loss of one's own that fails, after the batch went through the net. */
 static double refusing(const st_loss *l, st_tensor y, st_tensor target, st_tensor dy)
 {
-    st_error_set("loss %s: no", l->name);
+    st_error_set("loss %s: no", l->kind->name);
     return NAN;
 }
 
@@ -188,7 +199,8 @@ TEST(a_step_whose_loss_fails_is_not_taken)
 {
     auto_setting s = set_up((fault){ NOWHERE });
     auto_tensor before = st_tensor_clone(st_net_parameters(s.n));
-    const st_loss none = { "none", refusing };
+    static const st_loss_kind kind = { .name = "none", .value = refusing };
+    const st_loss none = st_loss_new(&kind, NULL);
     expect_failure(st_train(s.n, s.set, .loss = none, .optim = s.o, .batch = BATCH), "loss none: no");
     assert_same(st_net_parameters(s.n), before);
     assert_int_equal(s.o->steps, 0);

@@ -3,7 +3,7 @@
  *     attack STRIDE FOLDER [NAME]
  *
  * Every command of one table runs in all of the surroundings of another: closed streams, a full disk, no memory,
- * links and devices in place of files. Each run must meet four claims:
+ * links and devices in place of files, files without an end, models of huge nets, locks, files of other writers. Each run must meet four claims:
  *   1. It ends in time, and no signal ends it.
  *   2. Its exit status is 0, and every file is written, or it ends with one line on stderr that says why not.
  *   3. No file that was there is lost or changed, unless a complete one takes its place.
@@ -22,6 +22,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/file.h>
 #include <sys/mount.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
@@ -106,6 +107,7 @@ typedef struct surrounding {
 
 static char program[PATH], root[PATH];         /* absolute */
 static long runs, failures, printed[COMMANDS]; /* lines, in calm surroundings */
+static bool absent[COMMANDS];                  /* this stride was built without it */
 static bool mounts;                            /* this process has mounts of its own */
 
 /* One of eight texts in turn. */
@@ -288,6 +290,64 @@ static bool full_disk(const scene *s)
     return true;
 }
 
+static int locked[16], locks; /* until the next run */
+
+static void lock(const char *path)
+{
+    const int descriptor = open(path, O_RDONLY | O_CLOEXEC);
+    if (descriptor >= 0 && locks < 16 && flock(descriptor, LOCK_EX | LOCK_NB) == 0)
+        locked[locks++] = descriptor;
+    else if (descriptor >= 0) close(descriptor);
+}
+
+static void unlock(void)
+{
+    while (locks > 0) close(locked[--locks]);
+}
+
+/* Of folders, and of all files to be written. */
+static bool lock_everything(const scene *s)
+{
+    char names[8][64];
+    lock("."), lock("in"), lock("out"), lock("tmp");
+    for (int i = files_of(s->c, "OUT/", names) - 1; i >= 0; i--) lock(format("out/%s", names[i]));
+    return true;
+}
+
+/* What a run writes again and again. */
+static bool is_held(const char *name)
+{
+    return strcmp(name, "run") == 0 || strcmp(name, "log.csv") == 0;
+}
+
+/* This process has the checkpoint and the log. */
+static bool hold_files(const scene *s)
+{
+    char names[8][64];
+    for (int i = files_of(s->c, "OUT/", names) - 1; i >= 0; i--)
+        if (is_held(names[i])) {
+            const char *path = format("out/%s.stride.lock", names[i]);
+            must(shell(format("echo process %ld >%s", (long)getpid(), path)), path);
+            lock(path);
+        }
+    return true;
+}
+
+#define DEAD "999999999" /* no process */
+
+/* Beside each file to be written one whose name only ends as a temporary file's, one of a living writer, and one of a
+ * dead writer, which is to go if the file is written. */
+static bool place_temporaries(const scene *s)
+{
+    char names[8][64];
+    for (int i = files_of(s->c, "OUT/", names) - 1; i >= 0; i--)
+        must(shell(format("cd out && for e in '' .1-0 .%ld-0 ." DEAD
+                          "-0; do echo theirs >%s$e.stride.tmp; done",
+                          (long)getpid(), names[i])),
+             names[i]);
+    return true;
+}
+
 /* Names begin with `a` times x, or are in folders named `text`: set_up() makes them so. */
 static bool rename_files(const scene *s)
 {
@@ -301,6 +361,13 @@ static bool replace_file(const scene *s)
     must(shell(format("cd %s && set -- %s && { %s; }", s->s->a ? "in" : "out", s->file, s->s->text)),
          s->name);
     return true;
+}
+
+static void limit_memory(const scene *s)
+{
+    (void)s;
+    struct rlimit l = { 1 << 30, 1 << 30 };
+    if (setrlimit(RLIMIT_AS, &l)) _exit(92);
 }
 
 #define LIMIT(name, resource, value) name, EITHER, NULL, limit, resource, value
@@ -367,6 +434,13 @@ static const surrounding surroundings[] = {
     { READ("a link to /dev/zero", BADLY, "ln -sf /dev/zero $1") },
     { READ("an empty file", BADLY, ": >$1") },
     { READ("zeros", BADLY, "head -c 5000 /dev/zero >$1") },
+    { "a file without an end to read", BADLY, replace_file, limit_memory, true, 0, "truncate -s 1T $1" },
+    { "a small model of a huge net to read", BADLY, replace_file, limit_memory, true, 0,
+      "cp ../../hostile $1" },
+    { READ("a NUL byte", BADLY, "printf '0,1\\000\\n' >$1") },
+    { "folders and files that another process has locked", WELL, lock_everything, NULL },
+    { "a checkpoint and a log that another run has", EITHER, hold_files, NULL },
+    { "temporary files of other writers", WELL, place_temporaries, NULL },
     { "a forbidden file to read", BADLY, replace_file, become_nobody, true, 0, "chmod 0 $1" },
     { WRITE("a dangling link", BADLY, "rm -f $1 && ln -s later-$1 $1") },
     { WRITE("a link", WELL, "rm -f $1 && cp -p ../../old/$1 later-$1 && ln -s later-$1 $1") },
@@ -436,6 +510,10 @@ static void look_at_outputs(const scene *s, const char *folder, const char *belo
         snprintf(path, sizeof path, "%s/%s", folder, e->d_name);
         snprintf(name, sizeof name, "%s%s", below, own);
         must(lstat(path, &about) == 0, path);
+        if (s->s->prepare == hold_files && strstr(name, ".stride.lock")) continue;
+        if (s->s->prepare == place_temporaries && strstr(name, ".stride.tmp") &&
+            !(strstr(name, "." DEAD) && s->status == 0 && strncmp(name, "weights.", 8) != 0))
+            continue; /* weights is a folder: what lies beside it is nobody's to remove */
         if (!s->s->a && strcmp(s->file, name) == 0 && !S_ISREG(about.st_mode)) continue;
         if (S_ISDIR(about.st_mode) && strcmp(name, "weights") == 0) look_at_outputs(s, path, "weights/");
         else look_at_output(s, path, name, &about);
@@ -511,6 +589,7 @@ static void judge(const scene *s)
     const bool piped = streams && at->b == BROKEN && s->signal == SIGPIPE && prints;
     fate due = at->fate;
     if ((due == MUTE && !prints) || (due == STUCK && !writes)) due = WELL;
+    if (at->prepare == hold_files) due = strstr(s->c->words, "OUT/run") ? BADLY : WELL;
     if (at->enter == limit && s->c->input) due = EITHER;  /* it copies stdin to a file */
     if (streams && at->a & 1 && s->c->input) due = BADLY; /* closed */
     broken[0] = '\0';
@@ -534,6 +613,7 @@ static void set_up(scene *s)
     const surrounding *at = s->s;
     const bool renamed = at && at->prepare == rename_files;
     umount(format("%s/case/out", root));
+    unlock();
     snprintf(s->in, sizeof s->in, "%s/", renamed && at->text ? at->text : "in");
     snprintf(s->out, sizeof s->out, "%s/%0*d", renamed && at->text ? format("%s-", at->text) : "out",
              (int)(renamed ? at->a : 0), 0);
@@ -573,7 +653,12 @@ static void attack_in(const surrounding *at, const char *filter)
     static scene s;
     char files[8][64];
     bool possible = true;
+    if (strstr(at->name, "de_DE") && access(format("%s/locale/de_DE.UTF-8", root), F_OK)) {
+        printf("skip %s: localedef cannot make that locale here (locales)\n", at->name);
+        return;
+    }
     for (const command *c = commands; c < commands + COMMANDS && possible; c++) {
+        if (absent[c - commands]) continue;
         const bool replaces = at->prepare == replace_file;
         for (int i = replaces ? files_of(c, at->a ? "IN/" : "OUT/", files) - 1 : 0; i >= 0 && possible; i--) {
             s = (scene){ .c = c, .s = at };
@@ -582,7 +667,21 @@ static void attack_in(const surrounding *at, const char *filter)
             possible = attack(&s, filter);
         }
     }
-    if (!possible) printf("skip %s: this takes root, and a program that others may run\n", at->name);
+    if (!possible)
+        printf("skip %s: this takes root that may mount, and folders that other users may enter\n", at->name);
+}
+
+/* A model of a net that needs gigabytes, without its tensors. */
+static void make_hostile(const char *path)
+{
+    static const char header[] =
+        "{\"__metadata__\":{\"stride_version\":\"1\",\"architecture\":\"{\\\"input\\\":"
+        "[2000000000],\\\"layers\\\":[{\\\"type\\\":\\\"dense\\\","
+        "\\\"out_features\\\":1}]}\"}}";
+    FILE *to = fopen(path, "w");
+    must(to != NULL, path);
+    fprintf(to, "%c%c%c%c%c%c%c%c%s", (int)strlen(header), 0, 0, 0, 0, 0, 0, 0, header);
+    fclose(to);
 }
 
 /* The files to be read, the old ones, and what every command does in calm surroundings. */
@@ -602,6 +701,7 @@ static void make_files(void)
             "{'descr': '|u1', 'fortran_order': False, 'shape': (2, 1, 8, 8), }");
     for (int i = 0; i < 128; i++) fputc(i, array);
     fclose(table), fclose(array);
+    make_hostile("hostile");
     must(shell(format(
              "exec >log 2>&1; train() { '%s' %s --quiet \"$@\"; }; mkdir calm old locale; "
              "echo 'input 1x8x8, conv 3 3x3, relu, maxpool 2, dense 2' >in/net; "
@@ -609,7 +709,7 @@ static void make_files(void)
              "train --epochs 2 --save net --log in/longer.csv || exit; "
              "for f in net.safetensors log.csv page.html classes.csv classes.jsonl net.onnx net.c "
              "copy.safetensors copy.net; do echo old >old/$f; done; chmod 640 old/*; "
-             "localedef -i de_DE -f UTF-8 locale/de_DE.UTF-8",
+             "localedef -i de_DE -f UTF-8 locale/de_DE.UTF-8 || :",
              program,
              "train in/net --data in/table.csv --image 1x8x8 --split 0.25 --schedule constant --batch 16")),
          format("cannot make the files, see %s/log", root));
@@ -617,6 +717,13 @@ static void make_files(void)
         s = (scene){ .c = c };
         set_up(&s);
         run(&s);
+        absent[c - commands] = s.status != 0 && strstr(s.complained, "built without ONNX");
+        if (absent[c - commands]) {
+            printf("skip %s: stride is built without ONNX (protobuf-c-compiler, libprotobuf-c-dev, "
+                   "libonnx-dev)\n",
+                   c->name);
+            continue;
+        }
         must(s.status == 0 && shell(format("cp -a out '../calm/%s'", c->name)),
              format("%s: %s", c->name, s.complained));
         printed[c - commands] = lines_of(s.said, strlen(s.said));

@@ -157,7 +157,7 @@ static int look(int unused)
     const char *path = in_folder("checkpoint");
     said->found = 0;
     if (access(path, F_OK)) return 0;
-    st_net *n = st_net_load(path, BATCH, (st_net_known){ 0 });
+    st_net *n = st_net_load(path, .batch = BATCH);
     safetensors *file = n ? safetensors_open(path) : NULL;
     const char *text = file ? safetensors_text(file, "training") : NULL;
     json_t *entry = text ? json_loads(text, 0, NULL) : NULL;

@@ -493,7 +493,7 @@ static uint64_t save(void)
 
 static uint64_t load(void)
 {
-    st_net *n = st_net_load(in_folder("saved"), BATCH, (st_net_known){ 0 });
+    st_net *n = st_net_load(in_folder("saved"), .batch = BATCH);
     uint64_t sum = n && st_net_metadata(n, "data") ? of_net(n) : 0;
     st_net_free(n);
     return sum;

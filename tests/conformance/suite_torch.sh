@@ -69,6 +69,21 @@ write_onnx() {
     claim "most of ONNX's cases are claimed" test "$(find "$tmp/onnx" -name '*.safetensors' | wc -l)" -gt 250
 }
 
+# Every instruction set of this processor, but for the fast run of `make test`.
+engines=
+if [ "${STRIDE_FAST:-0}" != 1 ]; then
+    engines="reference generic"
+    for set in avx2 avx512; do
+        if grep -q "\<$set" /proc/cpuinfo 2>/dev/null; then engines="$engines $set"; fi
+    done
+fi
+# shellcheck disable=SC2317
+all_with() { # ENGINE PROGRAM: the cases that fail
+    STRIDE_ENGINE=$1 "$2" "$tmp"/cases/*.safetensors "$tmp"/onnx/*.safetensors >"$tmp/all" && return
+    grep '^not ok' "$tmp/all" | sed 's/^not //'
+    return 1
+}
+
 rm -rf "${tmp:?}"/* # an earlier run's
 mkdir -p "$tmp/cases" "$tmp/onnx"
 claim "PyTorch writes the cases" "$python" "$here/cases.py" write "$tmp/cases" "$count"
@@ -82,6 +97,9 @@ for precision in float32 float64; do
     claim "parity.c compiles $precision" build "$program" "$library" $flags
     [ -x "$program" ] || continue
     "$program" "$tmp"/cases/*.safetensors "$tmp"/onnx/*.safetensors || failed=1
+    for engine in $engines; do
+        claim "every case with STRIDE_ENGINE=$engine in $precision" all_with "$engine" "$program"
+    done
     both_ways "$program" "$tmp/$precision"
 done
 "$python" "$here/cases.py" loads "$tmp"/float32 "$tmp"/float64 || failed=1

@@ -4,12 +4,17 @@
 #include "tests/support.h"
 
 #include "nn/data/formats.h"
+#include "nn/data/normalize.h"
+#include "nn/data/sets.h"
+#include "nn/data/table.h"
+#include "nn/files/save.h"
 
 #include <locale.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 /* ---- numbers --------------------------------------------------------------------------------- */
 
@@ -64,7 +69,8 @@ TEST(what_is_no_number_is_refused)
 
 TEST(the_locale_does_not_matter)
 {
-    if (!enter_comma_locale()) skip();
+    if (!enter_comma_locale())
+        skip_because("no locale with a decimal comma is installed, nor can localedef make one");
     assert_true(strtod("0,5", NULL) == 0.5);
     st_real plain = first_number("-0.5"), small = first_number("1.25e-30"), comma = first_number("\"0,5\"");
     assert_true(strtod("0,5", NULL) == 0.5); /* the locale is as it was */
@@ -187,6 +193,24 @@ static const form forms[] = {
     { "3;1;2\n4;5;6\n", { .delimiter = ';' } },
     { "3\t1\t2\r\n4\t 5\t6\n", { .delimiter = '\t' } },
     { "c\ta b\tb\n3\t1\t2\n4\t5 \t6\n", { .delimiter = '\t' } },
+    { "3;1;2\n4;5;6\n" }, /* found */
+    { "class;a,b;c\n3;1;2\n4;5;6\n" },
+    { "3\t1\t2\n4\t5\t6\n" },
+    { "\"a;b;c\",d,e\n3,1,2\n4,5,6\n" },
+    { "3,1,2,\n4,5,6,\n" }, /* a delimiter at the end of each line */
+    { "class,a,b,\r\n3,1,2,\r\n4,5,6, \r\n" },
+    { "\"class\",\"a\",\"b\"\n\"1\",3,1,2\n\"2\",4,5,6\n" }, /* names of rows, as R writes them */
+    { "\"class\" \"a\" \"b\"\n\"1\" 3 1 2\n\"2\" 4 5 6\n", { .delimiter = ' ' } },
+    { "class,\"a\nb\",c\n3,1,2\n4,5,6\n" },
+    { "1,2,class\n1,2,3\n5,6,4\n", { .label = -1, .header = ST_CSV_HEADER } },
+    { "a,b,class\n1,2,3\n5,6,4\n", { .label_name = "class" } },
+    { "a,b,class\n1,2,3\n5,6,4\n", { .label_name = "-1" } },
+    { "class,x,a,b\n3,9,1,2\n4,9,5,6\n", { .features = "a,b" } },
+    { "class,x,a1,a2\n3,?,1,2\n4,word,5,6\n", { .features = "a?" } },
+    { "3,9,1,2\n4,9,5,6\n", { .features = "2,-1" } },
+    { "x,1,class,2\nu,1,3,2\nv,5,4,6\n", { .features = "1,3", .label = 2, .header = ST_CSV_HEADER } },
+    { "class,a,b\n3,1,2\n0,,2\n,1,2\n4,5,6\n", { .missing = ST_CSV_DROP } },
+    { "3.0,1,2\n4.,5,6\n" },
     { "3 1 2\n4 5 6\n", { .delimiter = ' ' } },
     { "  3   1\t 2  \r\n\n   \n4 5 6 ", { .delimiter = ' ' } },
     { "c \"a b\" d\n3 \"1\"  2\n4 5 6", { .delimiter = ' ' } },
@@ -256,23 +280,23 @@ static const bad_table bad_tables[] = {
     { STRING("a,b,c\n"), { 0 }, ": no numbers after the header" },
     { STRING("1,2,3\n"), { .header = ST_CSV_HEADER }, ": no numbers after the header" },
     { STRING("1,2,x\n3,4,5\n"), { 0 }, ": line 1, column 3: \"x\" is not a number" },
-    { STRING("\n1,,3\n3,4,5\n"), { 0 }, ": line 2, column 2: \"\" is not a number" },
+    { STRING("\n1,,3\n3,4,5\n"), { 0 }, ": line 2, column 2: missing value \"\"; " },
     { STRING("1,2,x\n3,4,5\n"), { .header = ST_CSV_NO_HEADER }, ": line 1, column 3: \"x\" is not a number" },
-    { STRING("a,b,c\n1,2,3\n"), { .header = ST_CSV_NO_HEADER }, ": line 1, column 1: \"a\" is not a number" },
+    { STRING("a,b,c\n1,2,3\n"), { .header = ST_CSV_NO_HEADER }, ": line 1, column 2: \"b\" is not a number" },
     { STRING("1,2,3\n4,5\n"), { 0 }, ": line 2: 2" },
     { STRING("1,2,3\n4,5,6,7\n"), { 0 }, ": line 2: 4" },
     { STRING("1,2,3\n4,5,6,\n"), { 0 }, ": line 2: 4" },
     { STRING("a,b\n4,5,6\n"), { 0 }, ": line 2: 3" },
     { STRING("1,2,3\n\n4\n"), { 0 }, ": line 3: 1" },
-    { STRING("1,2,3\n4,,6\n"), { 0 }, ": line 2, column 2: empty" },
-    { STRING("1,2,3\n4,5,\n"), { 0 }, ": line 2, column 3: empty" },
-    { STRING("1,2,3\n4,\"\",6\n"), { 0 }, ": line 2, column 2: empty" },
-    { STRING("1,2,3\n4,nan,6\n"), { 0 }, ": line 2, column 2: \"nan\" is not a number" },
+    { STRING("1,2,3\n4,,6\n"), { 0 }, ": line 2, column 2: missing value \"\"; the missing option " },
+    { STRING("1,2,3\n4,5,\n"), { 0 }, ": line 2, column 3: missing value \"\"; the missing option " },
+    { STRING("1,2,3\n4,\"\",6\n"), { 0 }, ": line 2, column 2: missing value \"\"; the missing option " },
+    { STRING("1,2,3\n4,nan,6\n"), { 0 }, ": line 2, column 2: missing value \"nan\"; " },
     { STRING("1,2,3\n4,1e999,6\n"), { 0 }, ": line 2, column 2: 1e999" },
     { STRING("1,2,3\n4,1e308,6\n"), { .scale = 1e10 }, ": line 2, column 2: 1e308" },
     { STRING("1,2\n3,4 5\n"), { 0 }, ": line 2, column 2: \"4 5\" is not a number" },
-    { STRING("1,2\n3,4\0\n"), { 0 }, ": line 2, column 2: \"4?\" is not a number" },
-    { STRING("1,2\n3,4\0005\n"), { 0 }, ": line 2, column 2: \"4?5\" is not a number" },
+    { STRING("1,2\n3,4\0\n"), { 0 }, ": line 2: a zero byte" },
+    { STRING("1,2\n3,4\0005\n"), { 0 }, ": line 2: a zero byte" },
     { STRING("1,2\n3,\1\x80\x7fz\n"), { 0 }, ": line 2, column 2: \"???z\" is not a number" },
     { STRING("1,2\n3,abcdefghijklmnopqrstuvwxyzabcdef\n"), { 0 },
       "\"abcdefghijklmnopqrstuvwxyzabcdef\" is not a number" },
@@ -292,11 +316,39 @@ static const bad_table bad_tables[] = {
     { STRING("1,2,3\n"), { .image = { 3, { 1, 1, 3 } } },
       "[1, 1, 3]" },
     { STRING("1,2,3\n"), { .image = { 1, { -2 } } }, "image: negative size in shape [-2]" },
-    { STRING("1,2\n"), { .delimiter = ';' }, ": no column of features" },
-    { STRING("1,2\n\xef\xbb\xbf" "3,4\n"), { 0 }, ": line 2, column 1: \"???3\" is not a number" },
-    { STRING("\xef\xbb,1\n"), { 0 }, ": line 1, column 1: \"??\" is not a number" },
+    { STRING("1,2\n"), { .delimiter = ';', .header = ST_CSV_NO_HEADER }, ": no column of features" },
+    { STRING("1,2\n\xef\xbb\xbf" "3,4\n"), { .targets = 1 }, ": line 2, column 1: \"???3\" is not a number" },
+    { STRING("\xef\xbb,1\n"), { .targets = 1 }, ": line 1, column 1: \"??\" is not a number" },
     { STRING("1 2\n3  4 5\n"), { .delimiter = ' ' }, ": line 2: 3" },
     { STRING("1 2\n3 \"4\"5\n"), { .delimiter = ' ' }, ": line 2, column 2: text after the closing quote" },
+    { STRING("a,b\n1,2,0\n1,3,1\n"), { .label = -1 }, ": line 2: 3 columns, the header names 2" },
+    { STRING("a,b,c,d\n1,2,0\n1,3,1\n"), { .label = -1 }, ": line 2: 3 columns, the header names 4" },
+    { STRING("a,b\n\"1\",2,0\n\"2\",3\n"), { .label = -1 }, ": line 3: 2 columns, expected 3" },
+    { STRING("y,a,a\n0,1,2\n"), { 0 }, ": columns 2 and 3 are both named a" },
+    { STRING("a,y,a\n0,1,2\n"), { .features = "a", .label = 1 }, ": columns 1 and 3 are both named a" },
+    { STRING("a,y,a\n0,1,2\n"), { .label_name = "a" }, ": columns 1 and 3 are both named a" },
+    { STRING("a,b\n0,1\n"), { .label_name = "x" }, ": no column x; the columns are a, b" },
+    { STRING("a,b\n0,1\n"), { .features = "b,bb" }, ": no column bb; the columns are a, b" },
+    { STRING("a,b\n0,1\n"), { .features = "*z" }, ": no column *z" },
+    { STRING("0,1\n"), { .label_name = "x" },
+      ": label: expected a column's number, not \"x\": the table has no header" },
+    { STRING("0,1\n"), { .label_name = "4294967296" },
+      ": label: column 4294967296, the table has 2 columns" },
+    { STRING("0,1\n"), { .features = "2" }, ": features: column 2, the table has 2 columns" },
+    { STRING("0,1\n"), { .features = "0" }, ": no column of features" },
+    { STRING("0,1\n"), { .features = "0,1", .label = ST_CSV_FIND_LABEL }, ": every column is a feature" },
+    { STRING("y,a\n0,1\n,2\n"), { 0 },
+      ": line 3, column 1, y: missing value \"\"; the missing option leaves out the row" },
+    { STRING("y,a\n0,1\n,2\n"), { .missing = ST_CSV_MEAN }, ": line 3, column 1, y: missing value \"\"" },
+    { STRING("y,a\nu,1\nNA,2\n"), { 0 }, ": line 3, column 1, y: missing value \"NA\"" },
+    { STRING("0,?\n1,NA\n"), { .missing = ST_CSV_MEAN }, ": feature 0 is missing in every row" },
+    { STRING("0,?\n1,NA\n"), { .missing = ST_CSV_DROP }, ": a value is missing in every row" },
+    { STRING("0,1,\n1,2,\n1,2,3\n"), { 0 }, ": line 3, column 3: a value, the first row has none" },
+    { STRING("0,0x1p3\n"), { 0 }, ": line 1, column 2: \"0x1p3\" is not a number" },
+    { STRING("0;1,5\n"), { 0 }, ": line 1, column 2: \"1,5\" is not a number" },
+    { STRING("0,\"1,000\"\n"), { 0 }, ": line 1, column 2: \"1,000\" is not a number" },
+    { STRING("y,a,b\n\"two\nlines\",1,\"2\n\"\nz,1\n"), { 0 }, ": line 5: 2 columns, expected 3" },
+    { STRING("y,a\n\"two\nlines\",x\n"), { 0 }, ": line 2, column 2, a: \"x\" is not a number" },
 };
 /* clang-format on */
 
@@ -313,6 +365,15 @@ TEST(broken_tables_are_refused)
     }
 }
 
+/* A terabyte of zeros, at its first bytes. */
+TEST(a_table_without_an_end_is_refused)
+{
+    const char *path = written("endless.csv", BYTES("1,2\n"));
+    assert_int_equal(truncate(path, (off_t)1 << 40), 0);
+    expect_null(st_dataset_csv(path), "endless.csv: line 2: a zero byte, expected text in UTF-8");
+    unlink(path);
+}
+
 TEST(options_are_refused)
 {
     const char *path = written("table.csv", BYTES("1,2\n"));
@@ -324,4 +385,264 @@ TEST(options_are_refused)
     expect_null(st_dataset_csv(path, .targets = -2), "st_dataset_csv: -2 targets");
     expect_null(st_dataset_csv(path, .scale = INFINITY), "st_dataset_csv: the scale is not finite");
     expect_null(st_dataset_csv(path, .image = { .rank = 8 }), "st_dataset_csv: an image of rank 8");
+    expect_null(st_dataset_csv(path, .missing = (st_csv_missing)3),
+                "st_dataset_csv: the option missing has an unknown");
+    expect_null(st_dataset_csv(path, .header = (st_csv_header)-1),
+                "st_dataset_csv: the option header has an unknown");
+    expect_null(st_dataset_csv(path, .like = &(st_table){ .features = 1 }, .features = "1"),
+                "like and features");
+}
+
+/* ---- classes by name --------------------------------------------------------------------------- */
+
+static st_dataset *table_of(const char *text, st_csv_options options)
+{
+    st_dataset *d = st_dataset_csv_new(written("table.csv", (bytes){ strlen(text), text }), options);
+    if (!d) fail_msg("%s", st_error());
+    return d;
+}
+
+/* The classes of a set, as names in a line. */
+static const char *names_of(const st_dataset *d)
+{
+    static char text[256];
+    const st_table *t = st_dataset_table(d);
+    int used = 0;
+    text[0] = '\0';
+    for (ptrdiff_t c = 0; c < t->classes; c++)
+        used += snprintf(text + used, sizeof text - (size_t)used, "%s%s", c ? "|" : "", t->class_name[c]);
+    return text;
+}
+
+static void assert_classes(const char *text, st_csv_options options, const char *names, int count,
+                           const int *class)
+{
+    st_dataset *d = table_of(text, options);
+    about("%s", text);
+    assert_string_equal(names_of(d), names);
+    assert_int_equal(d->count, count);
+    for (int i = 0; i < count; i++) {
+        st_tensor x = st_tensor_new(d->x), y = st_tensor_new(d->target);
+        d->get(d, i, x, y);
+        assert_true(st_item(y) == (st_real) class[i]);
+        st_tensor_free(x), st_tensor_free(y);
+    }
+    st_dataset_free(d);
+}
+
+TEST(classes_may_be_words)
+{
+    const st_csv_options numbers = { .name_numbers = true };
+    assert_classes("b,1\na b,2\n\"a, b\",3\nb,4\n", (st_csv_options){ 0 }, "a b|a, b|b", 4,
+                   (int[]){ 2, 0, 1, 2 });
+    assert_classes("10,1\n9,2\nx,3\n", (st_csv_options){ 0 }, "10|9|x", 3, (int[]){ 0, 1, 2 });
+    assert_classes("2,1\n0,2\n", (st_csv_options){ 0 }, "", 2, (int[]){ 2, 0 });
+    assert_classes("1,1\n0,2\n", numbers, "", 2, (int[]){ 1, 0 });
+    assert_classes("10,1\n9,2\n9.0,3\n", numbers, "9|10", 3, (int[]){ 1, 0, 0 });
+    assert_classes("1,1\n-1,2\n", numbers, "-1|1", 2, (int[]){ 1, 0 });
+    assert_classes("16777217,1\n16777218,2\n", numbers, "16777217|16777218", 2, (int[]){ 0, 1 });
+    assert_classes("7,1\n7,2\n", numbers, "7", 2, (int[]){ 0, 0 });
+}
+
+/* ---- the column of the label -------------------------------------------------------------------- */
+
+TEST(the_label_is_found)
+{
+    static const struct {
+        const char *text, *features;
+        int label;
+    } cases[] = {
+        { "0,1,0\n1,5,7\n", NULL, 0 },     { "0.5,1,0\n1,5,1\n", NULL, 2 }, { "5,1,0\n5,2,1\n", NULL, 2 },
+        { "a,1,u\nb,5,v\n", "1", 2 },      { "u,1,2\nv,5,7\n", NULL, 0 },   { "u,1,0\nv,5,1\n", "1", 2 },
+        { "2,1,7\n3,5,8\n", NULL, 0 },     { "0.5,1,7\n3,5,8\n", NULL, 2 }, { "9,8,3\n7,6,2\n", "0,2", 1 },
+        { "1,0,2.5\n2,1,3\n", "-1,0", 1 },
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        about("%s", cases[i].text);
+        st_dataset *d = table_of(
+            cases[i].text, (st_csv_options){ .label = ST_CSV_FIND_LABEL, .features = cases[i].features });
+        assert_int_equal(st_dataset_table(d)->label, cases[i].label);
+        st_dataset_free(d);
+    }
+}
+
+/* ---- missing values ------------------------------------------------------------------------------- */
+
+TEST(missing_values_are_means)
+{
+    static const char text[] = "y,a,b\n0,1,10\n1,NA,20\n2,4, ?\n3,n/a,\"\"\n4,NaN,null\n";
+    st_dataset *d = table_of(text, (st_csv_options){ .missing = ST_CSV_MEAN, .scale = 2 });
+    const st_table *t = st_dataset_table(d);
+    assert_true(t->filled == 6 && t->dropped == 0 && t->fill[0] == 2.5 && t->fill[1] == 15);
+    all a = read_text(text, (st_csv_options){ .missing = ST_CSV_MEAN, .scale = 2 });
+    assert_elements(a.x, 2, 20, 5, 40, 8, 30, 5, 30, 5, 30);
+    end(a);
+    a = read_text("b,a\n,1\n3,\n", (st_csv_options){ .like = t, .targets = ST_CSV_UNLABELLED });
+    assert_elements(a.x, 1, 15, 2.5, 3); /* the means of the table that was learnt from */
+    end(a), st_dataset_free(d);
+    d = table_of(text, (st_csv_options){ .missing = ST_CSV_DROP });
+    assert_true(st_dataset_table(d)->dropped == 4 && d->count == 1 && !st_dataset_table(d)->fill);
+    st_dataset_free(d);
+}
+
+/* ---- large numbers ------------------------------------------------------------------------------- */
+
+/* Oracle: the mean of 1700000000 to 1700000004 is 1700000002, the deviation the root of 2. */
+TEST(large_numbers_keep_their_digits)
+{
+    static const char text[] =
+        "0,1700000000,1\n1,1700000001,1\n0,1700000002,1\n1,1700000003,1\n0,1700000004,1\n";
+    auto_dataset *d = table_of(text, (st_csv_options){ 0 }), *part = st_dataset_slice(d, 0, 5);
+    st_normalization *n = st_normalization_measure(part);
+    assert_true(n->mean[0] == 1700000002 && fabs(n->deviation[0] - sqrt(2)) < 1e-15);
+    auto_dataset *normal = st_dataset_normalize(part, n);
+    auto_tensor x = st_tensor_new(ST_SHAPE(5, 2)), y = st_tensor_new(ST_SHAPE(5));
+    assert_int_equal(st_dataset_batch(normal, NULL, 0, 5, x, y), 0);
+    for (int i = 0; i < 5; i++)
+        assert_true(*st_at(x, ST_INDEX(i, 0)) == (st_real)((i - 2) / n->deviation[0]));
+    st_normalization_free(n);
+}
+
+/* ---- another table ------------------------------------------------------------------------------- */
+
+TEST(tables_are_read_like_another)
+{
+    st_dataset *d = table_of("label,a,b,z\nno,1,2,0\nyes,3,4,1\n",
+                             (st_csv_options){ .features = "a,b", .label_name = "label" });
+    const st_table *t = st_dataset_table(d);
+    assert_true(t->columns == 4 && t->features == 2 && t->classes == 2 && t->column[1] == 2 &&
+                t->targets == 0);
+    assert_string_equal(t->label_name, "label");
+    assert_string_equal(t->feature[1], "b");
+    st_dataset *part = st_dataset_slice(d, 1, 1);
+    assert_ptr_equal(st_dataset_table(part), t);
+    assert_null(st_dataset_table(NULL));
+    assert_string_equal(part->prepared, "columns a, b to label");
+    st_dataset_free(part);
+    all a = read_text("z,b,extra,a,label\n0,4,x,3,yes\n", (st_csv_options){ .like = t });
+    assert_elements(a.x, 3, 4);
+    assert_elements(a.y, 1);
+    end(a);
+    a = read_text("b,a\n4,3\n", (st_csv_options){ .like = t, .targets = ST_CSV_UNLABELLED });
+    assert_elements(a.x, 3, 4);
+    end(a);
+    const struct {
+        const char *text, *expected;
+        st_csv_options o;
+    } bad[] = {
+        { "b,label\n4,yes\n", "no column a; the columns are b, label", { 0 } },
+        { "a,b\n4,3\n", "no column label", { 0 } },
+        { "a,b,label\n4,3,maybe\n",
+          "line 2, column 3, label: class maybe, expected one of the net's",
+          { 0 } },
+        { "a,b,label\n4,3,yes\n", "label: a is a feature of the net", { .label_name = "a" } },
+        { "a,b,a,label\n4,3,2,yes\n", "columns 1 and 3 are both named a", { 0 } },
+        { "1,2,3\n", "3 columns, the net's table has 4, of which 2 are features", { 0 } },
+    };
+    for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
+        st_csv_options o = bad[i].o;
+        o.like = t;
+        expect_null(st_dataset_csv_new(written("t.csv", (bytes){ strlen(bad[i].text), bad[i].text }), o),
+                    "%s", bad[i].expected);
+    }
+    st_dataset_free(d);
+}
+
+/* A net that was saved and loaded reads tables as it was trained. */
+static st_table *loaded(const st_table *t, st_net **net, ptrdiff_t outputs)
+{
+    st_net *n = st_net_new(ST_SHAPE(t->features), st_dense(.out_features = (int)outputs));
+    assert_int_equal(st_net_set_table(n, t), 0);
+    assert_int_equal(st_net_build(n, 1, 1), 0);
+    assert_int_equal(st_net_save(n, path_of("table.safetensors")), 0);
+    st_net_free(n);
+    *net = st_net_load(path_of("table.safetensors"));
+    st_table *read = st_net_table(*net);
+    if (!read) fail_msg("%s", st_error());
+    return read;
+}
+
+/* A column without a name, and the delimiter at the end of each line, which is no column. */
+TEST(a_nameless_column_is_found_again)
+{
+    static const char text[] = "a,,\n1,2,\n3,4,\n";
+    st_dataset *d = table_of(text, (st_csv_options){ .label = -1 });
+    all a = read_text(text, (st_csv_options){ .like = st_dataset_table(d) });
+    assert_elements(a.y, 2, 4);
+    end(a), st_dataset_free(d);
+}
+
+TEST(a_net_keeps_its_table)
+{
+    static const struct {
+        const char *text, *other;
+        st_csv_options o;
+        int features, classes;
+        double x[3], y;
+    } cases[] = {
+        { "a,b,kind\n1,2,u\n3,,v\n",
+          "kind,b,a\nv,7,\n",
+          { .label = -1, .missing = ST_CSV_MEAN },
+          2,
+          2,
+          { 2, 7 },
+          1 },
+        { "0,1,2,5\n1,2,3,5\n", "1,2,4,5\n", { .label = 0 }, 3, 0, { 2, 4, 5 }, 1 },
+        { "9,1,2,0\n9,2,3,1\n", "9,2,4,1\n", { .label = -1, .features = "1,2" }, 2, 0, { 2, 4 }, 1 },
+        { "9.5,1,2\n9,2,3\n", "9,2,4\n", { .label = 1, .targets = 2 }, 1, 0, { 9 }, 2 },
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        st_net *n;
+        st_dataset *d = table_of(cases[i].text, cases[i].o);
+        st_table *t = loaded(st_dataset_table(d), &n, 2);
+        about("case %zu", i);
+        assert_true(t->features == cases[i].features && t->classes == cases[i].classes);
+        all a = read_text(cases[i].other, (st_csv_options){ .like = t });
+        for (int k = 0; k < cases[i].features; k++) assert_true(st_data(a.x)[k] == (st_real)cases[i].x[k]);
+        assert_true(st_data(a.y)[0] == (st_real)cases[i].y);
+        end(a), st_table_free(t), st_net_free(n), st_dataset_free(d);
+    }
+}
+
+TEST(a_net_refuses_what_is_no_table)
+{
+    st_net *n = st_net_new(ST_SHAPE(2), st_dense(.out_features = 2));
+    static const char *const bad[][3] = {
+        { "columns", "[\"a\"]", "metadata columns: expected a list of 2 names" },
+        { "columns", "[1,2]", "metadata columns: expected a list of 2 names" },
+        { "columns", "[", "metadata columns: " },
+        { "table", "{}", "metadata table: expected the numbers columns and label" },
+        { "table", "{\"columns\":1,\"label\":0}", "metadata table: its columns do not fit" },
+        { "table", "{\"columns\":3,\"label\":3}", "metadata table: its columns do not fit" },
+        { "table", "{\"columns\":4,\"label\":0}", "metadata table: its columns do not fit" },
+        { "table", "{\"columns\":4,\"label\":0,\"features\":[1,4]}",
+          "metadata table: expected the numbers of columns" },
+        { "table", "{\"columns\":4,\"label\":0,\"features\":[1,\"2\"]}",
+          "metadata table: expected the numbers of" },
+        { "missing", "[1,null]", "metadata missing: expected a list of 2 numbers" },
+        { "targets", "x", "metadata targets: expected a number of columns, not \"x\"" },
+        { "targets", "-1", "metadata targets: expected a number of columns" },
+    };
+    assert_null(st_net_table(n));
+    assert_null(st_error());
+    for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
+        st_net_set_metadata(n, "columns", "[\"a\",\"b\"]");
+        st_net_set_metadata(n, bad[i][0], bad[i][1]);
+        about("%s: %s", bad[i][0], bad[i][1]);
+        expect_null(st_net_table(n), "%s", bad[i][2]);
+        st_net_set_metadata(n, bad[i][0], NULL);
+    }
+    expect_null(st_net_table(NULL), "st_net_table: the net is NULL");
+    assert_int_equal(st_net_set_table(n, NULL), -1);
+    expect_error("st_net_set_table: the table is NULL");
+    assert_int_equal(st_net_set_table(n, &(st_table){ .features = 3 }), -1);
+    expect_error("st_net_set_table: 3 features, the net's input is [2]");
+    /* A file of names alone does not say which column is the class. */
+    st_net_set_metadata(n, "columns", "[\"a\",\"b\"]");
+    st_table *t = st_net_table(n);
+    expect_null(st_dataset_csv(written("t.csv", BYTES("a,b,y,z\n1,2,0,1\n")), .like = t),
+                "the net does not say which column is the class: set the label option");
+    all a = read_text("a,b,y,z\n1,2,0,1\n", (st_csv_options){ .like = t, .label_name = "y" });
+    assert_elements(a.y, 0);
+    end(a), st_table_free(t), st_net_free(n);
 }

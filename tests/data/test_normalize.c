@@ -274,7 +274,7 @@ TEST(numbers_and_names_travel_with_the_net)
     assert_null(st_net_classes(saved));
     assert_int_equal(st_net_set_normalization(saved, n) | st_net_set_classes(saved, 3, names), 0);
     assert_int_equal(st_net_save(saved, path_of("net")), 0);
-    auto_net *loaded = st_net_load(path_of("net"), 1, (st_net_known){ 0 });
+    auto_net *loaded = st_net_load(path_of("net"), .batch = 1);
     assert_non_null(loaded);
     st_normalization *found = st_net_normalization(loaded);
     st_class_names *classes = st_net_classes(loaded);
@@ -345,6 +345,7 @@ TEST(other_names_are_refused)
 {
     auto_net *n = small_net();
     const char *names[] = { "a", "b", "c", "d" };
+    expect_failure(st_net_set_classes(n, 3, NULL), "st_net_set_classes: the list of names is NULL");
     expect_failure(st_net_set_classes(n, 4, names), "st_net_set_classes: 4 names, the net's output is [3]");
     names[1] = "\xff";
     expect_failure(st_net_set_classes(n, 3, names), "st_net_set_classes: name 1 is not UTF-8");

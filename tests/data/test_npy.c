@@ -325,6 +325,38 @@ TEST(images_have_a_channel)
     }
 }
 
+TEST(channels_last_are_not_guessed)
+{
+    const char *x = array_file("x.npy", C_ORDER("|u1", "(1, 5, 1, 2)"), BYTES("\0\1\2\3\4\5\6\7\x08\x09"));
+    const char *y = array_file("y.npy", C_ORDER("|u1", "(1,)"), BYTES("\1"));
+    expect_null(st_dataset_npy(x, y),
+                "x [1, 5, 1, 2] looks like images with their channels last: set the layout "
+                "option, NHWC for samples [2, 5, 1], NCHW for 5 channels of 1x2");
+    auto_dataset *first = st_dataset_npy(x, y, .layout = ST_NPY_NCHW);
+    auto_dataset *last = st_dataset_npy(x, y, .layout = ST_NPY_NHWC);
+    assert_string_equal(st_shape_text(first->x).text, "[5, 1, 2]");
+    assert_string_equal(st_shape_text(last->x).text, "[2, 5, 1]");
+    auto_tensor sample = st_tensor_new(ST_SHAPE(1, 2, 5, 1)), class = st_tensor_new(ST_SHAPE(1));
+    assert_int_equal(st_dataset_batch(last, NULL, 0, 1, sample, class), 0);
+    assert_elements(sample, 0, 2, 4, 6, 8, 1, 3, 5, 7, 9);
+    x = array_file("x.npy", C_ORDER("|u1", "(3, 2)"), BYTES(SIX));
+    expect_null(st_dataset_npy(x, y, .layout = ST_NPY_NHWC),
+                "layout NHWC, but x is [3, 2], expected four axes");
+    expect_null(st_dataset_npy(x, y, .layout = (st_npy_layout)3), "the option layout has an unknown value");
+}
+
+TEST(classes_may_be_a_column)
+{
+    const char *x = array_file("x.npy", C_ORDER("|u1", "(3, 2)"), BYTES(SIX));
+    const char *y = array_file("y.npy", C_ORDER("|u1", "(3, 1)"), BYTES("\7\x08\x09"));
+    auto_dataset *classes = st_dataset_npy(x, y, .classes = true), *numbers = st_dataset_npy(x, y);
+    assert_int_equal(classes->target.rank, 0);
+    assert_string_equal(st_shape_text(numbers->target).text, "[1]");
+    auto_tensor xs = st_tensor_new(ST_SHAPE(3, 2)), ys = st_tensor_new(ST_SHAPE(3));
+    assert_int_equal(st_dataset_batch(classes, NULL, 0, 3, xs, ys), 0);
+    assert_elements(ys, 7, 8, 9);
+}
+
 TEST(pairs_that_do_not_agree_are_refused)
 {
     const char *x = array_file("x.npy", C_ORDER("|u1", "(3, 2)"), BYTES(SIX));

@@ -41,7 +41,8 @@ AXES = ["(st_axes){ 0 }", "(st_axes){ .count = 100 }", "(st_axes){ .count = -1 }
         "(st_axes){ .count = 2 }", "(st_axes){ .count = 1, .axis = { INT_MAX } }", "(st_axes){ .count = 1, .axis = { INT_MIN } }"]
 TENSORS = ["(st_tensor){ 0 }", "empty_tensor()", "scalar_tensor()", "strided_tensor()", "nan_tensor()", "image_tensor()"]
 # Sound, but without end.
-NEVER = {"st_train_options.epochs": LARGE, "st_train_options.steps_per_epoch": LARGE}
+NEVER = {"st_train_options.epochs": LARGE, "st_train_options.steps_per_epoch": LARGE,
+         "st_gradcheck_options.directions": LARGE}
 
 
 def declarations(text):
@@ -93,7 +94,7 @@ def parameter(text):
 
 
 structs, functions, enums, callbacks, types = {}, [], set(), set(), set()
-for d in declarations(sys.stdin.read()):
+for d in declarations(sys.stdin.read().replace("st_double_", "st_")):
     body = re.match(r"(?:typedef )?(struct|enum) (\w*) ?\{(.*)\} ?(\w*);$", d)
     if body and body.group(1) == "enum":
         enums.add(body.group(4))

@@ -5,7 +5,7 @@
 
 #include "inverse_root.function.h"
 #include "line.function.h"
-#include "lion.function.h"
+#include "lion_step.function.h"
 #include "pinball.function.h"
 #include "power_mean.function.h"
 #include "average.function.h"
@@ -37,7 +37,6 @@ static int near(double a, double b)
 /* The quantile 0.75 costs 0.75 for each unit below a target, and 0.25 for each above. */
 static void a_loss(void)
 {
-    double quantile = 0.75;
     st_real outputs[] = { 1, 4 }, targets[] = { 3, 2 }, slopes[2];
     st_tensor y = wrap(outputs, ST_SHAPE(2, 1)), target = wrap(targets, ST_SHAPE(2, 1));
 #include "pinball.use.h"
@@ -48,17 +47,15 @@ static void a_loss(void)
 /* The first step of Lion is lr times the gradient's sign. */
 static void an_optimizer(void)
 {
-    double beta[] = { 0.9, 0.99 };
     st_real w[] = { 1, 1, 1 }, g[] = { 2, -3, 0 };
-#include "lion.use.h"
-    st_optim_step(o, 0.25, wrap(w, ST_SHAPE(3)), wrap(g, ST_SHAPE(3)));
+#include "lion_step.use.h"
+    st_optim_step(o, o->lr, wrap(w, ST_SHAPE(3)), wrap(g, ST_SHAPE(3)));
     claim("Lion as an optimizer", w[0] == (st_real)0.75 && w[1] == (st_real)1.25 && w[2] == 1);
     st_optim_free(o);
 }
 
 static void a_schedule(void)
 {
-    double scale = 4;
 #include "inverse_root.use.h"
     claim("a schedule", near(st_schedule_factor(&s, 12, 100, 10), 0.5));
 }

@@ -15,8 +15,8 @@ shared="-L${LIB%/*} -lstride -Wl,-rpath,${LIB%/*}"
 runs() {
     local source=$1
     shift
-    "$@" -Werror -I"$root" -c "$source" -o program.o && "$1" program.o "$LIB" $LIBS -pthread -o static &&
-        "$1" program.o $shared -o shared && ./static && ./shared
+    "$@" -Werror -I"$root" -c "$source" -o program.o && "$@" program.o "$LIB" $LIBS -pthread -o static &&
+        "$@" program.o $shared -o shared && ./static && ./shared
 }
 # COMPILER FLAG...: each public header alone, which one compiler of a language tells.
 headers_compile() {
@@ -42,17 +42,31 @@ where_there_is() { # COMPILER CLAIM COMMAND...
 awk '/^```c$/ { n++; inside = n == 1; next } /^```$/ { inside = 0 } inside' "$root/README.md" |
     sed 's/6000/600/; s/1000/100/; s/epochs = 3/epochs = 1/' >first.c
 cp first.c first.cc
+# Macros whose options are all left out, or given.
+cat >options.c <<'END'
+#include <stride.h>
+int main(void)
+{
+    st_net *none = st_net_load("none"), *also = st_net_load("none", .batch = 1, .known = { .max_memory = 1 });
+    st_dataset *table = st_dataset_csv("none"), *other = st_dataset_csv("none", .label = -1), *drawn = st_dataset_augment(table);
+    return none || also || table || other || drawn || !st_error();
+}
+END
+cp options.c options.cc
 warnings='-Wall -Wextra -pedantic -Wshadow'
 suffix=c
 for flags in "gcc -std=c11 $warnings" "clang -std=c17 $warnings"; do
     where_there_is ${flags%% *} "the first program runs: $flags" runs first.c $flags
+    where_there_is ${flags%% *} "options may be left out: $flags" runs options.c $flags
     where_there_is ${flags%% *} "all headers: $flags" all_compile $flags
 done
 claim "every header alone" headers_compile ${CC:-cc} -std=c11 $warnings
 suffix=cc
 for compiler in g++ clang++; do
     flags="$compiler -std=c++17 $warnings -Wold-style-cast"
-    where_there_is $compiler "the same program runs as C++20: $compiler" runs first.cc $compiler -std=c++20 -Wall
+    strict="$compiler -std=c++20 $warnings -Wold-style-cast"
+    where_there_is $compiler "the same program runs as C++20: $strict" runs first.cc $strict
+    where_there_is $compiler "options may be left out: $strict" runs options.cc $strict
     where_there_is $compiler "with functions for the macros: $flags" runs "$root/tests/door/first17.cc" $flags
     where_there_is $compiler "all headers: $flags" all_compile $flags
 done
@@ -68,6 +82,21 @@ refuses_others() {
     done
 }
 claim "32-bit and big-endian processors are refused" refuses_others
+
+# A callback reads a run's sizes and positions, which the trainer's memory depends on, and writes others.
+runs_are_read() {
+    local assignment
+    for assignment in 'report.lr = 0' 'stop = true' 'report.epochs = 1'; do callback_compiles "$assignment" || return; done
+    for assignment in options.micro_batches=8 options.batch=8 options.group.ranks=2 'options.callbacks[0].memory=1' step=3 \
+        batch=3 epoch=3 steps_per_epoch=3 rank=1 ranks=2 kept_count=99 'kept[0].count=99' net=0 data=0 memory=0; do
+        ! callback_compiles "$assignment" && grep -Eq 'read-only|const' log || { echo "$assignment"; cat log; return 1; }
+    done
+}
+callback_compiles() { # ASSIGNMENT
+    printf '#include <stride.h>\nvoid call(st_callback *c, st_run *run, st_event e) { (void)c, (void)e; run->%s; }\n' "$1" |
+        ${CC:-cc} -std=c11 -I"$root" -x c -fsyntax-only - 2>log
+}
+claim "a callback that writes a run's sizes or positions does not compile" runs_are_read
 
 # A program may call its own what it likes: here every name that files of the library share, and some that are common.
 names_are_free() {

@@ -6,18 +6,25 @@ set -u
 tmp=${STRIDE_TEST_TMP:-$(mktemp -d)}/own
 mkdir -p "$tmp"
 
-# HEADER FUNCTION: the example's function, and what follows it in the comment up to its end.
+# HEADER FUNCTION: the example that defines the function: its definitions, and from the first line that begins with st_
+# on what uses them.
 example() {
     awk -v name="$2" '
-        $0 ~ "^ [*]     static .*[ *]" name "[(]" { on = 1 }
-        on == 2 && !/^ [*]     / { exit }
-        on { line = $0; ended = sub(/ [*]\/$/, "", line); sub(/^ [*]     /, "", line); print on, line; if (line == "}") on = 2; if (ended) exit }
-    ' "$1" >"$tmp/example"
-    sed -n 's/^1 //p' "$tmp/example" >"$tmp/$2.function.h"
-    sed -n 's/^2 //p' "$tmp/example" | grep -v ', \.\.\.,' >"$tmp/$2.use.h"
+        function finish() { if (has) { printf "%s", block; exit } block = "" }
+        !/^ [*]     / { finish(); next }
+        {
+            line = $0
+            ended = sub(/ [*]\/$/, "", line)
+            sub(/^ [*]     /, "", line)
+            block = block line "\n"
+            if (line ~ "^static .*[ *]" name "[(]") has = 1
+            if (ended) finish()
+        }' "$1" >"$tmp/example"
+    sed '/^st_/,$d' "$tmp/example" >"$tmp/$2.function.h"
+    sed -n '/^st_/,$p' "$tmp/example" | grep -v ', \.\.\.,' >"$tmp/$2.use.h"
 }
 example nn/loss.h pinball
-example nn/optim.h lion
+example nn/optim.h lion_step
 example nn/schedule.h inverse_root
 example nn/data.h line
 example nn/train.h average

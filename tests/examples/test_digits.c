@@ -4,6 +4,7 @@
 #include "tests/support.h"
 
 #include "examples/stride/mnist.h"
+#include "examples/stride/sketch.h"
 #include "nn/data/digits.h"
 
 #include <math.h>
@@ -310,4 +311,81 @@ TEST(without_mnist_digits_are_drawn_and_it_is_said)
     assert_same(test_x, x);
     assert_same(test_y, y);
     st_tensor_free(x), st_tensor_free(y), st_tensor_free(test_x), st_tensor_free(test_y), mnist_free(&m);
+}
+
+/* ---- sketches -------------------------------------------------------------------------------- */
+
+typedef struct memory {
+    FILE *stream;
+    char text[500];
+} memory;
+
+static FILE *open_text(memory *m)
+{
+    memset(m->text, 0, sizeof m->text);
+    assert_non_null(m->stream = fmemopen(m->text, sizeof m->text - 1, "w"));
+    return m->stream;
+}
+
+static void assert_text(memory *m, const char *expected)
+{
+    assert_int_equal(fclose(m->stream), 0);
+    assert_string_equal(m->text, expected);
+}
+
+TEST(a_sketch_has_a_colour_for_each_pixel)
+{
+    static const char two[] = "\033[38;5;16m\033[48;5;236m▀\033[38;5;231m\033[48;5;246m▀\033[0m\n";
+    auto_tensor x = tensor_of(ST_SHAPE(1, 2, 2), 0, 1, 0.2, 0.6);
+    memory drawing;
+    sketch_image(open_text(&drawing), x, 2);
+    assert_text(&drawing, two);
+    auto_tensor odd = tensor_of(ST_SHAPE(1, 1, 2), NAN, 9); /* out of range; below the last row it is dark */
+    sketch_image(open_text(&drawing), odd, 2);
+    assert_text(&drawing, "\033[38;5;16m\033[48;5;16m▀\033[38;5;231m\033[48;5;16m▀\033[0m\n");
+    auto_tensor colour = tensor_of(ST_SHAPE(3, 1, 1), 1, 0.4, 0);
+    sketch_image(open_text(&drawing), colour, 2);
+    assert_text(&drawing, "\033[38;5;208m\033[48;5;16m▀\033[0m\n");
+    sketch_image(open_text(&drawing), x, 1); /* too wide */
+    assert_text(&drawing, "");
+}
+
+TEST(bars_are_as_long_as_their_share)
+{
+    static const char *const labels[] = { "7", "zwölf", "9" };
+    memory drawing;
+    sketch_bars(open_text(&drawing), true, labels, (double[]){ 0.5, 0.28125, 2 }, 3, 4);
+    assert_text(&drawing, "\033[1;32m    7 ██    50.0 %\033[0m\n\033[2mzwölf █▏    28.1 %\033[0m\n"
+                          "\033[2m    9 ████ 200.0 %\033[0m\n");
+    sketch_bars(open_text(&drawing), false, labels, (double[]){ 0.5 }, 1, 4);
+    assert_text(&drawing, "7 ██    50.0 %\n");
+}
+
+TEST(a_file_is_no_terminal)
+{
+    enter_empty();
+    FILE *to = fopen("plain", "w");
+    assert_non_null(to);
+    setenv("TERM", "xterm", 1);
+    assert_false(sketch_on_terminal(to) || sketch_in_colour(to) || sketch_on_terminal(NULL));
+    assert_int_equal(fclose(to), 0);
+}
+
+/* Steps at 0, 12, 12 and 24 seconds: a line every ten. */
+TEST(progress_in_a_file_is_a_line_now_and_then)
+{
+    memory said;
+    sketch_progress p = sketch_begin(open_text(&said), "samples");
+    sketch_step(&p, 1, 100);
+    p.begun -= 12;
+    sketch_step(&p, 50, 100);
+    sketch_step(&p, 51, 100);
+    p.begun -= 12;
+    sketch_step(&p, 99, 0);
+    sketch_erase(&p);
+    assert_text(&said, "samples: 50 of 100\nsamples: 99\n");
+    p = sketch_begin(NULL, "nothing");
+    p.begun -= 12;
+    sketch_step(&p, 1, 2);
+    sketch_erase(&p);
 }

@@ -62,6 +62,7 @@ static const example right[] = {
     { "groupnorm 2 epsilon=1e-3", "groupnorm(groups=2, epsilon=0.001)" },
     { "upsample 2 mode=bilinear align_corners", "upsample(scale=2x2, mode=bilinear, align_corners)" },
     { "dense 10", "flatten dense(out_features=10)" },
+    { "unflatten 4, dense 10", "unflatten(channels=4) dense(out_features=10)" }, /* [N, 4, 32] */
     { "flatten, linear 10", "flatten dense(out_features=10)" },
     { "dense 7, relu, dense 3 no_bias", "flatten dense(out_features=7) relu dense(out_features=3, no_bias)" },
     { "conv 4 5x3 dilation=1x2 padding=same",
@@ -70,6 +71,12 @@ static const example right[] = {
       "conv2d(out_channels=4, kernel=2x4, padding=0x4, dilation=1x3, pad_height=0x1, pad_width=0x1)" },
     { "conv 4 4x3 padding=same", "conv2d(out_channels=4, kernel=4x3, padding=1x1, pad_height=0x1)" },
     { "maxpool 2 stride=1 padding=same", "maxpool(kernel=2x2, stride=1x1, pad_height=0x1, pad_width=0x1)" },
+    { "conv 4 3x1 padding=same", "conv2d(out_channels=4, kernel=3x1, padding=1x0)" },
+    { "conv 4 3 padding=1x0", "conv2d(out_channels=4, kernel=3x3, padding=1x0)" },
+    { "conv 4 3 padding=0x1", "conv2d(out_channels=4, kernel=3x3, padding=0x1)" },
+    { "conv_transpose 4 3 stride=2 output_padding=1x0",
+      "conv_transpose2d(out_channels=4, kernel=3x3, stride=2x2, output_padding=1x0)" },
+    { "maxpool 3x0 stride=1x0", "maxpool(kernel=3x0, stride=1x0)" },
     { "conv 4 padding=same kernel=3", "conv2d(out_channels=4, kernel=3x3, padding=1x1)" },
     { "3x(relu)", "relu relu relu" },
     { "2x(conv 2 1, 2x(relu,\n tanh))", "conv2d(out_channels=2, kernel=1x1) relu tanh relu tanh "
@@ -81,6 +88,8 @@ static const example right[] = {
                                                "conv2d(out_channels=4, kernel=1x1, no_bias)}" },
     { "concat(conv 1 1 | identity | relu, tanh), relu",
       "concat{conv2d(out_channels=1, kernel=1x1) identity sequence{relu tanh}} relu" },
+    { "multiply(identity | global_avgpool, conv 2 1, sigmoid), relu",
+      "multiply{identity sequence{avgpool conv2d(out_channels=2, kernel=1x1) sigmoid}} relu" },
     { "residual(residual(concat(2x(relu) | maxpool 3 stride=1 padding=1), conv 2 1))",
       "residual{residual{sequence{concat{sequence{relu relu} maxpool(kernel=3x3, stride=1x1, padding=1x1)} "
       "conv2d(out_channels=2, kernel=1x1)}}}" },
@@ -147,11 +156,20 @@ static const struct {
 } wrong[] = {
     { "", "line 1, column 1: the end" },
     { "\n# nothing\n", "line 3, column 1: the end" },
-    { "covn 3 3", "line 1, column 1: 'covn' is not a layer; stride help network lists them" },
-    { "relu\n  max_pool 2", "line 2, column 3: 'max_pool' is not a layer; stride help network lists them" },
-    { "batch_norm", "'batch_norm' is not a layer; stride help network lists them" },
-    { "frobnicate", "line 1, column 1: 'frobnicate'" },
-    { "Relu", "'Relu' is not a layer; stride help network lists them" },
+    { "covn 3 3", "line 1, column 1: 'covn' is not a layer; did you mean conv?" },
+    { "relu\n  max_pool 2", "line 2, column 3: 'max_pool' is not a layer; did you mean maxpool?" },
+    { "batch_norm", "'batch_norm' is not a layer; did you mean batchnorm?" },
+    { "frobnicate", "line 1, column 1: 'frobnicate' is not a layer; stride help network lists them" },
+    { "Relu", "'Relu' is not a layer; did you mean relu?" },
+    { "Conv2D 3 3", "'Conv2D' is not a layer; did you mean conv2d?" },
+    { "MaxPool2d 2", "'MaxPool2d' is not a layer; did you mean maxpool?" },
+    { "GlobalAveragePooling2D", "is not a layer; did you mean global_avgpool?" },
+    { "Conv2DTranspose 3 3", "is not a layer; did you mean conv_transpose2d?" },
+    { "fc 3", "'fc' is not a layer; did you mean dense?" },
+    { "conv filters=3 3", "'filters' is not an option of conv2d; did you mean out_channels?" },
+    { "conv 3 kernel_size=3", "'kernel_size' is not an option of conv2d; did you mean kernel?" },
+    { "relu foo=3", "'foo' is not an option of relu, which has none" },
+    { "upsample 2 mode=bilinera", "expected one of nearest bilinear; did you mean bilinear?" },
     { "relu,, tanh", "line 1, column 6: ','" },
     { ", relu", "line 1, column 1: ','" },
     { "relu tanh", "line 1, column 6: 'tanh'" },
@@ -163,9 +181,8 @@ static const struct {
     { "conv kernel=3", "'conv' needs out_channels" },
     { "conv 4 3 2", "line 1, column 10: '2'" },
     { "dense 4 3", "line 1, column 9: '3'" },
-    { "conv 4 3 strid=2",
-      "line 1, column 10: 'strid' is not an option of conv2d; it has out_channels, kernel" },
-    { "conv 4 3 foo=2", "'foo'" },
+    { "conv 4 3 strid=2", "line 1, column 10: 'strid' is not an option of conv2d; did you mean stride?" },
+    { "conv 4 3 foo=2", "'foo' is not an option of conv2d; it has out_channels, kernel, " },
     { "conv 4 3 stride", "line 1, column 10: 'stride'" },
     { "conv 4 3 stride=", "line 1, column 17: the end" },
     { "conv 4 3 stride=,", "line 1, column 17: ','" },
@@ -178,6 +195,7 @@ static const struct {
     { "conv 0 3", "at least 1" },
     { "conv -4 3", "at least 1" },
     { "conv 4 3 stride=0", "line 1, column 17: '0'" },
+    { "conv 4 3x0", "line 1, column 8: '3x0' is too small for kernel" },
     { "dropout", "line 1, column 1: 'dropout' needs p" },
     { "dropout 1", "line 1, column 9: '1'" },
     { "dropout nan", "'nan'" },
@@ -266,7 +284,7 @@ TEST(files_and_texts_are_told_apart)
     fputs("relu\n tahn", f);
     fclose(f);
     assert_null(network_read(path, IMAGE));
-    expect_error("%s: line 2, column 2: 'tahn' is not a layer; stride help network lists them", path);
+    expect_error("%s: line 2, column 2: 'tahn' is not a layer; did you mean tanh?", path);
     remove(path);
     assert_null(network_read(path, IMAGE));
     expect_error("%s: No such file", path);

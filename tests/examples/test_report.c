@@ -6,6 +6,7 @@
 #include "examples/stride/page.h"
 #include "examples/stride/report.h"
 #include "examples/stride/scores.h"
+#include "examples/stride/text.h"
 #include <stride.h>
 #include "tests/each_epoch.h"
 #include "tests/log_lines.h"
@@ -348,6 +349,19 @@ TEST(large_images_become_the_means_of_blocks)
 
 /* ---- text -------------------------------------------------------------------------------------- */
 
+TEST(text_of_others_cannot_move_the_cursor)
+{
+    char *clean = text_clean("a\033[2Jb\nc\x7f\xc2\x9b\xff\xe2\x82\xac\xc0\x80");
+    assert_string_equal(clean, "a\\x1b[2Jb\\x0ac\\x7f\\xc2\\x9b\\xff\xe2\x82\xac\\xc0\\x80");
+    free(clean);
+    clean = text_clean("\u061b\u061c\u061d \u200d\u200e\u200f\u2010 \u2027\u2028\u202a\u202e\u202f "
+                       "\u2065\u2066\u2069\u206a");
+    assert_string_equal(clean, "\u061b\\xd8\\x9c\u061d \u200d\\xe2\\x80\\x8e\\xe2\\x80\\x8f\u2010 "
+                               "\u2027\\xe2\\x80\\xa8\\xe2\\x80\\xaa\\xe2\\x80\\xae\u202f "
+                               "\u2065\\xe2\\x81\\xa6\\xe2\\x81\\xa9\u206a");
+    free(clean);
+}
+
 TEST(no_text_is_markup)
 {
     char text[256] = "";
@@ -384,7 +398,7 @@ TEST(ticks_are_told_apart_and_fit)
         const double *range = ranges[i / 2];
         if (i % 2 && (range[0] < 0 || range[1] > 1)) continue; /* no percentages */
         const st_train_report epochs[] = { { .epoch = 1, .lr = range[0] }, { .epoch = 2, .lr = range[1] } };
-        const chart_line line = { "lr", "training", offsetof(st_train_report, lr), epochs, 2 };
+        const chart_line line = { "lr", "training", offsetof(st_train_report, lr), epochs, 2, -1 };
         char *text = NULL, before[40] = "";
         size_t size;
         FILE *to = open_memstream(&text, &size);
@@ -460,6 +474,14 @@ TEST(a_page_holds_the_run)
     assert_non_null(strstr(page, "<th scope=\"row\">\xef\xbf\xbd</th>"));
     assert_int_equal(times_in(page, "<img "), f.mistakes + 4); /* and the filters */
     assert_int_equal(times_in(page, "(best)"), 1);
+    assert_int_equal(times_in(page, "<path class=\"best\""),
+                     3); /* validation's curves and the learning rate's */
+    assert_int_equal(times_in(page, "<circle class=\"ring validation\""), 2);
+    int best = 0;
+    for (int i = 0; i < r.history.count; i++)
+        if (r.history.epochs[i].best) best = r.history.epochs[i].epoch;
+    snprintf(expected, sizeof expected, ">best: epoch %d</text>", best);
+    assert_int_equal(times_in(page, expected), 3);
     assert_int_equal(times_in(page, "<tr><th scope=\"row\" style=\"padding-left"), 10); /* layers */
     snprintf(expected, sizeof expected, "<td>%s</td>",
              page_count((double)st_numel(st_net_parameters(r.n))).text);
@@ -532,4 +554,11 @@ TEST(a_log_is_recalled)
     history h = { 0 };
     assert_int_equal(log_recall(path_of("none.csv"), 2, &h), -1);
     expect_error("none.csv: No such file");
+    for (int i = 0; i < 2; i++) { /* without an end */
+        const char *path = path_of(names[i]);
+        assert_int_equal(truncate(path, 0) | truncate(path, (off_t)1 << 40), 0);
+        assert_int_equal(log_recall(path, 2, &h), -1);
+        expect_error("line 1 is not of a log");
+        unlink(path);
+    }
 }

@@ -6,7 +6,7 @@ tmp=${STRIDE_TEST_TMP:-$(mktemp -d)}/report
 . tests/tools/claims.sh
 mkdir -p "$tmp"
 
-parts=(report chart scores page style png log layer_times text paths)
+parts=(report chart scores page style png log layer_times text paths one_hot sketch)
 # shellcheck disable=SC2086
 pages_are_written() {
     $CC $CFLAGS tests/examples/report/pages.c "${parts[@]/#/${BIN%/bin}/examples/stride/}" "${LIB%.a}-all.a" $LIBS -o "$tmp/pages" && "$tmp/pages" "$tmp"

@@ -66,7 +66,7 @@ helps() {
 refuses_words() {
     refuses 'there is no subcommand frobnicate; try: stride --help' frobnicate &&
         refuses 'unknown option --verbose' --verbose &&
-        refuses 'unknown option --epohcs; try: stride train --help' train --epohcs=3 &&
+        refuses 'unknown option --frobnicate; try: stride train --help' train --frobnicate &&
         refuses 'unknown option -z' train -z && refuses 'unexpected "two"' train one two &&
         refuses '--epochs needs a value, N' train --epochs && refuses '--quiet takes no value' train --quiet=1 &&
         refuses '--epochs: expected a whole number from 1 to .*, not "0"' train --epochs 0 &&
@@ -84,7 +84,25 @@ refuses_words() {
         refuses '.*expected .onnx' export model.txt && refuses '--batches: expected a list .*"1,x"' bench-model relu --batches 1,x &&
         refuses 'expected bash, zsh or fish, not "tcsh"' completion tcsh
 }
+means() { # NAME WORDS...: the last of them is unknown, and NAME is suggested
+    local name=$1
+    shift
+    refuses ".*; did you mean $name\? Try: stride [a-z -]*--help$" "$@"
+}
+suggests() {
+    local pair
+    means train trian && means eval evaluate && means train fit && means bench-model help benchmark &&
+        means --epochs train --epohcs=3 && means --batch train --batch-size=8 && means --lr train --learning-rate &&
+        means --optim train --optimizer && means --colour train --color=grey && means --schedule train --lr_scheduler &&
+        means --weight-decay train --wd && means --data eval --dataset=x &&
+        means --lr train -lr 0.1 && means --epochs train relu -epochs 3 && means --quiet train -quiet || return
+    for pair in optim:adma:adam optim:SGD:sgd loss:mean_squared_error:mse loss:CrossEntropyLoss:cross-entropy loss:L2:mse \
+        schedule:OneCycleLR:one-cycle schedule:cosine_annealing:cosine colour:gray:grey; do
+        means "${pair##*:}" train "--${pair%%:*}" "$(echo "$pair" | cut -d : -f 2)" || return
+    done
+}
 claim "every subcommand helps, with examples" helps
+claim "unknown words get the nearest name, or that of other frameworks" suggests
 claim "wrong words and options get status 2 and one line" refuses_words
 
 # ---- networks --------------------------------------------------------------------------------------
@@ -93,7 +111,10 @@ summarises() {
     local net
     for net in lenet5 example bnnet mlp; do
         succeeds summary "$networks/$net.net" && says '^total' || return
+        succeeds summary "$networks/$net.net" --as-text && cp "$out" "$tmp/again.net" && says '^input [0-9]' || return
+        succeeds summary "$tmp/again.net" --as-text && cmp -s "$out" "$tmp/again.net" || because "$net is not read back" || return
     done
+    (ulimit -v 600000 && "$stride" summary 'dense 40000, dense 10' --input 40000 >"$out" 2>"$err") && says 'peak.* 12.0 GiB|24.0 GiB' || because "a net that is only planned takes memory" || return
     succeeds summary 'conv 8 3x3, relu, dense 10' --input 1x28x28 --batch 7 && says '\[7, 8, 26, 26\]' &&
         says '^2 flatten' && says '^total +54,170 ' || return
     succeeds summary 'conv 4 2x4 dilation=1x3 padding=same' --input 1x5x7 --batch 2 && says '\[2, 4, 5, 7\]' || because "padding=same" || return
@@ -107,6 +128,7 @@ checks_gradients() {
     succeeds gradcheck 'conv 3 3 padding=same, tanh, maxpool 2, dense 4' --input 2x6x6 --batch 2 && says '^passed: .*float64' &&
         says '^  0.weight ' || return
     succeeds gradcheck 'dense 3' --input 5 --loss mse && says '^passed' || return
+    succeeds gradcheck 'conv 3 3, tanh, dense 4' --input 2x6x6 --directions 2 && says '^passed: .* of 2 directions' || return
     complains_about_a_bias() { # which batch normalisation takes off again: its gradient is zero
         run "$stride" gradcheck 'conv 2 3, batchnorm, dense 3' --input 1x5x5
         [ $status = 1 ] && grep -q '^stride gradcheck: .*0.bias' "$err" || because "a bias without effect"
@@ -211,21 +233,11 @@ makes_data() {
 claim "digits are drawn into files" makes_data
 
 net='conv 6 5x5 stride=2, relu, maxpool 2, dense'
+net4="$net 4"
 digits=$tmp/digits model=$tmp/model.safetensors
 train() { succeeds train --epochs 4 --batch 16 --lr 0.01 --threads 1 "$@"; }
 same_tensor() { # NAME FILE FILE
-    python3 - "$@" <<'END'
-import json, struct, sys
-
-def read(path, name):
-    with open(path, "rb") as f:
-        header = json.loads(f.read(struct.unpack("<Q", f.read(8))[0]))
-        begin, end = header[name]["data_offsets"]
-        f.seek(begin, 1)
-        return f.read(end - begin)
-
-sys.exit(read(sys.argv[2], sys.argv[1]) != read(sys.argv[3], sys.argv[1]))
-END
+    "$stride" export "$2" "$tmp/left" && "$stride" export "$3" "$tmp/right" && cmp -s "$tmp/left/$1.npy" "$tmp/right/$1.npy"
 }
 learnt() { # NAME: the last line says so
     awk -F '[= ]' -v name="$1" 'END { exit !($1 == name && $2 == "accuracy" && $3 >= 0.85) }' "$out" || because "has not learnt"
@@ -327,7 +339,8 @@ hints() {
     succeeds train --net 'dense 4, softmax' --data "$digits/train.csv" --epochs 1 --save "$tmp/hint" && says 'remove it from the end of the network' &&
         fails '.*trained on .*/train.csv: give --data' predict --model "$tmp/hint" --index 6 &&
         fails '.*trained on .*/train.csv: give --data' predict --model "$tmp/hint" &&
-        fails '--loss mse needs targets that are numbers' train 'dense 4' --data "$digits/train.csv" --loss mse
+        succeeds train --net 'dense 4, softmax' --data "$digits/train.csv" --epochs 1 --loss mse --save "$tmp/hint" &&
+        ! grep -q 'remove it from the end' "$out" || because "a softmax that mse does not include"
 }
 diverges() {
     fails '.*(weight|layer|dense).* is -?(inf|nan) at' train --net 'dense 1' --data "$digits/train.csv" --label 0 --targets 1 --no-normalize --loss mse --optim sgd --momentum 0 \
@@ -344,11 +357,31 @@ spares() { # what it reads; files that are written twice
         refuses "--save and --validation are the same file, $model" "$@" --validation "$model" --save "$model" &&
         cmp "$images" "$digits/train-images-idx3-ubyte" && cmp "$labels" "$digits/train-labels-idx1-ubyte"
 }
-tells_damage() { # the last parameters are no numbers: eight bytes of ones, in either precision
-    cp "$model" "$tmp/damaged" && printf '\377\377\377\377\377\377\377\377' |
-        dd of="$tmp/damaged" bs=1 seek=$(($(wc -c <"$model") - 8)) conv=notrunc 2>"$err" || return
-    fails 'samples 0 to 63: the loss is nan' eval --model "$tmp/damaged" --data "$digits" &&
-        fails 'sample 0 .*: output [0-9]+ is nan' predict --model "$tmp/damaged" --data "$digits" --index 0 --json && [ ! -s "$out" ]
+spares_others_files() { # whose names end as temporary files do; standard output
+    local images="$tmp/s.stride.tmp" labels="$tmp/s.1-0.stride.tmp.labels"
+    cp "$digits/train-images-idx3-ubyte" "$images" && cp "$digits/train-labels-idx1-ubyte" "$labels" || return
+    set -- train "$net 10" --data "$images,$labels" --epochs 1 --quiet
+    succeeds "$@" --save "$tmp/s" --checkpoint "$tmp/t" && cmp "$images" "$digits/train-images-idx3-ubyte" &&
+        cmp "$labels" "$digits/train-labels-idx1-ubyte" || because "the data are lost" || return
+    succeeds "$@" --save "$tmp/t" --checkpoint "$tmp/t.stride.tmp" && succeeds summary --model "$tmp/t" && succeeds summary --model "$tmp/t.stride.tmp" || return
+    refuses "--save and --checkpoint are the same file" "$@" --save "$tmp/t" --checkpoint "$tmp/t.1-0.stride.tmp" &&
+        refuses "--save and --log are the same file" "$@" --save "$tmp/t.csv.stride.lock" --log "$tmp/../${tmp##*/}/t.csv" || return
+    echo kept >"$tmp/f" && "$stride" "$@" --save "$tmp/t" --checkpoint /dev/stdout >>"$tmp/f" 2>"$err" && because "it replaces its standard output"
+    [ "$(cat "$tmp/f")" = kept ] && grep -q '^stride train: /dev/stdout: .* standard' "$err" || because "standard output: $(cat "$tmp/f")"
+}
+damages() { # BYTES: the last two parameters, in float
+    cp "$model" "$tmp/damaged" && printf "$1$1" |
+        dd of="$tmp/damaged" bs=1 seek=$(($(wc -c <"$model") - 8)) conv=notrunc 2>"$err"
+}
+tells_damage() { # NaN; an infinity, whose softmax would look like a certainty; one that makes a class impossible
+    local bytes number
+    for bytes in '\377\377\377\377 nan' '\000\000\200\177 inf' '\000\000\200\377 -inf'; do
+        number=${bytes#* }
+        damages "${bytes% *}" && fails ".*damaged: element 8 of 4.bias is $number" predict --model "$tmp/damaged" --data "$digits" &&
+            fails ".*damaged: element 8 of 4.bias is $number" predict --model "$tmp/damaged" "$digits/t10k-x.npy" --json &&
+            [ ! -s "$out" ] || return
+        [ "$number" = -inf ] || fails 'samples 0 to 63: the loss is ' eval --model "$tmp/damaged" --data "$digits" || return
+    done
 }
 reads_idx() {
     train --net "$net 4" --data "$digits/train-images-idx3-ubyte,$digits/train-labels-idx1-ubyte" --validation "$digits/t10k-images-idx3-ubyte,$digits/t10k-labels-idx1-ubyte" \
@@ -370,7 +403,7 @@ reads_tables() {
     cp "$out" "$tmp/first"
     succeeds eval --model "$tmp/plane.safetensors" --data "$tmp/plane.csv" && says '^loss=0\.000' &&
         fails '--loss cross-entropy needs classes' train --net 'dense 1' --data "$tmp/plane.csv" --label -1 --targets 1 &&
-        fails "--label: expected a column's number" train --net relu --data "$tmp/plane.csv" --label x
+        fails ".*label: expected a column's number" train --net relu --data "$tmp/plane.csv" --label x
 }
 undoes_targets() { # 1000 x + 5000, far from 0: learnt in its own deviation, predicted in its own unit
     local loss
@@ -390,6 +423,25 @@ undoes_targets() { # 1000 x + 5000, far from 0: learnt in its own deviation, pre
     succeeds train 'dense 1' --data "$tmp/far.csv" --label y --targets 1 --loss mse --no-normalize --epochs 1 --save "$tmp/far" &&
         ! grep -q '^Targets' "$out" && awk -F '[= ]' 'END { exit !($3 > 1e6) }' "$out" || because "--no-normalize" || return
 }
+makes_pairs() { awk 'BEGIN { srand(7); print "a,b,species"; for (k = 0; k < 90; k++) { a = rand(); b = rand(); print a "," b "," (a > b ? "cat" : "dog") } }'; }
+# Classes are one-hot; training, evaluation and prediction agree, with names of classes and without.
+trains_on_other_losses() {
+    local loss net table=$tmp/pairs.csv
+    for loss in mse huber bce; do
+        net=$tmp/$loss.safetensors
+        succeeds train "$net4" --data "$digits/train.csv" --image 1x28x28 --loss $loss --split 0.25 --epochs 6 --batch 16 --lr 0.01 --quiet --save "$net" &&
+            says '^validation .*loss=0\.' && grep -o ' loss=[0-9.]*' "$out" >"$tmp/first" || return
+        succeeds eval "$net" "$digits/train.csv" --split && awk -F '[= ]' 'END { exit !($1 == "accuracy" && $2 >= 0.85) }' "$out" || because "$loss has not learnt" || return
+        tail -n 1 "$out" | grep -o ' loss=[0-9.]*' | cmp -s - "$tmp/first" || because "the loss of training" || return
+        succeeds predict "$net" "$digits/t10k.csv" --output "$tmp/$loss.csv" && head -n 1 "$tmp/$loss.csv" | grep -qx 'input,class,probability,0,1,2,3' &&
+            awk -F , 'NR > 1 { hits += $2 == (NR - 2) % 4 } END { exit !(hits >= 68) }' "$tmp/$loss.csv" || because "$loss: predict" || return
+    done
+    awk -F , 'NR > 1 { for (i = 4; i <= 7; i++) wrong += $i < 0 || $i > 1; } END { exit wrong != 0 }' "$tmp/bce.csv" || because "bce: probabilities" || return
+    makes_pairs >"$table" && succeeds train 'dense 2' --data "$table" --loss bce --epochs 30 --batch 8 --lr 0.05 --quiet --save "$tmp/named.st" &&
+        succeeds predict "$tmp/named.st" "$table" --top 1 && says 'pairs.csv\[0\]: (cat|dog) [01]\.' && succeeds eval "$tmp/named.st" "$table" --json &&
+        tr -d ' \n' <"$out" | grep -q '"name":"cat"' || because "names of classes" || return
+    fails '.*classes 0 to 3, the network.s output is .3.: classes are numbered from 0 to 2' train 'flatten, dense 3' --data "$digits/train.csv" --loss mse --quiet --save "$tmp/none"
+}
 splits_by_class() { # 90 samples of class 0 and 10 of class 1: a fifth is 18 and 2, whatever the seed
     local seed
     awk 'BEGIN { for (i = 0; i < 100; i++) print (i >= 90) "," i % 7 }' >"$tmp/rare.csv"
@@ -401,6 +453,54 @@ splits_by_class() { # 90 samples of class 0 and 10 of class 1: a fifth is 18 and
             awk '{ for (i = 2; i <= NF; i++) sum[$1] += $i } END { exit !(sum[0] == 18 && sum[1] == 2) }' || because "seed $seed" || return
     done
     fails '--split: st_dataset_split: fraction 0.001 of 100 samples leaves a part empty' train 'dense 2' --data "$tmp/rare.csv" --split 0.001
+}
+# A saved net is known by what is in it, and needs no ending; a table of a whole set has a line for each sample.
+knows_models() {
+    local net=$tmp/pairs.st table=$tmp/pairs.csv
+    makes_pairs >"$table" && succeeds train 'dense 2' --data "$table" --split 0.2 --seed 3 --epochs 30 --batch 8 --lr 0.05 --quiet --save "$net" &&
+        cp "$out" "$tmp/first" || return
+    succeeds predict "$net" "$table" --top 1 && [ "$(lines "$out")" = 90 ] && says 'pairs.csv\[89\]: (cat|dog) ' || because "predict NET.st DATA.csv" || return
+    succeeds eval "$net" "$table" && succeeds summary "$net" && says '^2? *total|^total' && succeeds export "$net" "$tmp/pairs.c" || return
+    # The first eight bytes of no other file are the length of a header.
+    printf 'abcdefgh{' >"$tmp/brace" && fails '.*brace: ' summary "$tmp/brace" && refuses 'unexpected' export "$tmp/brace" "$tmp/pairs.c" || return
+    succeeds predict "$net" --data "$table" --output "$tmp/whole.csv" && [ ! -s "$out" ] && [ "$(lines "$tmp/whole.csv")" = 91 ] &&
+        grep -q "^$table\\[89\\],[cd][a-z]*,0*[.0-9]" "$tmp/whole.csv" || because "the whole set" || return
+    succeeds predict "$net" "$table" --output "$tmp/rows.csv" && cmp "$tmp/rows.csv" "$tmp/whole.csv" || return
+    succeeds predict "$net" --data "$table" --index 3 --output "$tmp/one.csv" && [ "$(lines "$tmp/one.csv")" = 2 ] || because "--index" || return
+    succeeds predict "$net" --data "$table" && [ "$(lines "$out")" = 1 ] || because "sample 0" || return
+    fails 'no saved net: model.safetensors, the default of --model, does not exist' predict "$tmp/none.st" "$table" || return
+    refuses '--index: expected a whole number from 0, not "2x"' predict "$net" --data "$table" --index 2x
+}
+scores_what_was_held_out() {
+    local net=$tmp/pairs.st table=$tmp/pairs.csv score
+    score=$(sed -n 's/^validation \(accuracy=[0-9.]* loss=[0-9.]*\) .*/\1/p' "$tmp/first")
+    succeeds eval "$net" "$table" && says ': 90 samples' && says '^the net was trained on these samples, so this is no test of it; --split evaluates the part of 0.2 that was held out$' && [ ! -s "$err" ] ||
+        because "a set that was trained on" || return
+    for option in --split '--split 0.2' --split=0.2 '--split --seed 3'; do
+        # shellcheck disable=SC2086
+        succeeds eval "$net" "$table" $option && [ "$(tail -n 1 "$out")" = "$score" ] && ! grep -q train "$out" || because "expected $score" || return
+    done
+    succeeds eval "$net" "$table" --split --json && tr -d ' \n' <"$out" | grep -q '"samples":18' || because "--json" || return
+    succeeds eval "$net" "$table" --split 0.3 && says '^training held out another part: --split 0.2$' || because "another part" || return
+    head -n 41 "$table" >"$tmp/some.csv" && succeeds eval "$net" "$tmp/some.csv" && ! grep -q train "$out" || because "another set" || return
+    succeeds eval "$net" "$tmp/some.csv" --split && says '^the net was not trained on this set, so no part of it was held out$' || because "another set, split" || return
+    succeeds train 'dense 2' --data "$table" --epochs 1 --quiet --save "$tmp/all.st" && fails '--split: the net was trained without' eval "$tmp/all.st" "$table" --split &&
+        succeeds eval "$tmp/all.st" "$table" && says '^the net was trained on these samples, so this is no test of it$' &&
+        succeeds eval "$tmp/all.st" "$table" --json && grep -q '"remark": "the net was trained on these samples' "$out" || because "without a split" || return
+    succeeds eval --model "$model" --data "$digits" && ! grep -q 'trained on' "$out" && succeeds eval --model "$model" --data "$digits" --part train &&
+        says '^the net was trained on these samples' || because "a training part"
+}
+says_how_to_go_on() { # cosine needs the number of epochs
+    local schedule
+    for schedule in cosine one-cycle; do
+        rm -f "$tmp/pairs.run"
+        succeeds train 'dense 2' --data "$tmp/pairs.csv" --schedule $schedule --epochs 2 --quiet --checkpoint "$tmp/pairs.run" --save "$tmp/more.st" &&
+            fails ".*epochs 2, this one has 4: schedule $schedule depends on their number; finish with --epochs 2 and train on with --from, or begin with --schedule constant" \
+                train 'dense 2' --data "$tmp/pairs.csv" --schedule $schedule --epochs 4 --quiet --checkpoint "$tmp/pairs.run" --resume --save "$tmp/more.st" || return
+    done
+    rm -f "$tmp/pairs.run"
+    succeeds train 'dense 2' --data "$tmp/pairs.csv" --schedule constant --epochs 2 --quiet --checkpoint "$tmp/pairs.run" --save "$tmp/more.st" &&
+        succeeds train 'dense 2' --data "$tmp/pairs.csv" --schedule constant --epochs 4 --quiet --checkpoint "$tmp/pairs.run" --resume --save "$tmp/more.st"
 }
 fits_data_and_net() {
     fails 'the network.s output is \[7\], there are 10 classes: end it with dense 10' train --net "$net 7" --data "$digits" &&
@@ -438,12 +538,17 @@ claim "train goes on from its checkpoint to the same net" goes_on
 claim "a hint: a softmax too many" hints
 claim "what went wrong is named" diverges
 claim "what is read is not written over, nor one file twice" spares
+claim "files whose names end as those of temporary files do stay, and so does standard output" spares_others_files
 claim "a net of numbers that are none says nothing, and that it does" tells_damage
 claim "IDX files by name" reads_idx
 claim "pairs of .npy, a part held out" reads_npy
 claim "tables of classes and of numbers" reads_tables
 claim "targets that are numbers are normalised, and predicted in their own unit" undoes_targets
+claim "losses of numbers on classes, which are one-hot" trains_on_other_losses
 claim "--split holds out the same part of each class" splits_by_class
+claim "a saved net is known by its content; predict --data --output writes the whole set" knows_models
+claim "eval --split scores what training held out, and a set that was trained on is said to be so" scores_what_was_held_out
+claim "resuming with more epochs says what a schedule needs" says_how_to_go_on
 claim "what does not fit is refused before anything is written" fits_data_and_net
 claim "CIFAR-10's folder" reads_cifar10
 
@@ -471,7 +576,7 @@ matches_columns() {
         succeeds predict "$tmp/unlabelled.csv" --model "$tmp/flowers" --top 1 && sed 's/unlabelled/turned/' "$out" | cmp - "$tmp/turned" &&
         awk -F '[: ]+' -v most=0 'FNR == NR { split($0, f, ","); if (FNR > 1) class[FNR - 2] = f[3]; next }
             { hits += $2 == class[FNR - 1] } END { exit !(hits > 100) }' "$tmp/turned.csv" "$tmp/turned" || because "of a table"
-    fails '.*no column specie' train 'dense 2' --data "$tmp/flowers.csv" --label specie
+    fails '.*no column specie; the columns are species, a, b, c$' train 'dense 2' --data "$tmp/flowers.csv" --label specie
 }
 finds_it_first() { # before data are read, drawn or opened
     fails "line 1, column 1: 'covn' is not a layer" train 'covn 3, relu' && fails '.*nothing: No such file' train relu --validation nothing &&
@@ -525,7 +630,7 @@ knows_losses() {
 learns_words() {
     awk 'BEGIN { srand(5); print "id,petal_w,petal_l,\"the, species\""; for (k = 0; k < 150; k++) { a = rand(); b = rand()
         print "x" k "," a "," b "," (a > b ? "iris, blue" : "rose") } }' | sed 's/iris, blue/"&"/' >"$tmp/words.csv"
-    fails '.*line 2, column 1, id: expected a number, not "x0"' train 'dense 2' --data "$tmp/words.csv" || return
+    fails '.*line 2, column 1, id: "x0" is not a number; the label and features options' train 'dense 2' --data "$tmp/words.csv" || return
     succeeds train 'dense 8, relu, dense 2' --data "$tmp/words.csv" --features 'petal_*' --epochs 60 --batch 8 --lr 0.02 --quiet --save "$tmp/words" \
         && learnt training && succeeds summary --model "$tmp/words" && says '^classes: ."iris, blue","rose".$' && says '^columns: ."petal_w","petal_l".$' || return
     cut -d , -f 1-3 "$tmp/words.csv" | head -n 4 >"$tmp/new.csv"
@@ -535,10 +640,127 @@ learns_words() {
     succeeds eval "$tmp/words.csv" --model "$tmp/words" && tail -n 1 "$out" >"$tmp/first" && succeeds eval "$tmp/turned.csv" --model "$tmp/words" &&
         tail -n 1 "$out" | cmp -s - "$tmp/first" || because "columns in another order" || return
     cut -d , -f 2-3 "$tmp/words.csv" >"$tmp/new.csv"
-    fails '--label: column -1, the table has 2 columns' eval "$tmp/new.csv" --model "$tmp/words" || return
-    fails '--label: petal_w is a feature of the net' eval "$tmp/turned.csv" --label petal_w --model "$tmp/words" || return
+    fails '.*new.csv: no column the, species; the columns are petal_w, petal_l' eval "$tmp/new.csv" --model "$tmp/words" || return
+    fails '.*label: petal_w is a feature of the net' eval "$tmp/turned.csv" --label petal_w --model "$tmp/words" || return
     fails 'the network.s output is \[3\], there are 2 classes' train 'dense 3' --data "$tmp/words.csv" --features 'petal_*'
 }
+# Controls of the direction of text, in the names of classes, columns and files, do not reach the terminal.
+turn=$(printf '\342\200\256') mark=$(printf '\330\234')
+plain() { # ARGUMENTS...: whatever the status, neither stream has one of them, and one has it escaped
+    run "$stride" "$@"
+    ! grep -qF -e "$turn" -e "$mark" "$out" "$err" || because "stride $*: reaches the terminal" || return
+    grep -qF -e '\xe2\x80\xae' -e '\u202e' "$out" "$err" || because "stride $*: not escaped"
+}
+turns_no_text() {
+    local name="$tmp/fl${turn}vsc.csv" net="$tmp/n${turn}et"
+    awk -v turn="$turn" -v mark="$mark" 'BEGIN { srand(5); print "a" turn ",b" mark ",species"
+        for (k = 0; k < 40; k++) { a = rand(); b = rand(); print a "," b "," (a > b ? "cat" turn : "dog" mark) } }' >"$name"
+    plain train 'dense 2' --data "$name" --split 0.2 --epochs 1 --save "$net" --report "$tmp/turn.html" && [ $status = 0 ] || return
+    plain train 'dense 2' --data "$name" --features "x$turn" --save "$net" && plain train "covn$turn 2" --data "$name" &&
+        plain train 'dense 2' --data "$name" --epochs "1$turn" && plain train 'dense 2' --data "$name$turn" || return
+    plain eval "$name" --model "$net" && [ $status = 0 ] && plain eval "$name" --model "$net" --json && [ $status = 0 ] &&
+        plain predict "$name" --model "$net" && [ $status = 0 ] && plain predict "$name" --model "$net" --json && [ $status = 0 ] &&
+        plain summary --model "$net" && [ $status = 0 ] && ! grep -qF -e "$turn" "$tmp/turn.html" || because "a text turned" || return
+    succeeds eval "$name" --model "$net" --json &&
+        [ "$(sed -n '/^ *"name": /{ s///p; q; }' "$out")" = '"cat\u202e",' ] || because "JSON has another name"
+}
+claim "names cannot change the direction of text in a terminal" turns_no_text
+# Tables that are not quite right: one line, or understood.
+refuses_tables() {
+    printf 'a,b\n1,2,0\n1,3,1\n' >"$tmp/fewer.csv" && printf 'a,b,c,d\n1,2,0\n1,3,1\n' >"$tmp/more.csv" || return
+    local name
+    for name in fewer more; do
+        fails ".*$name.csv: line 2: 3 columns, the header names [24]" train 'dense 2' --data "$tmp/$name.csv" &&
+            fails '.*the header names [24]' train 'dense 2' --data "$tmp/$name.csv" --label x --features a || return
+    done
+    printf '"a","b","y"\n"1",0,1,0\n"2",1,0,1\n' >"$tmp/r.csv" # as R writes it
+    succeeds train 'dense 2' --data "$tmp/r.csv" --label y --epochs 1 --save "$tmp/r" && says '^label: column y; features: 2 of 3 columns$' || return
+    printf 'y,a,a\n0,1,2\n1,2,3\n' >"$tmp/twice.csv"
+    fails '.*twice.csv: columns 2 and 3 are both named a' train 'dense 2' --data "$tmp/twice.csv" &&
+        fails '.*label: column 4294967296, the table has 3 columns' train 'dense 2' --data "$tmp/r.csv" --label 4294967296 || return
+    printf '0,1\n1,2\0003\n' >"$tmp/zero.csv" && fails '.*zero.csv: line 2: a zero byte' train 'dense 2' --data "$tmp/zero.csv" &&
+        printf '0,0x1p3\n1,2\n' >"$tmp/hex.csv" && fails '.*line 1, column 2: "0x1p3" is not a number' train 'dense 2' --data "$tmp/hex.csv" &&
+        printf 'a,y\n1,u\n2,\n3,v\n' >"$tmp/empty.csv" && fails '.*line 3, column 2, y: missing value ""' train 'dense 2' --data "$tmp/empty.csv" &&
+        fails "--delimiter: expected a character, tab or space, not .pipe" train 'dense 2' --data "$tmp/r.csv" --delimiter pipe
+}
+# z fits as the class, too: only the net knows that it was not.
+keeps_the_label() {
+    awk 'BEGIN { srand(1); print "label,a,b,z"; for (i = 0; i < 200; i++) { a = rand(); b = rand(); print (a > b) "," a "," b "," i % 2 } }' >"$tmp/z.csv"
+    cut -d , -f 2-4 "$tmp/z.csv" >"$tmp/unlabelled.csv"
+    succeeds train 'dense 2' --data "$tmp/z.csv" --features a,b --validation "$tmp/z.csv" --epochs 60 --batch 8 --lr 0.05 --quiet --save "$tmp/z" && learnt validation &&
+        succeeds eval --model "$tmp/z" "$tmp/z.csv" && says '^accuracy=(0.9|1)' &&
+        succeeds train --from "$tmp/z" --data "$tmp/z.csv" --epochs 1 --lr 1e-9 --quiet --save "$tmp/z2" && learnt training &&
+        succeeds export --model "$tmp/z" --int8 --calibrate "$tmp/z.csv" "$tmp/z.c" && says '^floats: +accuracy=(0.9|1)' || return
+    fails '.*unlabelled.csv: no column label' eval --model "$tmp/z" "$tmp/unlabelled.csv" &&
+        succeeds predict --model "$tmp/z" "$tmp/unlabelled.csv" && [ "$(lines "$out")" = 200 ] || return
+    LC_ALL=C sed 's/"note.label"/"note.lavel"/; s/"note.table"/"note.tabel"/' "$tmp/z" >"$tmp/z3" # of another version, which has not kept it
+    fails '.*the net does not say which column is the class: set the label option' eval --model "$tmp/z3" "$tmp/z.csv" &&
+        succeeds eval --model "$tmp/z3" "$tmp/z.csv" --label label && says '^accuracy=(0.9|1)' || return
+    awk -F , -v OFS=, '{ print $4, $2, $3, $1 }' "$tmp/z.csv" | tail -n +2 >"$tmp/bare.csv" # without a header, columns by number
+    succeeds train 'dense 2' --data "$tmp/bare.csv" --features 1,2 --label 3 --epochs 60 --batch 8 --lr 0.05 --quiet --save "$tmp/bare" && learnt training &&
+        succeeds eval --model "$tmp/bare" "$tmp/bare.csv" && says '^accuracy=(0.9|1)' &&
+        fails '.*3 columns, the net.s table has 4, of which 2 are features' predict --model "$tmp/bare" "$tmp/unlabelled.csv" || return
+    cp "$tmp/z.csv" "$tmp/renamed.csv" &&
+        succeeds train 'dense 2' --data "$tmp/renamed.csv" --label label --epochs 2 --checkpoint "$tmp/rc" --quiet --save "$tmp/rs" &&
+        sed -i '1s/a,b,z/a,c,z/' "$tmp/renamed.csv" &&
+        fails '.*columns a, b, z to label.*' train 'dense 2' --data "$tmp/renamed.csv" --label label --epochs 3 --checkpoint "$tmp/rc" --resume --quiet --save "$tmp/rs"
+}
+finds_the_label() {
+    awk 'BEGIN { print "a,b,z"; for (i = 0; i < 100; i++) print 5 "," i "," i % 2 }' >"$tmp/five.csv"
+    succeeds train 'dense 2' --data "$tmp/five.csv" --epochs 1 --save "$tmp/five" && says '^label: column z; features: 2 of 3' &&
+        fails '.*five.csv, column b: classes 0 to 99, the network.s output is .3.: .*--label chooses the column' train 'dense 3' --data "$tmp/five.csv" --label b || return
+    awk 'BEGIN { for (i = 0; i < 90; i++) print 16777217 + i % 3 "," i % 3 / 2 }' >"$tmp/ids.csv" # classes that are large, or have gaps
+    succeeds train 'dense 3' --data "$tmp/ids.csv" --label 0 --epochs 40 --lr 0.05 --quiet --save "$tmp/ids" && learnt training &&
+        succeeds summary --model "$tmp/ids" && says '^classes: .*"16777217","16777218","16777219"' && succeeds eval --model "$tmp/ids" "$tmp/ids.csv" && says '^accuracy=(0.9|1)' || return
+    awk 'BEGIN { for (i = 0; i < 90; i++) print 3 * (i % 3) + 1 "," i % 3 / 2 }' >"$tmp/gaps.csv" # 1, 4, 7
+    succeeds train 'dense 3' --data "$tmp/gaps.csv" --label 0 --epochs 1 --quiet --save "$tmp/gaps" && succeeds summary --model "$tmp/gaps" && says '^classes: ."1","4","7".$' &&
+        succeeds train 'dense 8' --data "$tmp/gaps.csv" --label 0 --epochs 1 --quiet --save "$tmp/gaps" && succeeds summary --model "$tmp/gaps" && ! grep -q '^classes' "$out" &&
+        fails 'the network.s output is .4., there are 3 classes' train 'dense 4' --data "$tmp/gaps.csv" --label 0
+}
+fills_missing() {
+    awk 'BEGIN { srand(2); print "a;b;y"; for (i = 0; i < 120; i++) { a = rand(); b = rand(); print (i % 10 ? a : "NA") ";" (i % 15 ? b : "") ";" (a > b ? "up" : "down") } }' >"$tmp/holes.csv"
+    fails '.*line 2, column 1, a: missing value "NA"; the missing option' train 'dense 2' --data "$tmp/holes.csv" &&
+        succeeds train 'dense 2' --data "$tmp/holes.csv" --missing drop --epochs 60 --batch 8 --lr 0.05 --save "$tmp/holes" && says '; 16 rows left out$' && learnt training &&
+        succeeds train 'dense 2' --data "$tmp/holes.csv" --missing mean --epochs 60 --batch 8 --lr 0.05 --save "$tmp/holes" && says '; 20 missing values are means$' || return
+    printf 'y|b|a\n?|0.25|NA\n' >"$tmp/hole.csv"
+    succeeds predict --model "$tmp/holes" "$tmp/hole.csv" --delimiter '|' && says '^.*hole.csv.*: up 0.[5-9]' || because "the mean of a is above 0.25" || return
+    fails '--missing drop leaves rows without a prediction' predict --model "$tmp/holes" "$tmp/hole.csv" --missing drop
+}
+# Times in seconds: a float holds each to 128.
+keeps_digits() {
+    awk 'BEGIN { for (i = 0; i < 100; i++) print 1700000000 + i "," (i >= 50) }' >"$tmp/times.csv"
+    succeeds train 'dense 2' --data "$tmp/times.csv" --label 1 --epochs 100 --batch 10 --lr 0.1 --quiet --save "$tmp/times" && learnt training &&
+        succeeds eval --model "$tmp/times" "$tmp/times.csv" && says '^accuracy=(0.9|1)' && cp "$out" "$tmp/first" &&
+        succeeds predict --model "$tmp/times" "$tmp/times.csv" --top 1 &&
+        awk -F '[: ]+' '{ hits += $2 == (NR > 50) } END { exit !(hits >= 90) }' "$out" || because "predict has fewer digits"
+}
+reads_layouts() { # [N, 12, 10, 3]: channels last
+    python3 - "$tmp" <<'END' || return
+import struct, sys
+def save(name, shape, values):
+    head = ("{'descr': '<f4', 'fortran_order': False, 'shape': %s, }" % (shape,)).ljust(117) + "\n"
+    open(sys.argv[1] + "/" + name, "wb").write(b"\x93NUMPY\1\0" + struct.pack("<H", len(head)) + head.encode() + struct.pack("<%df" % len(values), *values))
+n = 40
+save("last-x.npy", (n, 12, 10, 3), [float(c == i % 3) for i in range(n) for _ in range(120) for c in range(3)])
+for name, shift, shape in (("y", 0, (n, 1)), ("minus", -1, (n,)), ("one", 1, (n, 1))): save("last-%s.npy" % name, shape, [i % 3 + shift for i in range(n)])
+END
+    fails '.*x .40, 12, 10, 3. looks like images with their channels last: set the layout option' train 'dense 3' --data "$tmp/last-x.npy,$tmp/last-y.npy" &&
+        succeeds train 'global_avgpool, flatten, dense 3' --data "$tmp/last-x.npy,$tmp/last-y.npy" --layout nhwc --epochs 60 --batch 8 --lr 0.1 --save "$tmp/last" && learnt training &&
+        says '^input +.*, 3, 12, 10.' && succeeds eval --model "$tmp/last" "$tmp/last-x.npy,$tmp/last-y.npy" && says '^accuracy=(0.9|1)' &&
+        succeeds predict --model "$tmp/last" "$tmp/last-x.npy" --top 1 && awk -F '[: ]+' '{ hits += $2 == (NR - 1) % 3 } END { exit hits != 40 }' "$out" || return
+    fails '.*classes -1 to 1, the network.s output is .3.: classes are numbered from 0 to 2' train 'dense 3' --data "$tmp/last-x.npy,$tmp/last-minus.npy" --layout nchw &&
+        fails '.*classes 1 to 3, the network.s output is .3.: classes are numbered from 0 to 2; subtract 1' train 'dense 3' --data "$tmp/last-x.npy,$tmp/last-one.npy" --layout nchw
+}
+claim "tables that are not quite right are refused in one line" refuses_tables
+claim "the column of the class is kept with the net" keeps_the_label
+claim "the column of the class is found, and its classes" finds_the_label
+claim "missing values: the mean, or without the row; semicolons" fills_missing
+claim "large whole numbers keep their digits" keeps_digits
+if command -v python3 >/dev/null; then
+    claim "arrays: channels last, classes as a column, classes that begin elsewhere" reads_layouts
+else
+    echo "skip arrays: python3, which writes them, is not installed"
+fi
 claim "columns of tables are matched by name" matches_columns
 claim "classes of a table may be words" learns_words
 claim "a misspelt network or path is found before anything else" finds_it_first
@@ -618,12 +840,48 @@ writes_predictions() {
 }
 skips_bad() {
     rm -rf "$tmp/bad" && cp -r "$digits/pictures/train" "$tmp/bad" && mkdir "$tmp/bad/empty" && echo x >"$tmp/bad/a/zz1.png" && echo y >"$tmp/bad/b/zz2.jpg" || return
-    run "$stride" train 'dense 5' --data "$tmp/bad" --epochs 1 --quiet --save "$tmp/none"
-    [ $status = 1 ] && grep -q 'zz1.png: neither' "$err" && grep -q 'zz2.jpg: neither' "$err" && grep -q 'empty: contains no picture' "$err" &&
-        tail -n 1 "$err" | grep -q '2 pictures cannot be read: --skip-bad' && [ ! -e "$tmp/none" ] || because "bad pictures" || return
-    succeeds train 'dense 5' --data "$tmp/bad" --skip-bad --epochs 1 --quiet --save "$tmp/skipped" && tail -n 1 "$err" | grep -q '2 pictures left out, 320 read' ||
-        because "--skip-bad"
+    run "$stride" train 'dense 4' --data "$tmp/bad" --epochs 1 --quiet --save "$tmp/none"
+    [ $status = 1 ] && grep -q 'zz1.png: neither' "$err" && grep -q 'zz2.jpg: neither' "$err" &&
+        tail -n 1 "$err" | grep -q '2 pictures cannot be read: --skip-bad leaves them out' && [ ! -e "$tmp/none" ] || because "bad pictures" || return
+    succeeds train 'dense 4' --data "$tmp/bad" --skip-bad --epochs 1 --quiet --save "$tmp/skipped" && tail -n 1 "$err" | grep -q '2 pictures left out, 320 read' &&
+        grep -q 'empty: contains no picture that can be read: not a class' "$err" && succeeds summary --model "$tmp/skipped" && says '^classes: \["a","b","c","d"\]$' ||
+        because "--skip-bad, and an empty folder"
 }
+# Formats that are not read are counted and named, in training and in prediction.
+names_other_formats() {
+    local bad=$tmp/formats
+    rm -rf "$bad" && cp -r "$digits/pictures/train" "$bad" && touch "$bad/a/zz.bmp" "$bad/b/zz.webp" "$bad/b/zz.TIFF" "$bad/b/zz.txt" || return
+    run "$stride" train 'dense 4' --data "$bad" --epochs 1 --quiet --save "$tmp/none"
+    [ $status = 1 ] && [ "$(lines "$err")" = 2 ] && [ ! -e "$tmp/none" ] && tail -n 1 "$err" | grep -q 'formats: 3 pictures cannot be read: --skip-bad' &&
+        head -n 1 "$err" | grep -q 'formats: 3 pictures not read, only PNG and JPEG are read: a/zz.bmp, b/zz.TIFF, b/zz.webp$' || because "three other formats" || return
+    succeeds train 'dense 4' --data "$bad" --skip-bad --epochs 1 --quiet --save "$tmp/skipped" && [ "$(lines "$err")" = 2 ] &&
+        tail -n 1 "$err" | grep -q '^3 pictures left out, 320 read$' || because "--skip-bad" || return
+    run "$stride" predict "$bad/b" --model "$tmp/skipped"
+    [ $status = 1 ] && [ "$(lines "$out")" = 80 ] && [ "$(lines "$err")" = 1 ] &&
+        grep -q '^stride predict: .*/b: 2 pictures not read, only PNG and JPEG are read: zz.TIFF, zz.webp$' "$err" || because "predict FOLDER" || return
+    mkdir "$bad/c/only" && mv "$bad/b/zz.webp" "$bad/c/only"
+    run "$stride" predict "$bad/c/only" --model "$tmp/skipped"
+    [ $status = 1 ] && grep -q '1 picture not read' "$err" || because "a folder of nothing else" || return
+    run "$stride" predict "$bad/c" --model "$tmp/skipped"
+    [ $status = 1 ] && grep -q ': only/zz.webp$' "$err" || because "a folder in a folder"
+}
+# Without the library of a format one line names it, and nothing is offered.
+without_libraries() {
+    local build=${BIN%/bin}
+    # shellcheck disable=SC2086
+    $CC $CFLAGS -c "$root/nn/pictures/image.c" -o "$tmp/image.o" &&
+        $CC -pthread "$build/examples/stride/main.o" "$tmp/image.o" "$build/nn/pictures/folder.o" "$build/examples/helpers.a" "$LIB" $LIBS -o "$tmp/without" || return
+    mkdir -p "$tmp/jpegs/a" "$tmp/jpegs/b" && for i in $(seq 30); do touch "$tmp/jpegs/a/$i.jpg" "$tmp/jpegs/b/$i.jpeg"; done
+    run "$tmp/without" train 'dense 2' --data "$tmp/jpegs" --epochs 1
+    [ $status = 1 ] && [ "$(lines "$err")" = 1 ] && [ ! -s "$out" ] &&
+        grep -q 'jpegs: 60 JPEG pictures, but built without TurboJPEG (libturbojpeg0-dev): install it and build again$' "$err" || because "60 lines" || return
+    run "$tmp/without" predict "$tmp/jpegs" --model "$model"
+    [ $status = 1 ] && [ "$(lines "$err")" = 1 ] && grep -q '60 pictures not read, built without TurboJPEG' "$err" || because "predict FOLDER" || return
+    touch "$tmp/jpegs/a/1.png"
+    run "$tmp/without" predict "$tmp/jpegs/a/1.png" --model "$model"
+    [ $status = 1 ] && grep -q '1.png: neither PNG nor JPEG' "$err" || because "an empty file"
+}
+claim "without libpng and TurboJPEG one line names the package" without_libraries
 # The page's own pictures, and two tables.
 prints_what_it_shows() {
     local docs=$tmp/docs class name
@@ -640,6 +898,8 @@ prints_what_it_shows() {
     printf 'petal_width,petal_length\n0.4,1.9\n2.0,6.1\n' >"$docs/unknown.csv"
     (cd "$docs" && PATH=$BIN:$PATH python3 "$root/tests/examples/follow.py" "$root/docs/command-line.md")
 }
+# A library without ONNX says so.
+without_onnx=$("$stride" export --model "$model" "$tmp/x.onnx" 2>&1 | grep 'built without ONNX')
 # From a folder of pictures to a table, by the examples of `stride --help` alone.
 leads_to_predictions() {
     local walk=$tmp/walk command
@@ -647,6 +907,7 @@ leads_to_predictions() {
         cp "$digits/pictures/test/a/"* "$walk/new" && cp "$digits/pictures/test/b/006.jpg" "$walk/cat.jpg" || return
     succeeds --help && sed -n '/^examples/,$ s/^  \(stride .*\)/\1/p' "$out" | sed 's/  .*//' >"$walk/commands" && [ "$(lines "$walk/commands")" = 6 ] || return
     while read -r command; do
+        [[ $command = *.onnx && $without_onnx ]] && continue
         (cd "$walk" && PATH=$BIN:$PATH bash -c "$command") >"$out" 2>"$err" </dev/null || { status=$?; because "$command"; return 1; }
         [ "${command#stride eval}" = "$command" ] || awk -F '[= ]' 'END { exit !($2 > 0.9) }' "$out" || because "$command" || return
     done <"$walk/commands"
@@ -661,7 +922,12 @@ if [ -d "$digits/pictures" ]; then
         claim "a saved net gets a new head, and what is frozen stays" fine_tunes
         claim "predict goes on after a bad file, and writes tables" writes_predictions
         claim "bad pictures are listed at once, or left out" skips_bad
-        claim "the commands of docs/command-line.md print what it shows" prints_what_it_shows
+        claim "pictures of other formats are counted and named" names_other_formats
+        if command -v python3 >/dev/null; then
+            claim "the commands of docs/command-line.md print what it shows" prints_what_it_shows
+        else
+            echo "skip the commands of docs/command-line.md: python3 is not installed"
+        fi
         claim "the examples of --help lead from a folder of pictures to a table of predictions" leads_to_predictions
     fi
 else
@@ -688,6 +954,15 @@ exports_int8() {
             /^8-bit/ { exit !($4 >= accuracy - 0.05 && $4 <= 1 && 3 * $8 < bytes && 4 * $8 > bytes) }' "$out" || because "what integers cost"
 }
 claim "export: with 8-bit integers, and what they cost" exports_int8
+names_c() {
+    local c=$tmp/small.c
+    succeeds export "$model" "$c" && grep -q 'model_predict(' "$c" && succeeds export "$model" "$c" --name digits &&
+        grep -q 'digits_predict(' "$c" && grep -q 'DIGITS_INPUTS' "$c" && ! grep -q 'model_' "$c" || because "--name" || return
+    succeeds export "$model" "$c" --name small --int8 --calibrate "$digits" && grep -q 'small_predict(' "$c" || because "--int8" || return
+    fails '.*the name is "1x", expected a C identifier' export "$model" "$c" --name 1x &&
+        refuses '--name is for .c, not .*x.onnx' export "$model" "$tmp/x.onnx" --name digits
+}
+claim "export: --name is what the names of a C file begin with" names_c
 exports() {
     succeeds export "$model" "$tmp/weights" && [ -s "$tmp/weights/0.weight.npy" ] && [ -s "$tmp/weights/4.bias.npy" ] || because "a folder" || return
     succeeds export --model "$model" "$tmp/same.safetensors" && cmp "$model" "$tmp/same.safetensors" &&
@@ -715,9 +990,20 @@ widest() { sed "s/$escape\[[0-9;]*[mK]//g" "$out" | tr '\r' '\n' | awk '/ %/ && 
 draws() {
     local command="'$stride' train --net '$net 10' --data '$digits' --epochs 2 --batch 2 --save '$tmp/terminal.safetensors'" width
     for width in 30 60 120; do
-        on_terminal $width "$command" && ! colours && [ "$(widest)" -gt $((width * 2 / 3)) ] && [ "$(widest)" -lt $width ] || because "$width columns: $(widest) are used" || return
+        on_terminal $width "$command" && colours && grep -q "best$escape" "$out" && [ "$(widest)" -gt $((width * 2 / 3)) ] && [ "$(widest)" -lt $width ] || because "$width columns: $(widest) are used" || return
     done
+    on_terminal 80 "NO_COLOR=1 $command" && ! colours && [ "$(widest)" -gt 40 ] || because "NO_COLOR" || return
+    on_terminal 80 "NO_COLOR= $command" && colours || because "an empty NO_COLOR" || return
     on_terminal 80 "TERM=dumb $command" && ! grep -q "$escape" "$out" || because "TERM=dumb"
+}
+draws_predictions() { # the picture and a bar for each class; plain text elsewhere
+    local command="'$stride' predict --model '$model' --data '$digits' --index 1"
+    on_terminal 80 "$command" && colours && grep -q '█.* %' "$out" && [ "$(grep -c '▀' "$out")" = 14 ] && [ "$(grep -c ' %' "$out")" = 10 ] || because "a picture and bars" || return
+    on_terminal 80 "$command --top 3" && [ "$(grep -c ' %' "$out")" = 3 ] || because "--top" || return
+    on_terminal 80 "NO_COLOR=1 $command" && ! grep -q "$escape" "$out" && ! grep -q '▀' "$out" && grep -q '█.* %' "$out" || because "NO_COLOR" || return
+    on_terminal 80 "TERM=dumb $command" && ! grep -q "$escape" "$out" && ! grep -q '█' "$out" && [ "$(lines "$out")" = 1 ] || because "TERM=dumb" || return
+    succeeds predict --model "$model" --data "$digits" --index 1 && [ "$(lines "$out")" = 1 ] && ! grep -q '█' "$out" || because "into a file" || return
+    on_terminal 80 "$command --json" && ! grep -q '█' "$out" && ! grep -q "$escape" "$out" || because "--json"
 }
 stops_when_interrupted() {
     local job
@@ -744,10 +1030,13 @@ goes_on_after_an_interrupt() {
     succeeds $run "$heavy" --epochs $epochs --quiet --resume --save "$tmp/again" &&
         succeeds ${run%--checkpoint*} "$heavy" --epochs $epochs --quiet --save "$tmp/straight" && cmp "$tmp/again" "$tmp/straight"
 }
-if script --version 2>/dev/null | grep -q util-linux; then
-    claim "progress on a terminal of any width, TERM=dumb" draws
-else
+if ! script --version 2>/dev/null | grep -q util-linux; then
     echo "skip terminals: no script of util-linux"
+elif ! script -q -e -c true /dev/null >/dev/null 2>&1 </dev/null; then
+    echo "skip terminals: there is no pseudo-terminal"
+else
+    claim "progress on a terminal of any width, in colour unless NO_COLOR is set; TERM=dumb" draws
+    claim "predict draws pictures and bars on a terminal" draws_predictions
 fi
 # A shell's background jobs ignore interrupts unless it has job control.
 set -m

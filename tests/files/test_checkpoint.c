@@ -2,6 +2,7 @@
  *
  * The uninterrupted run is the oracle. A run is cut off by its data set, which fails at a sample; then a new net, a new
  * optimizer and a new set go on from the file. */
+#define _XOPEN_SOURCE 700
 #include "tests/each_epoch.h"
 #include "tests/files.h"
 #include "tests/support.h"
@@ -10,14 +11,17 @@
 #include "nn/data/augment.h"
 #include "nn/data/digits.h"
 #include "nn/data/normalize.h"
+#include "nn/callbacks/callbacks.h"
 #include "nn/files/checkpoint.h"
 #include "nn/files/save.h"
 #include "nn/train.h"
 
 #include <math.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 enum { SAMPLES = 20, BATCH = 6, EPOCHS = 3, STEPS_AN_EPOCH = 4 };
@@ -335,7 +339,7 @@ TEST(a_checkpoint_is_a_nets_file_too)
     way w = ways(2);
     unlink(file);
     be_cut_off(&w, SAMPLES + 1, false);
-    auto_net *loaded = st_net_load(file, 4, (st_net_known){ 0 }), *other = with_everything();
+    auto_net *loaded = st_net_load(file, .batch = 4), *other = with_everything();
     assert_non_null(loaded);
     assert_int_equal(st_net_build(other, 4, 9), 0);
     assert_int_equal(st_net_load_tensors(other, file), 0);
@@ -368,7 +372,7 @@ static void change(int i, st_train_options *o)
     case 5: o->callbacks[0] = st_clip(.value = 2); break;
     case 6: o->schedule = (st_schedule){ 0 }; break;
     case 7: o->drop_last = true; break;
-    case 8: o->loss.weight = st_tensor_new(ST_SHAPE(2)); break;
+    case 8: o->loss = st_cross_entropy(.label_smoothing = 0.1, .weight = st_tensor_new(ST_SHAPE(2))); break;
     default: o->groups[0] = (st_param_group){ "*.bias", .weight_decay = ST_ZERO };
     }
 }
@@ -382,7 +386,7 @@ static void assert_refused(st_net *n, const st_dataset *d, st_train_options o, c
     expect_refused(st_train_run(n, d, o, NULL) == 0, file, expected);
     assert_true(same_bytes(before, st_net_parameters(n)));
     assert_true(n->seed == seed && n->step == step && o.optim->steps == 0);
-    st_tensor_free(o.loss.weight), st_net_free(n), st_optim_free(o.optim);
+    st_tensor_free(o.loss.kind->weights(&o.loss)), st_net_free(n), st_optim_free(o.optim);
 }
 
 TEST(what_was_asked_otherwise_is_refused)
@@ -574,4 +578,62 @@ TEST(options_that_make_no_sense_are_refused)
     expect_failure(st_train_run(n, digits, o, NULL),
                    "no such folder/checkpoint: cannot be written: No such file or directory");
     st_optim_free(o.optim);
+}
+
+/* ---- two runs ------------------------------------------------------------------------------------------- */
+
+/* Says that the run has begun, and waits to be killed. */
+static void wait_in_step(st_callback *self, st_run *run, st_event event)
+{
+    (void)run;
+    if (event != ST_ON_STEP) return;
+    (void)!write(*(const int *)self->context, "", 1);
+    pause();
+}
+
+static int train_into(const char *log, const char *checkpoint, st_callback last)
+{
+    auto_net *n = plain();
+    auto_dataset *digits = st_digits(SAMPLES, 1);
+    auto_optim *o = sgd_plain();
+    st_callback none = { 0 };
+    int status =
+        st_train(n, digits, .loss = st_cross_entropy(), .optim = o,
+                 .callbacks = { st_log(log), checkpoint ? st_checkpoint(.path = checkpoint) : none, last });
+    return status;
+}
+
+/* The second run with a checkpoint or a log ends at once, and names the process of the first; after that one was killed
+ * it goes on. Another name of the file is the same file. */
+TEST(two_runs_do_not_write_one_file)
+{
+    char log[1024], other[1024], lock[1100], expected[100], byte;
+    int pipe_of[2];
+    snprintf(log, sizeof log, "%s", path_of("log.csv"));
+    snprintf(other, sizeof other, "%s", path_of("./log.csv"));
+    assert_int_equal(pipe(pipe_of), 0);
+    unlink(file);
+    pid_t child = fork();
+    if (child == 0) {
+        train_into(log, file, (st_callback){ "wait", wait_in_step, &pipe_of[1] });
+        _exit(1);
+    }
+    assert_int_equal(read(pipe_of[0], &byte, 1), 1);
+    snprintf(expected, sizeof expected, ": process %ld is writing it", (long)child);
+    const st_callback none = { 0 };
+    expect_failure(train_into(NULL, file, none), expected);
+    expect_failure(train_into(log, NULL, none), expected);
+    expect_failure(train_into(other, NULL, none), expected);
+    kill(child, SIGKILL);
+    assert_int_equal(waitpid(child, NULL, 0), child);
+    for (int again = 0; again < 2; again++) assert_int_equal(train_into(log, file, none), 0);
+    close(pipe_of[0]), close(pipe_of[1]);
+    for (int i = 0; i < 2; i++) {
+        snprintf(lock, sizeof lock, "%s.stride.lock", i ? log : file);
+        assert_int_not_equal(access(lock, F_OK), 0);
+    }
+    written("log.csv.stride.lock", BYTES("the user's own"));
+    expect_failure(train_into(log, NULL, none), "log.csv.stride.lock: not the lock of a run");
+    assert_int_equal(contents(lock).count, strlen("the user's own"));
+    unlink(lock), unlink(log), unlink(file);
 }

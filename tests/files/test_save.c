@@ -3,6 +3,7 @@
  * Oracles: the bits that were saved, and files made by hand from the format's definition. Disks that fail are in
  * tests/faults. */
 #define _XOPEN_SOURCE 700
+#define _DEFAULT_SOURCE /* wait4 */
 #include "tests/files.h"
 #include "tests/layers/cases.h"
 
@@ -134,7 +135,6 @@ static const st_net_known known = {
     .types = (const st_layer_type *const[]){ &blend_type, NULL },
     .named = (const void *const[]){ &squares, &curves[0], &curves[1], NULL },
 };
-static const st_net_known nothing;
 
 /* ---- round trips --------------------------------------------------------------------------------- */
 
@@ -210,7 +210,8 @@ static void comes_back(st_net *n)
 {
     const char *path = path_of("net"), *again = path_of("again");
     if (st_net_save(n, path)) fail_msg("%s", st_error());
-    auto_net *loaded = st_net_load(path, n->batch, known); /* algorithms depend on the batch */
+    auto_net *loaded =
+        st_net_load(path, .batch = n->batch, .known = known); /* algorithms depend on the batch */
     if (!loaded) fail_msg("%s", st_error());
     assert_int_equal(loaded->batch, n->batch);
     assert_same_net(n, loaded);
@@ -247,10 +248,11 @@ TEST(a_type_of_ones_own_comes_back_with_its_states_at_any_depth)
           .mode = MODE_DOUBLE,
           .curve = &curves[1] },
         { .curve = &curves[0] },
+        { .count = ST_ZERO_INT, .window = { 2, 0 }, .curve = &curves[0] }, /* not the default, 3 */
     };
     st_layer *deep = st_residual(st_concat(layer_blend(options[0])));
     for (int i = 0; i < 28; i++) deep = st_sequence(deep); /* as deep as may be */
-    st_net *n = sample(ST_SHAPE(5), st_sequence(deep, layer_blend(options[1])));
+    st_net *n = sample(ST_SHAPE(5), st_sequence(deep, layer_blend(options[1]), layer_blend(options[2])));
     st_normal(st_net_states(n), (st_random_key){ 3, 4 }, 0, 1);
     comes_back(n);
 }
@@ -263,7 +265,7 @@ TEST(values_that_are_hard_to_write_come_back_bit_for_bit)
     };
     st_net *n = sample(ST_SHAPE(9), st_dense(.out_features = 1));
     memcpy(st_data(st_net_parameters(n)), hard, sizeof hard);
-    st_net *loaded = st_net_save(n, path_of("net")) ? NULL : st_net_load(path_of("net"), 1, nothing);
+    st_net *loaded = st_net_save(n, path_of("net")) ? NULL : st_net_load(path_of("net"));
     assert_non_null(loaded);
     assert_same_bits(st_net_parameters(n), st_net_parameters(loaded));
     unlink(path_of("net")), st_net_free(loaded), st_net_free(n);
@@ -281,7 +283,7 @@ TEST(notes_come_back)
     auto_net *n = sample(ST_SHAPE(3), st_relu());
     for (int i = 0; i < NOTES; i++) assert_int_equal(st_net_set_metadata(n, notes[i][0], notes[i][1]), 0);
     assert_int_equal(st_net_save(n, path_of("net")), 0);
-    auto_net *loaded = st_net_load(path_of("net"), 1, nothing);
+    auto_net *loaded = st_net_load(path_of("net"));
     assert_non_null(loaded);
     for (int i = 0; i < NOTES; i++) assert_string_equal(st_net_metadata(loaded, notes[i][0]), notes[i][1]);
     assert_null(loaded->notes->next->next->next->next);
@@ -471,14 +473,15 @@ TEST(damaged_files_are_refused_with_the_reason)
     for (size_t i = 0; i < sizeof damages / sizeof *damages; i++) {
         about("%s", damages[i].to);
         write_damage(path, &damages[i]);
-        expect_refused(st_net_load(path, 1, nothing), path, damages[i].expected);
+        expect_refused(st_net_load(path), path, damages[i].expected);
         if (strncmp(damages[i].expected, "tensor", 6) != 0) continue;
         expect_refused(st_net_load_tensors(n, path) == 0, path, damages[i].expected);
         assert_same_bits(st_net_parameters(n), before);
     }
     write_model(path, MODEL, 12, NULL);
-    auto_net *loaded = st_net_load(path, 1, nothing);
+    auto_net *loaded = st_net_load(path);
     assert_non_null(loaded); /* the damage is all that was wrong */
+    assert_int_equal(loaded->batch, 64);
     unlink(path);
 }
 
@@ -487,9 +490,8 @@ TEST(what_is_no_file_is_refused)
     const char *paths[] = { path_of("missing"), path_of("."), path_of("pipe") };
     assert_int_equal(mkfifo(paths[2], 0600), 0);
     for (int i = 0; i < 3; i++)
-        expect_refused(st_net_load(paths[i], 1, nothing), paths[i],
-                       i ? ": not a regular file" : ": No such file");
-    expect_null(st_net_load(paths[0], 0, nothing), "a batch of 0");
+        expect_refused(st_net_load(paths[i]), paths[i], i ? ": not a regular file" : ": No such file");
+    expect_null(st_net_load(paths[0], .batch = -1), "a batch of -1");
     assert_int_equal(unlink(paths[2]), 0);
 }
 
@@ -498,11 +500,12 @@ TEST(a_type_of_ones_own_is_refused_unless_it_is_handed_over)
     const char *path = path_of("net");
     auto_net *n = sample(ST_SHAPE(3), st_sequence(st_relu(), layer_blend((blend){ .curve = &curves[0] })));
     assert_int_equal(st_net_save(n, path), 0);
-    expect_null(st_net_load(path, 1, nothing),
-                "%s: layer 0: layer 1: type 'blend' is not known; pass it to st_net_load", path);
-    expect_null(st_net_load(path, 1, (st_net_known){ .types = known.types }),
+    expect_null(st_net_load(path), "%s: layer 0: layer 1: type 'blend' is not known; pass it to st_net_load",
+                path);
+    expect_null(st_net_load(path, .batch = 1, .known = { .types = known.types }),
                 "%s: layer 0: layer 1: blend: curve is \"halved\"", path);
-    expect_null(st_net_load(path, 1, (st_net_known){ .named = known.named }), "type 'blend' is not known");
+    expect_null(st_net_load(path, .batch = 1, .known = { .named = known.named }),
+                "type 'blend' is not known");
     unlink(path);
 }
 
@@ -602,14 +605,14 @@ TEST(as_many_as_may_be_are_loaded)
 {
     const char *path = path_of("net");
     write_many(path, MOST_LAYERS, MOST_NOTES);
-    st_net *n = st_net_load(path, 1, nothing);
+    st_net *n = st_net_load(path);
     assert_non_null(n);
     assert_string_equal(st_net_metadata(n, "999"), "text");
     st_net_free(n);
     write_many(path, MOST_LAYERS + 1, 0);
-    expect_null(st_net_load(path, 1, nothing), "16385 layers");
+    expect_null(st_net_load(path), "16385 layers");
     write_many(path, 1, MOST_NOTES + 1);
-    expect_null(st_net_load(path, 1, nothing), "net: more than 1000 notes");
+    expect_null(st_net_load(path), "net: more than 1000 notes");
     unlink(path);
 }
 
@@ -679,22 +682,23 @@ TEST(what_takes_too_much_memory_is_refused)
     json_t *metadata = json_pack("{s:s, s:s}", "stride_version", "1", "architecture", text);
     assert_int_equal(safetensors_write(path, 0, NULL, metadata), 0);
     json_decref(metadata);
-    expect_null(st_net_load(path, 1, nothing), "max_memory");
+    expect_null(st_net_load(path), "max_memory");
 
     st_net *n = sample(ST_SHAPE(1000), st_dense(.out_features = 1000)), *loaded;
     st_net_known limited = { .max_memory = 8 << 20 };
     assert_int_equal(st_net_save(n, path), 0);
-    expect_null(st_net_load(path, 1, (st_net_known){ .max_memory = (ptrdiff_t)1000000 * sizeof(st_real) }),
-                "expected at most");
-    expect_null(st_net_load(path, 100000, limited), "a batch of 100000");
+    expect_null(
+        st_net_load(path, .batch = 1, .known = { .max_memory = (ptrdiff_t)1000000 * sizeof(st_real) }),
+        "expected at most");
+    expect_null(st_net_load(path, .batch = 100000, .known = limited), "a batch of 100000");
     limited.max_memory = 64 << 20;
-    loaded = st_net_load(path, 1, limited);
+    loaded = st_net_load(path, .batch = 1, .known = limited);
     assert_non_null(loaded);
-    expect_null(st_net_load(path, 1, (st_net_known){ .max_memory = -1 }), "-1 bytes");
+    expect_null(st_net_load(path, .batch = 1, .known = { .max_memory = -1 }), "-1 bytes");
     unlink(path), st_net_free(n), st_net_free(loaded);
 }
 
-/* The tensors that st_net_build allocates, one by one: ping-pong buffers are within the scratch. */
+/* The tensors that st_net_build allocates, one by one. */
 TEST(the_memory_limit_is_what_the_net_takes)
 {
     st_layer_needs needs;
@@ -705,17 +709,98 @@ TEST(the_memory_limit_is_what_the_net_takes)
                                    st_conv2d(.out_channels = 4, .kernel = { 3 }), st_tanh(), st_batchnorm()));
     assert_int_equal(st_net_save(n, path_of("net")), 0);
     assert_int_equal(st_layer_plan(n->root, x, &y) | st_layer_measure(n->root, &needs), 0);
-    assert_true(needs.ping_pong > 0 && needs.scratch * needs.threads > 0);
+    assert_true(needs.memory > 0);
     const ptrdiff_t scratch = needs.scratch * needs.threads,
                     elements = 2 * needs.parameters + needs.state + needs.memory + needs.partial +
-                               (scratch > needs.whole ? scratch : needs.whole) + st_shape_numel(y, "y"),
+                               needs.data + needs.tables + (scratch > needs.whole ? scratch : needs.whole) +
+                               st_shape_numel(y, "y"),
                     most = elements * (ptrdiff_t)sizeof(st_real);
     for (int less = 0; less < 2; less++) {
-        auto_net *loaded = st_net_load(path_of("net"), 6, (st_net_known){ .max_memory = most - less });
+        auto_net *loaded = st_net_load(path_of("net"), .batch = 6, .known = { .max_memory = most - less });
         assert_int_equal(loaded != NULL, !less);
         if (less) expect_error("max_memory");
     }
     unlink(path_of("net")), st_net_free(n);
+}
+
+/* The peak of a child's memory that reads a hostile file, in MiB. */
+static long peak_of_refusing(const char *path)
+{
+    int status = -1;
+    struct rusage used;
+    pid_t child = fork();
+    if (child == 0) _exit(st_net_load(path) || !strstr(st_error(), "missing"));
+    assert_int_equal(wait4(child, &status, 0, &used), child);
+    assert_int_equal(status, 0);
+#ifdef __APPLE__
+    return used.ru_maxrss >> 20;
+#else
+    return used.ru_maxrss >> 10;
+#endif
+}
+
+/* Tables of algorithms, which would take gigabytes, are made after the file was checked. */
+TEST(a_small_file_of_a_large_net_takes_little_memory)
+{
+    static const struct hostile {
+        const char *input, *layer;
+        int times;
+    } nets[] = {
+        { "2000000000", "{`type`:`dense`,`out_features`:1}", 1 },
+        { "1,4096,4096", "{`type`:`conv2d`,`out_channels`:1,`kernel`:[1,1]}", 8 },
+        { "1,1,1048576", "{`type`:`maxpool`,`kernel`:[1,3],`stride`:[1,1],`padding`:[0,1]}", 40 },
+    };
+    write_model(
+        path_of("little"),
+        "{'__metadata__':{'format':'stride','stride_version':'1','architecture':'{`input`:[2],`layers`:["
+        "{`type`:`prelu`}]}'}}",
+        0, NULL);
+    const long least = peak_of_refusing(path_of("little"));
+    for (size_t i = 0; i < sizeof nets / sizeof *nets; i++) {
+        const struct hostile *h = &nets[i];
+        char header[8000];
+        int used =
+            snprintf(header, sizeof header,
+                     "{'__metadata__':{'format':'stride','stride_version':'1','architecture':'{`input`:[%s],"
+                     "`layers`:[",
+                     h->input);
+        for (int k = 0; k < h->times; k++)
+            used += snprintf(header + used, sizeof header - (size_t)used, "%s,", h->layer);
+        snprintf(header + used, sizeof header - (size_t)used, "{`type`:`prelu`}]}'}}");
+        write_model(path_of("hostile"), header, 0, NULL);
+        const long peak = peak_of_refusing(path_of("hostile"));
+        about("%s: %ld MiB, %ld without", h->input, peak, least);
+        assert_true(peak < least + 64);
+    }
+    unlink(path_of("hostile")), unlink(path_of("little"));
+}
+
+static void assert_same_summary(st_net *a, st_net *b)
+{
+    bytes text[2];
+    st_net *of[] = { a, b };
+    for (int i = 0; i < 2; i++) {
+        FILE *to = fopen(path_of("summary"), "w");
+        assert_int_equal(st_net_summary(of[i], 7, to), 0);
+        assert_int_equal(fclose(to), 0);
+        text[i] = contents(path_of("summary"));
+    }
+    assert_int_equal(text[0].count, text[1].count);
+    assert_memory_equal(text[0].at, text[1].at, text[0].count);
+    unlink(path_of("summary"));
+}
+
+TEST(a_net_that_is_only_planned_has_its_summary_and_metadata)
+{
+    auto_net *n = small_net();
+    assert_int_equal(st_net_set_metadata(n, "word", "text") | st_net_save(n, path_of("net")), 0);
+    auto_net *planned = st_net_load(path_of("net"), .plan_only = true, .known = { .max_memory = 1 });
+    assert_non_null(planned);
+    assert_true(planned->batch == 0 && st_is_null(st_net_parameters(planned)));
+    assert_string_equal(st_net_metadata(planned, "word"), "text");
+    assert_same_summary(n, planned);
+    assert_int_equal(st_net_build(planned, 2, 3), 0);
+    unlink(path_of("net"));
 }
 
 /* PyTorch's batch normalisation counts batches, which matters only where it has no momentum. */
@@ -741,19 +826,6 @@ TEST(a_count_of_batches_is_passed_over)
 
 /* ---- the file that is written -------------------------------------------------------------------- */
 
-/* Files of other names stay. */
-TEST(what_a_killed_writer_left_behind_is_removed)
-{
-    st_net *n = small_net();
-    static const char *const others[] = { "net.tmp", "net.stride.tmp~", "nets.stride.tmp", "stride.tmp" };
-    for (int i = 0; i < 4; i++) written(others[i], BYTES("theirs"));
-    written("net.stride.tmp", BYTES("half"));
-    assert_int_equal(st_net_save(n, path_of("net")), 0);
-    assert_int_equal(count_files(), 5);
-    for (int i = 0; i < 4; i++) assert_int_equal(unlink(path_of(others[i])), 0);
-    unlink(path_of("net")), st_net_free(n);
-}
-
 /* Writers of one file at once remove nothing of each other's. */
 TEST(writers_of_one_file_do_not_disturb_each_other)
 {
@@ -774,7 +846,7 @@ TEST(writers_of_one_file_do_not_disturb_each_other)
         assert_int_equal(status, 0);
     }
     assert_int_equal(count_files(), 1);
-    auto_net *loaded = st_net_load(path, 1, nothing);
+    auto_net *loaded = st_net_load(path);
     assert_non_null(loaded);
     unlink(path);
 }

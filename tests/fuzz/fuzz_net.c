@@ -87,7 +87,7 @@ static void comes_back(st_net *n)
 {
     const char *path = fuzz_path("again");
     fuzz_claim(st_net_save(n, path) == 0, "what was loaded is saved");
-    st_net *again = st_net_load(path, 1, (st_net_known){ 0 });
+    st_net *again = st_net_load(path, .batch = 1);
     fuzz_claim(again && st_numel(st_net_parameters(again)) == st_numel(st_net_parameters(n)),
                "what was saved is loaded");
     st_net_free(again);
@@ -96,7 +96,7 @@ static void comes_back(st_net *n)
 static void load(const char *path, bool save)
 {
     fuzz_begin();
-    st_net *n = st_net_load(path, 1, (st_net_known){ 0 });
+    st_net *n = st_net_load(path, .batch = 1);
     const bool taken = fuzz_took(n);
     if (taken) read_metadata(n);
     if (taken && save) comes_back(n);

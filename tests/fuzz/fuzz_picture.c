@@ -1,11 +1,11 @@
-/* fuzz_picture.c: image_read takes any bytes, and what it takes is 0 to 1. Its pixels take more than the file, each up
+/* fuzz_picture.c: st_picture_load takes any bytes, and what it takes is 0 to 1. Its pixels take more than the file, each up
  * to 32 bytes, but no more of them than the file may hold.
  *
  * An input: a byte that says what the rest is: a file; a PNG whose check sums are made right; or a PNG's 13 bytes of
  * header and rows, which are packed. */
 #include "tests/fuzz/fuzz.h"
 
-#include "examples/stride/pictures.h"
+#include "nn/pictures/pictures.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -89,11 +89,11 @@ static void read_picture(const uint8_t *file, size_t size)
     const char *path = fuzz_file("picture", file, size);
     fuzz_allow(decoded(file, size));
     fuzz_begin();
-    st_tensor x = image_read(path);
+    st_tensor x = st_picture_load(path);
     if (!fuzz_took(!st_is_null(x))) return;
     st_walk(1, &x, ST_ANY_ORDER, claim_range, NULL);
     if (st_numel(x) < 1 << 12) {
-        st_tensor y = image_fit(x, size % 2 ? 1 : 3, 3, 5);
+        st_tensor y = st_picture_fit(x, size % 2 ? 1 : 3, 3, 5);
         fuzz_look(y);
         st_tensor_free(y);
     }

@@ -81,7 +81,7 @@ cat >load.c <<'END'
 int main(int argc, char **argv)
 {
     const st_layer_type *types[] = { argc > 1 ? NULL : &own, NULL };
-    st_net *n = st_net_load("square.safetensors", 64, (st_net_known){ .types = types });
+    st_net *n = st_net_load("square.safetensors", .known = { .types = types });
     st_dataset *unseen = st_digits(1000, 2);
     st_metrics score = { 0 };
     (void)argv;
@@ -115,6 +115,7 @@ installs() {
     [ ! "$LIB" -nt before ] || { echo "$LIB was built again"; return 1; }
     local file
     for file in lib/libstride.a lib/libstride-double.a lib/pkgconfig/stride.pc lib/pkgconfig/stride-double.pc \
+        lib/pkgconfig/stride-shared.pc lib/pkgconfig/stride-double-shared.pc \
         lib/cmake/stride/stride-config.cmake lib/cmake/stride/stride-config-version.cmake share/man/man3/stride.3 \
         include/stride/stride.h include/stride/layers/layer.h include/stride/tensor/tensor.h; do
         [ -s "$prefix/$file" ] || { echo "missing: $file"; return 1; }
@@ -142,16 +143,33 @@ manual_compiles() {
     sed -n '/^#include <stride/,/^\.Ed/p' "$prefix/share/man/man3/stride.3" | sed '/^\./d; s/\\e/\\/g' >manual.c
     [ -s manual.c ] && build manual stride && ./manual && [ -s digits.safetensors ]
 }
-# From a folder where the linker finds the archive alone.
+# Beside the shared library, which the program then runs without.
 links_statically() {
-    mkdir -p archive && cp "$prefix/lib/libstride.a" archive || return
     # shellcheck disable=SC2046
-    $CC load.c $(config --define-variable=libdir="$PWD/archive" --static --cflags --libs stride) -o static || return
+    $CC load.c $(config --static --cflags --libs stride) -o static || return
+    without_libraries ./static | grep -x good
+}
+without_libraries() { # COMMAND...
     mv "$prefix/lib" "$prefix/moved"
-    ./static | grep -x good
+    "$@"
     local status=$?
     mv "$prefix/moved" "$prefix/lib"
     return $status
+}
+# A file of either precision, by the flags that docs/install.md says.
+serves_both() {
+    local half kind
+    cp "$root/tests/door/half.c" "$root/tests/door/both.c" .
+    for half in float:stride double:stride-double; do
+        # shellcheck disable=SC2046
+        $CC -c half.c $(config --cflags "${half#*:}") -o "${half%:*}.o" || return
+    done
+    for kind in '' --static; do
+        # shellcheck disable=SC2046,SC2086
+        $CC both.c float.o double.o $(config $kind --libs stride stride-double) -o both && ./both >out && cat out || return
+        [ "$(grep -c 'loss 0x1' out)" = 2 ] || return
+        [ -z "$kind" ] || without_libraries ./both || return
+    done
 }
 # Everything in one file, where there are archives of all that it needs.
 links_all_statically() {
@@ -279,6 +297,32 @@ claim "another loads the net, given the layer's type" loads
 claim "and names the type where it is not given" names_the_unknown
 claim "the example of stride(3) trains and saves" manual_compiles
 claim "a program links with the archive alone" links_statically
+claim "files of both precisions make one program, shared and from archives" serves_both
+# Where libpng or TurboJPEG is installed there is a library of pictures, in both precisions, shared and as an archive.
+reads_pictures() {
+    local package kind
+    cat >pictures.c <<'END2'
+#include <nn/pictures/pictures.h>
+#include <stdio.h>
+int main(void)
+{
+    st_dataset *none = st_pictures("nowhere", .height = 8, .width = 8);
+    puts(!none && st_error() && st_picture_named("a.png") == ST_PICTURE_PNG ? "good" : "bad");
+    return 0;
+}
+END2
+    for package in stride-pictures stride-pictures-double; do
+        for kind in '' --static; do
+            # shellcheck disable=SC2046
+            $CC -pedantic-errors pictures.c $(config $kind --cflags --libs $package) -o pictures && ./pictures | grep -x good || return
+        done
+    done
+}
+if [ -e "$prefix/lib/pkgconfig/stride-pictures.pc" ]; then
+    claim "folders of pictures are a library of their own" reads_pictures
+else
+    skip "libstride-pictures: neither libpng nor TurboJPEG was found"
+fi
 claim "a gradient is checked with stride" checks_in_float
 claim "a gradient is checked with stride-double" checks_in_double
 claim "headers of one precision do not link with the other's library, and the linker says why" does_not_mix

@@ -46,6 +46,7 @@ static st_layer *roll_conv2d(dice *d, st_shape *x)
         int least = reach - 2 * o.padding[axis] - side[0] - side[1];
         x->n[2 + axis] = large ? roll(d, 13, 28) : (least > 1 ? least : 1) + roll(d, 0, 6);
     }
+    keep_zero(o.padding);
     return st_conv2d_new(o);
 }
 
@@ -93,11 +94,14 @@ static st_layer *roll_3x3(dice *d, st_shape *x)
                   roll(d, left && !one_sided ? 1 : 3, 9));
     if (one_sided) o.pad_height[0] = above, o.pad_height[1] = 2 - above, o.pad_width[chance(d, 50)] = left;
     else o.padding[0] = above, o.padding[1] = left;
+    keep_zero(o.padding);
     const size_t k = d->key.seed / 3 % (sizeof ends / sizeof *ends);
     if (d->key.seed % 3) return st_conv2d_new(o);
     *x = ends[k].x;
-    return st_conv2d(.out_channels = ends[k].out, .kernel = { 3 },
-                     .padding = { ends[k].padding[0], ends[k].padding[1] });
+    o = (st_conv2d_options){ .out_channels = ends[k].out, .kernel = { 3 } };
+    memcpy(o.padding, ends[k].padding, sizeof o.padding);
+    keep_zero(o.padding);
+    return st_conv2d_new(o);
 }
 
 /* 73,856 parameters, whose gradient is made in one piece. */
@@ -121,6 +125,7 @@ static st_layer *roll_conv_transpose2d(dice *d, st_shape *x)
         ptrdiff_t most = ((x->n[2 + axis] - 1) * stride + reach + o.output_padding[axis] - 1) / 2;
         o.padding[axis] = chance(d, 40) ? 0 : (int)roll(d, 0, most < reach ? most : reach);
     }
+    keep_zero(o.padding), keep_zero(o.output_padding);
     return st_conv_transpose2d_new(o);
 }
 
@@ -128,6 +133,13 @@ static st_layer *roll_dense(dice *d, st_shape *x)
 {
     static const ptrdiff_t batches[] = { 1, 2, 8, 9, 19, 32, 33, 70 };
     *x = ST_SHAPE(batches[roll(d, 0, 7)], roll(d, 1, 70));
+    return st_dense(.out_features = (int)roll(d, 1, 40), .no_bias = chance(d, 30));
+}
+
+/* Few rows, or many. */
+static st_layer *roll_dense_of_rows(dice *d, st_shape *x)
+{
+    *x = ST_SHAPE(roll_batch(d), chance(d, 30) ? 1 : roll(d, 2, chance(d, 20) ? 40 : 5), roll(d, 1, 40));
     return st_dense(.out_features = (int)roll(d, 1, 40), .no_bias = chance(d, 30));
 }
 
@@ -146,11 +158,11 @@ static st_maxpool_options roll_windows(dice *d, st_shape *x)
     int size = chance(d, 40) ? (int)roll(d, 2, 3) : 0;
     *x = ST_SHAPE(roll_batch(d), roll(d, 1, 3), 0, 0);
     for (int axis = 0; axis < 2; axis++) {
-        bool global = (axis == 0 || !o.kernel[0]) && chance(d, 10); /* { 3, 0 } is 3x3 */
+        bool global = chance(d, 10);
         ptrdiff_t high = roll(d, 1, global ? 5 : axis == 1 && chance(d, 40) ? 60 : 9);
         int kernel = global ? (int)high : size ? size : (int)roll(d, 1, 5);
         o.kernel[axis] = global ? 0 : kernel;
-        o.stride[axis] = size && chance(d, 70) ? 2 : (int)roll(d, axis && o.stride[0] ? 1 : 0, kernel + 2);
+        o.stride[axis] = size && chance(d, 70) ? 2 : (int)roll(d, 0, kernel + 2);
         o.dilation[axis] = global || chance(d, 60) ? 1 : (int)roll(d, 1, 3);
         int reach = o.dilation[axis] * (kernel - 1) + 1;
         o.padding[axis] = chance(d, 40) ? 0 : (int)roll(d, 0, reach - 1);
@@ -160,6 +172,7 @@ static st_maxpool_options roll_windows(dice *d, st_shape *x)
         ptrdiff_t least = reach - 2 * o.padding[axis] - side[0] - side[1];
         x->n[2 + axis] = global || high >= least ? high : least;
     }
+    keep_zero(o.kernel), keep_zero(o.stride), keep_zero(o.padding);
     return o;
 }
 
@@ -693,6 +706,64 @@ static naive want_concat(const st_layer *l, st_tensor x, st_tensor dy)
     return want;
 }
 
+/* A convolution of as many channels as its windows leave, or one; of all places, or one window of the whole
+ * image. */
+static st_layer *roll_factor(dice *d, st_shape x, int channels)
+{
+    const int out = chance(d, 30) ? 1 : channels;
+    if (chance(d, 50)) return roll_same(d, out);
+    return st_conv2d(.out_channels = out, .kernel = { (int)x.n[2], (int)x.n[3] }, .no_bias = true);
+}
+
+/* Two convolutions, and x itself between them if its channels fit. */
+static st_layer *roll_multiply(dice *d, st_shape *x)
+{
+    *x = roll_images(d);
+    const bool three = chance(d, 50);
+    const int channels = three ? (int)x->n[1] : (int)roll(d, 1, 3);
+    st_layer *first = roll_factor(d, *x, channels), *last = roll_factor(d, *x, channels);
+    return three ? st_multiply(first, st_identity(), last) : st_multiply(first, last);
+}
+
+/* An element of a factor that is repeated along its axes of 1. */
+static st_real *repeated(st_tensor factor, st_shape at)
+{
+    for (int axis = 0; axis < at.rank; axis++)
+        if (factor.shape.n[axis] == 1) at.n[axis] = 0;
+    return st_at(factor, at);
+}
+
+static naive want_multiply(const st_layer *l, st_tensor x, st_tensor dy)
+{
+    const int last = l->children - 1;
+    auto_tensor da = st_tensor_new(st_shape_with_batch(st_shape_without_batch(l->child[0]->y), x.shape.n[0])),
+                db = st_tensor_new(
+                    st_shape_with_batch(st_shape_without_batch(l->child[last]->y), x.shape.n[0]));
+    st_shape s = l->y;
+    s.n[0] = x.shape.n[0];
+    naive a = naive_conv2d(l->child[0], x, da), b = naive_conv2d(l->child[last], x, db);
+    naive want = { .y = st_tensor_new(s) };
+    auto_tensor through = st_tensor_new(x.shape);
+    for (ptrdiff_t k = 0; k < st_numel(want.y); k++) {
+        const st_shape at = index_of(s, k);
+        const st_real u = *repeated(a.y, at), v = *repeated(b.y, at), d = *element(dy, k),
+                      between = last > 1 ? *st_at(x, at) : 1;
+        *element(want.y, k) = u * v * between;
+        *repeated(da, at) += v * between * d;
+        *repeated(db, at) += u * between * d;
+        if (last > 1) *st_at(through, at) += u * v * d;
+    }
+    naive_free(a), naive_free(b);
+    a = naive_conv2d(l->child[0], x, da), b = naive_conv2d(l->child[last], x, db);
+    accumulate(through, a.dx);
+    accumulate(through, b.dx);
+    want.dx = st_tensor_clone(through);
+    want.dweight = st_tensor_clone(a.dweight);
+    want.dbias = st_tensor_clone(b.dweight);
+    naive_free(a), naive_free(b);
+    return want;
+}
+
 /* Every kind of layer inside of others, batch normalisation in blocks. */
 static st_layer *roll_nested(dice *d, st_shape *x)
 {
@@ -732,6 +803,7 @@ const layer_case layer_cases[] = {
     { "conv2d, large",       roll_many_weights,      naive_conv2d,           4,  1,    0,    LINEAR | LARGE },
     { "conv_transpose2d",    roll_conv_transpose2d,  naive_conv_transpose2d, 4,  1,    0,    LINEAR },
     { "dense",               roll_dense,             naive_dense,            4,  1,    0,    LINEAR },
+    { "dense, [N, T, F]",    roll_dense_of_rows,     naive_dense,            4,  1,    0,    LINEAR },
     { "dense, large",        roll_many_features,     naive_dense,            4,  1,    0,    LINEAR | LARGE },
     { "maxpool",             roll_maxpool,           naive_maxpool,          2,  1,    0,    EXTREMES | OFTEN },
     { "maxpool, stride 2",   roll_maxpool_usual,     naive_maxpool,          2,  1,    0,    EXTREMES | OFTEN },
@@ -774,6 +846,7 @@ const layer_case layer_cases[] = {
     { "unflatten",           roll_unflatten,         want_same,              9,  1,    0,    LINEAR },
     { "residual",            roll_residual,          want_residual,          4,  1,    0,    LINEAR },
     { "concat",              roll_concat,            want_concat,            4,  1,    0,    LINEAR },
+    { "multiply",            roll_multiply,          want_multiply,          1,  1,    0,    0 },
     { "sequence",            roll_chain,             NULL,                   4,  0,    0,    0 },
     { "sequence, nested",    roll_nested,            NULL,                   4,  0,    0,    WHOLE },
     { 0 },

@@ -84,9 +84,10 @@ static st_tensor tensor_from(double *at, st_shape s)
 static naive end(terms t, st_tensor bias)
 {
     naive r = { 0 };
-    if (t.of_w.rank > 0) r.dbias = st_tensor_new(ST_SHAPE(t.of_y.n[1]));
+    const int axis = t.of_y.rank == 3 ? 2 : 1; /* of the channels or features */
+    if (t.of_w.rank > 0) r.dbias = st_tensor_new(ST_SHAPE(t.of_y.n[axis]));
     for (ptrdiff_t k = 0; k < count_of(t.of_y) && t.of_w.rank > 0; k++) {
-        ptrdiff_t channel = index_of(t.of_y, k).n[1];
+        ptrdiff_t channel = index_of(t.of_y, k).n[axis];
         if (!st_is_null(bias)) t.y[k] += (double)*element(bias, channel);
         *element(r.dbias, channel) += (st_real)t.dy[k];
     }
@@ -211,10 +212,20 @@ naive naive_conv_transpose2d(const st_layer *l, st_tensor x, st_tensor dy)
 naive naive_dense(const st_layer *l, st_tensor x, st_tensor dy)
 {
     st_tensor weight = l->param[0];
-    st_shape loops = ST_SHAPE(x.shape.n[0], weight.shape.n[0], x.shape.n[1]), i = { .rank = 3 };
-    terms t = begin(ST_SHAPE(loops.n[0], loops.n[1]), x, weight, dy);
+    const ptrdiff_t n = x.shape.n[0], out = weight.shape.n[0], in = weight.shape.n[1];
+    if (x.shape.rank == 2) {
+        st_shape loops = ST_SHAPE(n, out, in), i = { .rank = 3 };
+        terms t = begin(ST_SHAPE(n, out), x, weight, dy);
+        do {
+            term(&t, ST_INDEX(i.n[0], i.n[1]), ST_INDEX(i.n[0], i.n[2]), ST_INDEX(i.n[1], i.n[2]), 1);
+        } while (next(&i, &loops));
+        return end(t, bias_of(l));
+    }
+    st_shape loops = ST_SHAPE(n, x.shape.n[1], out, in), i = { .rank = 4 };
+    terms t = begin(ST_SHAPE(n, x.shape.n[1], out), x, weight, dy);
     do {
-        term(&t, ST_INDEX(i.n[0], i.n[1]), ST_INDEX(i.n[0], i.n[2]), ST_INDEX(i.n[1], i.n[2]), 1);
+        term(&t, ST_INDEX(i.n[0], i.n[1], i.n[2]), ST_INDEX(i.n[0], i.n[1], i.n[3]), ST_INDEX(i.n[2], i.n[3]),
+             1);
     } while (next(&i, &loops));
     return end(t, bias_of(l));
 }
@@ -337,8 +348,10 @@ static blend upsample_at(const void *options, int axis, ptrdiff_t at, ptrdiff_t 
 {
     (void)axis;
     const st_upsample_options *o = options;
-    double scale = o->scale_factor > 0 ? o->scale_factor : (double)to / (double)from;
-    if (o->mode == ST_UPSAMPLE_NEAREST) {
+    const bool is_nearest = o->mode == ST_UPSAMPLE_NEAREST,
+               uses_sizes = to == from || (is_nearest && to == 2 * from);
+    double scale = o->scale_factor > 0 && !uses_sizes ? o->scale_factor : (double)to / (double)from;
+    if (is_nearest) {
         ptrdiff_t pixel = 0;
         while (pixel + 1 < from && (double)(pixel + 1) * scale <= (double)at) pixel++;
         return (blend){ 1, { pixel }, { 1 } };

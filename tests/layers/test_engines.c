@@ -1,11 +1,13 @@
 /* test_engines.c: whatever the engine, the results: exact on small integers, for every machine's kernel that this
  * machine can run. */
+#define _POSIX_C_SOURCE 200809L /* setenv */
 #include "layers/layers.h"
 #include "layers/fast/kernel.h"
 #include "tensor/machine.h"
 #include "tests/support.h"
 
 #include <math.h>
+#include <stdlib.h>
 #include <string.h>
 
 /* The kernel of the engine in use, which is available. */
@@ -262,4 +264,27 @@ TEST(no_engine_takes_denormal_numbers_for_zero)
         assert_tiny(engines[i], convolution, images);
     }
     use_engine(NULL);
+}
+
+/* Winograd's transforms add numbers that a product does not have: its errors are several times as large. */
+TEST(winograd_can_be_turned_off)
+{
+    const st_shape x = ST_SHAPE(2, 32, 16, 16);
+    void *hook[2];
+    for (int off = 0; off < 2; off++) {
+        if (off) setenv("STRIDE_WINOGRAD", "off", 1);
+        st_layer *l = st_conv2d(.out_channels = 32, .kernel = { 3 }, .padding = { 1 });
+        assert_int_equal(st_layer_plan(l, x, NULL), 0);
+        memcpy(&hook[off], &l->impl->hooks.forward, sizeof hook[off]);
+        st_layer_free(l);
+        unsetenv("STRIDE_WINOGRAD");
+    }
+    use_engine("reference");
+    auto_layer *l = st_conv2d(.out_channels = 32, .kernel = { 3 }, .padding = { 1 });
+    assert_int_equal(st_layer_plan(l, x, NULL), 0);
+    use_engine(NULL);
+    void *definition;
+    memcpy(&definition, &l->impl->hooks.forward, sizeof definition);
+    assert_ptr_not_equal(hook[0], hook[1]);
+    assert_ptr_not_equal(hook[1], definition);
 }

@@ -7,11 +7,13 @@
 
 #include "layers/layers.h"
 #include "tensor/parallel.h"
+#include "tensor/threads/threads.h"
 
 #include <limits.h>
 #include <math.h>
 #include <stdatomic.h>
 #include <stdint.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -51,6 +53,72 @@ TEST(options_are_copied)
     assert_int_equal(((const st_conv2d_options *)l->options)->stride[1], 1); /* the default is filled in */
 }
 
+/* The options of a made layer, of which a test reads pairs. */
+static const int *pair_of(const st_layer *l, const char *name)
+{
+    const st_field *f = l->type->fields;
+    while (strcmp(f->name, name) != 0) f++;
+    return (const int *)(const void *)((const char *)l->options + f->offset);
+}
+
+static void assert_pair(const st_layer *l, const char *name, int height, int width)
+{
+    const int *pair = pair_of(l, name);
+    if (pair[0] != height || pair[1] != width)
+        fail_msg("%s: %s is %dx%d, expected %dx%d", l->type->name, name, pair[0], pair[1], height, width);
+}
+
+static st_real first_of(const st_real *window, ptrdiff_t n, const void *context)
+{
+    return window[0];
+}
+
+TEST(one_number_of_a_pair_is_square)
+{
+    static const st_pool_function first = { .name = "first", .value = first_of };
+    st_layer *of[] = {
+        st_conv2d(.out_channels = 4, .kernel = { 3 }, .stride = { 2 }, .padding = { 1 }, .dilation = { 2 }),
+        st_conv_transpose2d(.out_channels = 4, .kernel = { 3 }, .stride = { 2 }, .padding = { 1 },
+                            .dilation = { 2 }, .output_padding = { 1 }),
+        st_maxpool(.kernel = { 3 }, .stride = { 2 }, .padding = { 1 }, .dilation = { 2 }),
+        st_avgpool(.kernel = { 3 }, .stride = { 2 }, .padding = { 1 }, .dilation = { 2 }),
+        st_lppool(.kernel = { 3 }, .stride = { 2 }, .padding = { 1 }, .dilation = { 2 }),
+        st_pool(&first, .kernel = { 3 }, .stride = { 2 }, .padding = { 1 }, .dilation = { 2 }),
+    };
+    for (size_t i = 0; i < sizeof of / sizeof *of; i++) {
+        assert_pair(of[i], "kernel", 3, 3), assert_pair(of[i], "stride", 2, 2);
+        assert_pair(of[i], "padding", 1, 1), assert_pair(of[i], "dilation", 2, 2);
+        if (i == 1) assert_pair(of[i], "output_padding", 1, 1);
+        st_layer_free(of[i]);
+    }
+    auto_layer *same = st_conv2d(.out_channels = 8, .kernel = { 3 }, .padding = { 1 });
+    st_shape y;
+    assert_int_equal(st_layer_plan(same, ST_SHAPE(1, 3, 28, 28), &y), 0);
+    assert_true(st_shape_equal(y, ST_SHAPE(1, 8, 28, 28)));
+}
+
+/* Through a clone, too, whose options are not resolved again; and a kernel of a pool, of which 0 is the whole
+ * axis. */
+TEST(a_zero_that_is_meant_stays_zero)
+{
+    st_layer *of[] = { st_conv2d(.out_channels = 1, .kernel = { 3, 1 }, .padding = { 1, ST_ZERO_INT }),
+                       st_conv2d(.out_channels = 1, .kernel = { 1, 3 }, .padding = { 0, 1 }),
+                       st_conv2d(.out_channels = 1, .kernel = { 3 }, .padding = { ST_ZERO_INT, 1 }),
+                       st_conv2d(.out_channels = 1, .kernel = { 3 }, .padding = { ST_ZERO_INT }),
+                       st_maxpool(.kernel = { 3, ST_ZERO_INT }) };
+    static const char *const names[] = { "padding", "padding", "padding", "padding", "kernel" };
+    static const int pairs[][2] = { { 1, 0 }, { 0, 1 }, { 0, 1 }, { 0, 0 }, { 3, 0 } };
+    for (size_t i = 0; i < sizeof of / sizeof *of; i++) {
+        auto_layer *clone = st_layer_clone(of[i]), *again = st_layer_clone(clone);
+        assert_pair(of[i], names[i], pairs[i][0], pairs[i][1]);
+        assert_pair(again, names[i], pairs[i][0], pairs[i][1]);
+        st_layer_free(of[i]);
+    }
+    assert_refused(st_conv2d(.out_channels = 1, .kernel = { 3, ST_ZERO_INT }), "kernel is 0");
+    assert_refused(st_conv2d(.out_channels = 1, .kernel = { 3 }, .groups = ST_ZERO_INT), "groups is 0");
+    assert_refused(st_conv2d(.out_channels = 1, .kernel = { 3 }, .padding = { -1 }), "padding is -1");
+}
+
 /* ---- children -------------------------------------------------------------------------------- */
 
 /* That they are freed is the leak sanitizer's to say. */
@@ -87,23 +155,11 @@ TEST(a_child_is_not_built_apart_and_its_net_still_works)
 /* ---- building again -------------------------------------------------------------------------- */
 
 /* Built alone first; then it and what it learnt are part of a net, whose memory it shares. */
-TEST(a_layer_that_was_built_alone_brings_its_parameters_and_states)
+TEST(a_layer_that_was_built_alone_is_not_held)
 {
-    dice d = { { 1 } };
-    st_layer *l = st_batchnorm(), *alone = st_dense(.out_features = 5);
-    assert_built(l, ST_SHAPE(3, 2));
+    st_layer *alone = st_dense(.out_features = 5); /* freed with the others, as a failure frees all */
     assert_built(alone, ST_SHAPE(3, 2));
-    roll_elements(&d, st_layer_parameters(l), -9, 9);
-    roll_elements(&d, st_layer_states(l), 1, 9);
-    auto_tensor w = st_tensor_clone(st_layer_parameters(l)), s = st_tensor_clone(st_layer_states(l));
-    auto_tensor v = st_tensor_clone(st_layer_parameters(alone));
-    auto_layer *whole = st_sequence(l, alone, st_dense(.out_features = 3));
-    assert_built(whole, ST_SHAPE(4, 2));
-    ptrdiff_t own = st_numel(w), others = st_numel(v);
-    assert_same(st_narrow(st_layer_parameters(whole), 0, 0, own), w);
-    assert_same(st_narrow(st_layer_parameters(whole), 0, own, others), v);
-    assert_same(st_layer_states(whole), s);
-    assert_ptr_equal(st_data(l->param[0]), st_data(st_layer_parameters(whole)));
+    expect_null(st_sequence(st_relu(), alone), "sequence: layer 1 (dense) is built already");
 }
 
 /* Refused by the last layer, when the others were planned for it already. */
@@ -296,22 +352,27 @@ TEST(a_plan_is_measured_before_anything_is_allocated)
     n = planned_needs(st_conv2d(.out_channels = 1200, .kernel = { 1, 1 }), ST_SHAPE(70, 1200, 1, 1));
     assert_int_equal(n.partial, 0);
 
-    /* A sequence: parameters and memory of all; outputs of all but the last, and but those that the next layer
-     * overwrites; two gradients between its chains; the scratch of the greediest. */
+    /* A sequence: parameters of all, outputs of all but the last, and two gradients between them. */
     n = planned_needs(st_sequence(st_dense(7), st_relu(), st_dense(3)), ST_SHAPE(19, 10));
     assert_int_equal(n.parameters, 77 + 24);
-    assert_measured(n.memory, 19 * 7 + 2 * 19 * 7, 3);
+    assert_measured(n.memory, 2 * 19 * 7 + 2 * 19 * 7, 4);
     assert_int_equal(n.scratch, 0);
     assert_int_equal(n.partial, 0);
-
-    /* A chain: its gradients on the way are of a chunk, and its chunks' sums of all its parameters. */
-    n = planned_needs(st_sequence(st_conv2d(.out_channels = 4, .kernel = { 3, 3 }), st_tanh(),
-                                  st_maxpool(.kernel = { 2, 2 }),
-                                  st_conv2d(.out_channels = 2, .kernel = { 1, 1 })),
-                      ST_SHAPE(19, 2, 8, 8));
-    assert_int_equal(n.partial, 3 * (76 + 10));
-    assert_measured(n.ping_pong, 8 * 4 * 6 * 6, 1);
-    assert_true(n.scratch >= 2 * n.ping_pong + 2 * 9 * 36);
+    const struct {
+        const char *engine;
+        ptrdiff_t outputs, partial;
+    } cases[] = { { "reference", 19 * (144 + 144 + 36), 3 * 76 },
+                  { "generic", 19 * (144 + 36), 3 * (76 + 10) } };
+    for (int i = 0; i < 2;
+         i++) { /* a fused run overwrites tanh's input, and sums all its gradients together */
+        use_engine(cases[i].engine);
+        n = planned_needs(st_sequence(st_conv2d(.out_channels = 4, .kernel = { 3, 3 }), st_tanh(),
+                                      st_maxpool(.kernel = { 2, 2 }),
+                                      st_conv2d(.out_channels = 2, .kernel = { 1, 1 })),
+                          ST_SHAPE(19, 2, 8, 8));
+        assert_int_equal(n.partial, cases[i].partial);
+        assert_in_range(n.memory, cases[i].outputs, cases[i].outputs + 19 * 144 * 3);
+    }
     use_engine(NULL);
 }
 
@@ -444,6 +505,138 @@ TEST(every_hook_sees_every_image_once_in_pieces_of_a_fixed_size)
     check_pieces(&whole, 64, 64, 64);
     check_pieces(&whole, 1, 1, 1);
     check_pieces(&whole, 64, 19, 19);
+}
+
+/* ---- the order of hooks ------------------------------------------------------------------------- */
+
+/* A recurrent layer of x [N, T]: y_t = w y_(t-1) + x_t. Its gradient and its backward need d_t = dy_t + w
+ * d_(t+1), which gradient keeps; backward computes it only where gradient did not run. */
+enum { DELTA, MARK };
+enum { BY_NOBODY, BY_GRADIENT };
+
+typedef struct recurrent_options {
+    int weights; /* as many, of which the first one is used */
+} recurrent_options;
+
+static _Atomic int computed_again;
+
+static int recurrent_plan(st_layer *l, st_shape x, st_shape *y)
+{
+    *y = x;
+    const recurrent_options *o = l->options;
+    return st_layer_parameter(l, "weight", ST_SHAPE(o->weights), (st_init){ .constant = 2 }) ||
+           st_layer_memory(l, x) || st_layer_memory(l, ST_SHAPE(x.n[0]));
+}
+
+static void recurrent_forward(const st_call *c, st_tensor x, st_tensor y)
+{
+    const st_real w = *st_data(c->param[0]);
+    for (ptrdiff_t n = 0; n < x.shape.n[0]; n++)
+        for (ptrdiff_t t = 0; t < x.shape.n[1]; t++)
+            *st_at(y, ST_INDEX(n, t)) =
+                *st_at(x, ST_INDEX(n, t)) + (t > 0 ? w * *st_at(y, ST_INDEX(n, t - 1)) : 0);
+    st_fill(st_memory(c, MARK), BY_NOBODY);
+}
+
+static void keep_delta(const st_call *c, st_tensor dy)
+{
+    const st_real w = *st_data(c->param[0]);
+    const ptrdiff_t steps = dy.shape.n[1];
+    st_tensor delta = st_memory(c, DELTA);
+    st_copy(delta, dy);
+    for (ptrdiff_t n = 0; n < dy.shape.n[0]; n++)
+        for (ptrdiff_t t = steps - 2; t >= 0; t--)
+            *st_at(delta, ST_INDEX(n, t)) += w * *st_at(delta, ST_INDEX(n, t + 1));
+}
+
+static void recurrent_gradient(const st_call *c, st_tensor x, st_tensor y, st_tensor dy)
+{
+    keep_delta(c, dy);
+    st_fill(st_memory(c, MARK), BY_GRADIENT);
+    for (ptrdiff_t n = 0; n < dy.shape.n[0]; n++)
+        for (ptrdiff_t t = 1; t < dy.shape.n[1]; t++)
+            *st_data(st_grad(c, 0)) +=
+                *st_at(st_memory(c, DELTA), ST_INDEX(n, t)) * *st_at(y, ST_INDEX(n, t - 1));
+}
+
+static void recurrent_backward(const st_call *c, st_tensor x, st_tensor y, st_tensor dy, st_tensor dx)
+{
+    if (*st_data(st_memory(c, MARK)) == BY_NOBODY) keep_delta(c, dy), computed_again++;
+    st_copy(dx, st_memory(c, DELTA));
+}
+
+#define RECURRENT(CHUNK)                                                                                     \
+    {                                                                                                        \
+        .name = "recurrent", .options_size = sizeof(recurrent_options), .chunk = CHUNK,                      \
+        .plan = recurrent_plan, .forward = recurrent_forward, .backward = recurrent_backward,                \
+        .gradient = recurrent_gradient                                                                       \
+    }
+
+/* The gradients of a net with it, whose parameters but the first dense layer's are frozen or not. */
+static void check_order(const st_layer_type *type, int weights, ptrdiff_t images, int threads, bool frozen)
+{
+    const int before = set_threads(threads);
+    const recurrent_options o = { weights };
+    auto_layer *l = st_sequence(st_dense(.out_features = 4, .no_bias = true), st_relu(),
+                                st_layer_new(type, &o, 0, NULL), st_relu());
+    dice d = { { 5 } };
+    auto_tensor x = roll_tensor(&d, ST_SHAPE(images, 3), -2, 2),
+                dy = roll_tensor(&d, ST_SHAPE(images, 4), -2, 2), y = st_tensor_new(dy.shape),
+                dx = st_tensor_new(x.shape), delta = st_tensor_clone(dy);
+    assert_built(l, x.shape);
+    roll_elements(&d, l->child[0]->param[0], -2, 2);
+    if (frozen) st_layer_freeze(l->child[2], 0, true);
+    st_layer_mode(l, true, 1, 1);
+    st_layer_forward(l, x, y);
+    st_fill(st_layer_gradients(l), 0);
+    computed_again = 0;
+    st_layer_backward(l, x, y, dy, dx);
+    auto_tensor hidden = st_tensor_new(dy.shape), step = st_tensor_new(dy.shape),
+                want = st_tensor_new(x.shape);
+    const st_tensor w = l->child[0]->param[0];
+    double dw = 0;
+    st_gemm(hidden, 1, x, st_transpose(w, 0, 1), 0);
+    for (ptrdiff_t n = 0; n < images; n++)
+        for (ptrdiff_t t = 0; t < 4; t++) {
+            const st_real in = *st_at(hidden, ST_INDEX(n, t)),
+                          last = t ? *st_at(step, ST_INDEX(n, t - 1)) : 0;
+            *st_at(step, ST_INDEX(n, t)) = (in > 0 ? in : 0) + 2 * last;
+        }
+    for (ptrdiff_t n = 0; n < images; n++)
+        for (ptrdiff_t t = 3; t >= 0; t--) {
+            st_real *at = st_at(delta, ST_INDEX(n, t));
+            if (!(*st_at(step, ST_INDEX(n, t)) > 0)) *at = 0;
+            if (t < 3) *at += 2 * *st_at(delta, ST_INDEX(n, t + 1));
+            if (t > 0) dw += (double)*at * (double)*st_at(step, ST_INDEX(n, t - 1));
+        }
+    for (ptrdiff_t n = 0; n < images; n++)
+        for (ptrdiff_t t = 0; t < 4; t++)
+            if (!(*st_at(hidden, ST_INDEX(n, t)) > 0)) *st_at(delta, ST_INDEX(n, t)) = 0;
+    st_gemm(want, 1, delta, w, 0);
+    about("%d weights, %td images in pieces of %td, %d threads%s", weights, images, type->chunk, threads,
+          frozen ? ", frozen" : "");
+    assert_same(dx, want);
+    assert_true((double)*st_data(l->child[2]->grad[0]) == (frozen ? 0 : dw));
+    assert_true(frozen ? computed_again > 0 : computed_again == 0);
+    set_threads(before);
+}
+
+/* Also where there are too many weights for the gradients of each chunk. */
+TEST(gradient_runs_before_backward)
+{
+    static const st_layer_type one = RECURRENT(1), usual = RECURRENT(0), whole = RECURRENT(ST_WHOLE_BATCH);
+    const st_layer_type *const types[] = { &one, &usual, &whole };
+    for (int i = 0; i < 12; i++) { /* with fused runs, and without */
+        const st_layer_type *type = types[i % 3];
+        const bool frozen = i / 3 % 2;
+        use_engine(i < 6 ? NULL : "reference");
+        for (int threads = 1; threads <= 4; threads += 3) {
+            check_order(type, 1, 1, threads, frozen);
+            check_order(type, 3, 33, threads, frozen);
+            check_order(type, 1 << 20, 33, threads, frozen);
+        }
+    }
+    use_engine(NULL);
 }
 
 /* y = w_0 x, and the gradient of every w is the sum of dy x, of which each image is a chunk. */
@@ -699,8 +892,8 @@ static st_layer *convolution(int out, int stride)
 static st_layer *transposed(int groups, int padding, int output_padding)
 {
     return st_conv_transpose2d(.out_channels = 4, .kernel = { 2, 2 }, .stride = { 2, 2 },
-                               .padding = { padding, 0 }, .output_padding = { output_padding, 0 },
-                               .groups = groups);
+                               .padding = { padding, ST_ZERO_INT },
+                               .output_padding = { output_padding, ST_ZERO_INT }, .groups = groups);
 }
 
 static st_real value_of(const st_real *in, ptrdiff_t n, const void *context)
@@ -729,7 +922,7 @@ TEST(inputs_that_do_not_fit_are_refused)
         { st_conv2d(4, { 3, 3 }, .groups = 2), ST_SHAPE(1, 3, 5, 5), "groups=2" },
         { st_conv2d(4, { 3, 3 }, .groups = 3), ST_SHAPE(1, 3, 5, 5), "groups=3" },
         { st_maxpool(.kernel = { 6, 1 }), image, "maxpool: kernel 6×1" },
-        { st_maxpool(.kernel = { 3, 3 }, .padding = { 3, 0 }), image, "padding 3×0" },
+        { st_maxpool(.kernel = { 3, 3 }, .padding = { 3, ST_ZERO_INT }), image, "padding 3×0" },
         { st_avgpool(.kernel = { 1, 8 }, .padding = { 0, 1 }), image, "kernel 1×8" },
         { st_avgpool(.kernel = { 2, 3 }, .padding = { 0, 9 }, .dilation = { 1, 4 }), image, "padding 0×9" },
         { st_avgpool(.kernel = { 3, 3 }), ST_SHAPE(1, 1, 2, 4), "avgpool: kernel 3×3" },
@@ -768,6 +961,11 @@ TEST(inputs_that_do_not_fit_are_refused)
         { st_concat(st_relu(), of(&flat)), ST_SHAPE(2, 3), "concat: branch 1 makes [2]" },
         { st_concat_of(0, NULL), s, "concat: holds no layers" },
         { st_concat_of(9, wides), ST_SHAPE(1, 3), "concat: too many channels" },
+        { st_multiply_of(0, NULL), s, "multiply: holds no layers" },
+        { st_multiply(st_identity(), convolution(5, 1)), s,
+          "multiply: branch 1 makes [2, 5, 4, 4], to be multiplied with [2, 3, 4, 4]" },
+        { st_multiply(st_identity(), st_flatten()), s, "multiply: branch 1 makes [2, 48]" },
+        { st_multiply(st_identity(), st_softmax(.axis = 5)), s, "layer 1: softmax: " },
         { st_sequence_of(0, NULL), s, "sequence: holds no layers" },
         { st_sequence(st_relu(), st_tanh(), st_sequence(st_relu(), st_dense(3))), s,
           "layer 2: layer 1: dense: " },
@@ -780,8 +978,8 @@ TEST(inputs_that_do_not_fit_are_refused)
         { st_conv2d(MOST, { MOST, MOST }, .padding = { MOST, MOST }), tiny, "" },
         { st_conv2d(1, { MOST, MOST }, .dilation = { MOST, MOST }), tiny, "" },
         { st_conv2d(1, { 1, 1 }, .padding = { MOST, MOST }), tiny, "" },
-        { st_conv2d(1, { 1, 7 }, .padding = { MOST, 0 }), tiny, "" },
-        { st_maxpool(.kernel = { MOST, 7 }, .padding = { MOST - 1, 0 }), tiny, "" },
+        { st_conv2d(1, { 1, 7 }, .padding = { MOST, ST_ZERO_INT }), tiny, "" },
+        { st_maxpool(.kernel = { MOST, 7 }, .padding = { MOST - 1, ST_ZERO_INT }), tiny, "" },
         { st_maxpool(.kernel = { MOST, MOST }), ST_SHAPE(1, 1, MOST / 2, MOST / 4), "kernel" },
         { st_maxpool(), ST_SHAPE(1, 1, huge, 1), "" },
         { st_avgpool(), ST_SHAPE(1, 1, 1, huge), "" },

@@ -3,7 +3,7 @@
 #include "tests/layers/cases.h"
 #include "tests/layers/layer_claims.h"
 
-#include "layers/exponential.h"
+#include "layers/fast/functions.h"
 
 #include <math.h>
 #include <string.h>
@@ -109,6 +109,26 @@ TEST(layers_of_images_take_images_alone)
     }
 }
 
+/* As PyTorch does, whatever the factor: 3 pixels are 3 by a factor of 1.25, and 6 by one of 2.25. */
+TEST(upsampling_copies_an_axis_that_keeps_its_size_and_repeats_one_that_doubles)
+{
+    dice d = { { 16 } };
+    auto_tensor x = roll_tensor(&d, ST_SHAPE(2, 3, 3, 3), -9, 9);
+    for (int i = 0; i < 4; i++) {
+        const bool doubles = i == 3;
+        auto_layer *l = st_upsample(.scale_factor = doubles ? 2.25 : 1.25, .align_corners = i == 1,
+                                    .mode = i < 2 ? ST_UPSAMPLE_BILINEAR : ST_UPSAMPLE_NEAREST);
+        assert_built(l, x.shape);
+        auto_tensor y = forward(l, x);
+        for (int k = 0; doubles && k < 4; k++) { /* pixel k of each square of 4 */
+            st_tensor rows = st_narrow(y, 2, k / 2, 6 - k / 2);
+            st_tensor both = st_narrow(rows, 3, k % 2, 6 - k % 2);
+            assert_same(st_step(st_step(both, 2, 2), 3, 2), x);
+        }
+        if (!doubles) assert_same(y, x);
+    }
+}
+
 /* Units in the last place of the nearest float; oracle: the library's functions in double. */
 static double in_ulps(st_real got, double want)
 {
@@ -124,19 +144,19 @@ TEST(exponentials_are_as_near_as_they_claim)
         st_real at = (st_real)x;
         double exact = (double)at;
         about("at %g", exact);
-        assert_true(in_ulps(exponential(at), exp(exact)) <= 1);
-        assert_true(in_ulps(exponential_less_1(at < 0 ? at : -at), expm1(-fabs(exact))) <= 1);
-        assert_true(in_ulps(hyperbolic_tangent(at), tanh(exact)) <= 3);
-        if (x > -80) assert_true(in_ulps(logistic(at), 1 / (1 + exp(-exact))) <= 2.5);
+        assert_true(in_ulps(fast_exp(at), exp(exact)) <= 1);
+        assert_true(in_ulps(fast_expm1(at < 0 ? at : -at), expm1(-fabs(exact))) <= 1);
+        assert_true(in_ulps((st_real)wide_tanh(at), tanh(exact)) <= 3);
+        if (x > -80) assert_true(in_ulps(logistic_times(1, at), 1 / (1 + exp(-exact))) <= 2.5);
     }
     for (double x = 1e-30; x < 1; x *= 1.01) {
         st_real at = (st_real)x;
-        assert_true(in_ulps(hyperbolic_tangent(-at), tanh(-(double)at)) <= 3);
-        assert_true(in_ulps(exponential_less_1(-at), expm1(-(double)at)) <= 1);
+        assert_true(in_ulps((st_real)wide_tanh(-at), tanh(-(double)at)) <= 3);
+        assert_true(in_ulps(fast_expm1(-at), expm1(-(double)at)) <= 1);
     }
-    assert_true(isinf(exponential((st_real)INFINITY)) && exponential(-(st_real)INFINITY) == 0);
-    assert_true(isnan(exponential((st_real)NAN)) && isnan(hyperbolic_tangent((st_real)NAN)));
-    assert_true(hyperbolic_tangent((st_real)INFINITY) == 1 && logistic(-(st_real)INFINITY) == 0);
+    assert_true(isinf(fast_exp((st_real)INFINITY)) && fast_exp(-(st_real)INFINITY) == 0);
+    assert_true(isnan(fast_exp((st_real)NAN)) && isnan((st_real)wide_tanh((st_real)NAN)));
+    assert_true((st_real)wide_tanh((st_real)INFINITY) == 1 && logistic_times(1, -(st_real)INFINITY) == 0);
 }
 
 /* ---- dropout --------------------------------------------------------------------------------- */

@@ -289,9 +289,11 @@ typedef struct conv_result {
 
 static conv_result by_layer(const convolution *v, st_tensor x, st_tensor w, st_tensor dz)
 {
-    auto_layer *l = st_conv2d(.out_channels = (int)v->o, .kernel = { (int)v->kh, (int)v->kw },
-                              .stride = { (int)v->stride[0], (int)v->stride[1] },
-                              .padding = { (int)v->padding[0], (int)v->padding[1] }, .no_bias = true);
+    st_conv2d_options o = { (int)v->o, .kernel = { (int)v->kh, (int)v->kw },
+                            .stride = { (int)v->stride[0], (int)v->stride[1] },
+                            .padding = { (int)v->padding[0], (int)v->padding[1] }, .no_bias = true };
+    keep_zero(o.padding);
+    auto_layer *l = st_conv2d_new(o);
     st_shape images = ST_SHAPE(v->n, v->c, v->h, v->w);
     if (!l || st_layer_build(l, images, 1)) fail_msg("%s", st_error());
     st_copy(l->param[0], st_permute(w, ST_AXES(3, 2, 0, 1))); /* [O, C, KH, KW] */

@@ -87,14 +87,15 @@ void *__wrap_realloc(void *memory, size_t size)
 
 /* ---- scratch ------------------------------------------------------------------------------------------- */
 
-void __real_st_layer_forward(st_layer *l, st_tensor x, st_tensor y);
-void __real_st_layer_backward(st_layer *l, st_tensor x, st_tensor y, st_tensor dy, st_tensor dx);
-void __real_layer_forward_fused(const layer_link link[], int count);
-void __real_layer_backward_fused(const layer_link link[], int count, st_tensor dy, st_tensor dx);
-void __wrap_st_layer_forward(st_layer *l, st_tensor x, st_tensor y);
-void __wrap_st_layer_backward(st_layer *l, st_tensor x, st_tensor y, st_tensor dy, st_tensor dx);
-void __wrap_layer_forward_fused(const layer_link link[], int count);
-void __wrap_layer_backward_fused(const layer_link link[], int count, st_tensor dy, st_tensor dx);
+/* The linker's names of a public function, which has another name in double. */
+#define PASTED(before, name) before##name
+#define REAL(name) PASTED(__real_, name)
+#define WRAP(name) PASTED(__wrap_, name)
+
+void REAL(st_layer_forward)(st_layer *l, st_tensor x, st_tensor y);
+void REAL(st_layer_backward)(st_layer *l, st_tensor x, st_tensor y, st_tensor dy, st_tensor dx);
+void WRAP(st_layer_forward)(st_layer *l, st_tensor x, st_tensor y);
+void WRAP(st_layer_backward)(st_layer *l, st_tensor x, st_tensor y, st_tensor dy, st_tensor dx);
 
 static void forget_scratch(const st_layer *l)
 {
@@ -103,25 +104,15 @@ static void forget_scratch(const st_layer *l)
     for (int i = 0; i < 2; i++) __msan_poison(st_data(both[i]), (size_t)st_numel(both[i]) * sizeof(st_real));
 }
 
-void __wrap_st_layer_forward(st_layer *l, st_tensor x, st_tensor y)
+void WRAP(st_layer_forward)(st_layer *l, st_tensor x, st_tensor y)
 {
     forget_scratch(l);
-    __real_st_layer_forward(l, x, y);
+    REAL(st_layer_forward)(l, x, y);
 }
-void __wrap_st_layer_backward(st_layer *l, st_tensor x, st_tensor y, st_tensor dy, st_tensor dx)
+void WRAP(st_layer_backward)(st_layer *l, st_tensor x, st_tensor y, st_tensor dy, st_tensor dx)
 {
     forget_scratch(l);
-    __real_st_layer_backward(l, x, y, dy, dx);
-}
-void __wrap_layer_forward_fused(const layer_link link[], int count)
-{
-    forget_scratch(link->l);
-    __real_layer_forward_fused(link, count);
-}
-void __wrap_layer_backward_fused(const layer_link link[], int count, st_tensor dy, st_tensor dx)
-{
-    forget_scratch(link->l);
-    __real_layer_backward_fused(link, count, dy, dx);
+    REAL(st_layer_backward)(l, x, y, dy, dx);
 }
 
 /* ---- what libraries write into our memory --------------------------------------------------------------- */

@@ -278,6 +278,129 @@ TEST(options_are_heeded)
     assert_true(CHECK(twice, .tolerance = 0.6).passed);
     assert_false(CHECK(twice, .tolerance = 0.4).passed);
     assert_false(CHECK(right, .tolerance = 1e-15).passed);
+    assert_string_equal(CHECK(right, .directions = -1).text, "faulty: directions is -1, expected at least 0");
+}
+
+/* y = (1 + seen) x², and in training `seen` moves towards the mean of x: another function each time, unless
+ * it begins with the same state. Forward passes are counted. */
+static int passes;
+
+static int drift_plan(st_layer *l, st_shape x, st_shape *y)
+{
+    *y = x;
+    if (st_layer_parameter(l, "weight", x, (st_init){ .uniform = 1 })) return -1;
+    return st_layer_state(l, "seen", ST_SHAPE(1), 0.5);
+}
+
+static void drift_forward(const st_call *c, st_tensor x, st_tensor y)
+{
+    st_real *seen = st_data(c->layer->state[0]), sum = 0;
+    for (ptrdiff_t e = 0; e < st_numel(y); e++) {
+        const st_real value = *element(x, e);
+        *element(y, e) = (1 + *seen) * value * value + *element(c->param[0], e) * value;
+        sum += value;
+    }
+    if (c->training) *seen += (sum / (st_real)st_numel(y) - *seen) / 4 + 1;
+    passes++;
+}
+
+static void drift_backward(const st_call *c, st_tensor x, st_tensor y, st_tensor dy, st_tensor dx)
+{
+    const st_real before = (st_real)0.5; /* what `seen` was before the forward pass */
+    for (ptrdiff_t e = 0; e < st_numel(y); e++)
+        *element(dx, e) = (2 * (1 + before) * *element(x, e) + *element(c->param[0], e)) * *element(dy, e);
+}
+
+static void drift_gradient(const st_call *c, st_tensor x, st_tensor y, st_tensor dy)
+{
+    for (ptrdiff_t e = 0; e < st_numel(y); e++)
+        *element(st_grad(c, 0), e) += *element(x, e) * *element(dy, e);
+}
+
+static const st_layer_type drift = { .name = "drift",
+                                     .chunk = ST_WHOLE_BATCH,
+                                     .plan = drift_plan,
+                                     .forward = drift_forward,
+                                     .backward = drift_backward,
+                                     .gradient = drift_gradient };
+
+TEST(each_forward_pass_begins_with_the_same_states)
+{
+    auto_layer *l = st_layer_new(&drift, NULL, 0, NULL);
+    st_gradcheck_result r = st_gradcheck_layer(l, ST_SHAPE(3, 4), (st_gradcheck_options){ 0 });
+    assert_string_equal(r.text, "passed");
+    assert_true(*st_data(st_layer_states(l)) == (st_real)0.5);
+    auto_net *n =
+        st_net_new(ST_SHAPE(6), st_dense(.out_features = 4, .no_bias = true), st_batchnorm(.momentum = 0.9));
+    auto_tensor x = st_tensor_new(ST_SHAPE(5, 6)), targets = st_tensor_new(ST_SHAPE(5, 4));
+    st_normal(x, (st_random_key){ 1, 1 }, 0, 1), st_normal(targets, (st_random_key){ 1, 2 }, 0, 1);
+    assert_int_equal(st_net_build(n, 5, 1), 0);
+    r = st_gradcheck_net(n, x, targets, st_mse(), (st_gradcheck_options){ 0 });
+    assert_string_equal(r.text, "passed");
+    assert_true(*st_data(st_net_find(n, "1.running_var")) == 1);
+}
+
+/* 2,000 elements of x and as many parameters: two passes each would be 8,000. */
+TEST(a_direction_takes_a_few_passes)
+{
+    auto_layer *l = st_layer_new(&drift, NULL, 0, NULL);
+    passes = 0;
+    st_gradcheck_result r =
+        st_gradcheck_layer(l, ST_SHAPE(20, 100), (st_gradcheck_options){ .directions = 3 });
+    assert_string_equal(r.text, "passed");
+    assert_int_equal(r.checked, 3);
+    assert_in_range(passes, 6, 40);
+}
+
+/* A fault of a gradient, and the tensor that it is found in. */
+TEST(a_direction_finds_what_elements_find)
+{
+    static const struct {
+        fault fault;
+        const char *begins;
+    } wrong[] = {
+        { FACTOR_IN_ONE_CHANNEL, "x: analytic " },
+        { TRANSPOSED, "x: analytic " },
+        { SIGN_OF_LAST, "x: analytic " },
+        { ZEROES_DX, "x: analytic 0, numeric " },
+        { NAN_IN_DX, "x: analytic " },
+        { MEMORY_OF_NEIGHBOUR, "x: analytic " },
+        { NO_BIAS_GRADIENT, "bias: analytic " },
+        { FIRST_IMAGE_ONLY, "weight: analytic " },
+        { GRADIENT_TRANSPOSED, "weight: " },
+        { GRADIENT_TWICE, "weight: analytic " },
+        { LEAVES_DX, "backward does not " },
+        { OVERWRITES_BIAS, "gradient does not add " },
+    };
+    const double tolerance =
+        sizeof(st_real) == 8 ? 1e-6 : 1e-2; /* of the whole, of which a fault is a part */
+    auto_layer *right = layer_with(NO_FAULT);
+    for (uint64_t seed = 0; seed < 20; seed++) {
+        st_gradcheck_result r = CHECK(right, .directions = 1, .seed = seed, .tolerance = tolerance);
+        assert_string_equal(r.text, "passed");
+        assert_int_equal(r.checked, 1);
+    }
+    for (size_t k = 0; k < sizeof wrong / sizeof *wrong; k++) {
+        auto_layer *l = layer_with(wrong[k].fault);
+        st_gradcheck_result r = CHECK(l, .directions = 8, .tolerance = tolerance);
+        if (!is_named(&r, wrong[k].begins, "")) fail_msg("fault %d: \"%s\"", (int)wrong[k].fault, r.text);
+    }
+}
+
+/* Elements of such a view share memory: a row and a column, each repeated. */
+TEST(a_direction_of_any_view)
+{
+    auto_layer *l = layer_with(NO_FAULT);
+    auto_tensor row = st_tensor_new(ST_SHAPE(1, FEATURES)), column = st_tensor_new(ST_SHAPE(3, 1));
+    st_normal(row, (st_random_key){ 1, 1 }, 0, 1), st_normal(column, (st_random_key){ 1, 2 }, 0, 1);
+    const st_tensor views[] = { st_expand(row, ST_SHAPE(3, FEATURES)),
+                                st_expand(column, ST_SHAPE(3, FEATURES)),
+                                st_flip(st_expand(row, ST_SHAPE(3, FEATURES)), 1) };
+    for (int i = 0; i < 3; i++) {
+        about("view %d", i);
+        st_gradcheck_result r = st_gradcheck_layer_at(l, views[i], (st_gradcheck_options){ .directions = 2 });
+        assert_string_equal(r.text, "passed");
+    }
 }
 
 /* There are 12 elements of x, 16 of the weight and 4 of the bias. One that is wrong among 12 is found by some draws
@@ -318,10 +441,10 @@ TEST(parameters_and_states_are_restored)
 TEST(what_cannot_be_built_fails_with_the_reason)
 {
     auto_layer *l = st_dense(.out_features = 2);
-    st_gradcheck_result r = st_gradcheck_layer(l, ST_SHAPE(3, 2, 2), (st_gradcheck_options){ 0 });
+    st_gradcheck_result r = st_gradcheck_layer(l, ST_SHAPE(3, 2, 2, 1), (st_gradcheck_options){ 0 });
     assert_false(r.passed);
-    assert_non_null(strstr(r.text, "the input is [3, 2, 2], expected [N, features]"));
-    expect_error("the input is [3, 2, 2]");
+    assert_non_null(strstr(r.text, "the input is [3, 2, 2, 1], expected [N, features]"));
+    expect_error("the input is [3, 2, 2, 1]");
     assert_false(st_gradcheck_layer_at(l, (st_tensor){ 0 }, (st_gradcheck_options){ 0 }).passed);
     expect_error("the layer or x is null");
     assert_false(st_gradcheck_layer(NULL, ST_SHAPE(3, 2), (st_gradcheck_options){ 0 }).passed);
@@ -454,9 +577,9 @@ TEST(every_loss_passes_with_a_net)
     st_uniform(targets, (st_random_key){ 3, 2 }, 0, 1);
     for (size_t i = 0; i < sizeof all / sizeof *all; i++) {
         auto_net *n = some_net();
-        st_gradcheck_result r =
-            st_gradcheck_net(n, x, all[i].classes ? classes : targets, all[i], (st_gradcheck_options){ 0 });
-        if (!r.passed) fail_msg("%s: %s", all[i].name, r.text);
+        st_gradcheck_result r = st_gradcheck_net(n, x, all[i].kind->classes ? classes : targets, all[i],
+                                                 (st_gradcheck_options){ 0 });
+        if (!r.passed) fail_msg("%s: %s", all[i].kind->name, r.text);
         assert_true(r.worst > 0);
         assert_int_equal(r.checked, 5 * 16 + 2 * 9 + 2 + 3 * 8 + 3);
     }
@@ -470,12 +593,14 @@ static double half_way(const st_loss *l, st_tensor y, st_tensor target, st_tenso
     return value;
 }
 
+static const st_loss_kind half_way_kind = { .name = "half_way", .value = half_way };
+
 TEST(a_wrong_loss_is_told)
 {
     auto_net *n = some_net();
     auto_tensor x = some_images(), targets = st_tensor_new(ST_SHAPE(5, 3));
-    st_gradcheck_result r = st_gradcheck_net(n, x, targets, (st_loss){ "half_way", half_way, 0, false },
-                                             (st_gradcheck_options){ 0 });
+    st_gradcheck_result r =
+        st_gradcheck_net(n, x, targets, st_loss_new(&half_way_kind, NULL), (st_gradcheck_options){ 0 });
     assert_false(r.passed);
     assert_non_null(strstr(r.text, "sequence: x["));
     assert_true(fabs(r.worst - 0.5) < 0.1);

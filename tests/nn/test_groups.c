@@ -177,11 +177,29 @@ TEST(each_group_trains_as_an_optimizer_of_its_own)
                                   st_narrow(dw, 0, first, count));
                 first += count;
             }
-            about("%s, step %d", o->name, step);
+            about("%s, step %d", o->kind->name, step);
             assert_same(st_net_parameters(n), w);
             assert_same(st_net_states(n), st_net_states(expected)); /* of a frozen one, too */
         }
         for (int i = 0; i < SPELLED; i++) st_optim_free(parts[i]);
+    }
+}
+
+/* All above the frozen layer are adjacent, and train as one. */
+TEST(adjacent_parameters_with_the_same_numbers_all_train)
+{
+    const st_param_group frozen = { "0", .frozen = true };
+    auto_net *n = convolutional(), *expected = convolutional();
+    auto_optim *o = made(0, first_lr, first_decay), *rest = made(0, first_lr, first_decay);
+    assert_int_equal(st_optim_groups(o, n, 1, &frozen), 0);
+    const ptrdiff_t first = st_numel(st_net_find(n, "0.weight")) + st_numel(st_net_find(n, "0.bias"));
+    const ptrdiff_t count = st_numel(st_net_parameters(n)) - first;
+    for (int step = 0; step < 3; step++) {
+        backward_of(n, step), backward_of(expected, step);
+        st_tensor w = st_net_parameters(expected), dw = st_net_gradients(expected);
+        assert_int_equal(st_optim_step(o, o->lr, st_net_parameters(n), st_net_gradients(n)), 0);
+        st_optim_step(rest, rest->lr, st_narrow(w, 0, first, count), st_narrow(dw, 0, first, count));
+        assert_same(st_net_parameters(n), w);
     }
 }
 

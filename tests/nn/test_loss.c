@@ -128,7 +128,8 @@ static void assert_derivative(problem *p, st_tensor dy)
                given = (double)*element(dy, e);
         *at = before;
         if (!(fabs(given - slope) <= 1e-9 + (double)ST_REAL_EPSILON * fabs(slope)))
-            fail_msg("%s: dy[%td] is %.12g, the difference quotient is %.12g", p->loss.name, e, given, slope);
+            fail_msg("%s: dy[%td] is %.12g, the difference quotient is %.12g", p->loss.kind->name, e, given,
+                     slope);
     }
 }
 
@@ -146,21 +147,54 @@ TEST(each_loss_and_its_derivative_are_the_definition)
     dice d = { { 31 } };
     for (int i = 0; i < 100 * KINDS; i++) {
         auto_problem p = roll_problem(&d, (kind)(i % KINDS));
-        about("case %d: %s of %s, smoothing %g, ignored %g, delta %g, %s", i, p.loss.name,
+        about("case %d: %s of %s, smoothing %g, ignored %g, delta %g, %s", i, p.loss.kind->name,
               st_shape_text(p.y.shape).text, p.smoothing, p.ignored, p.delta,
               st_is_null(p.weight) ? "no weights" : "weights");
         auto_tensor dy = full(p.y.shape, 77), y = as_view(&d, p.y), target = as_view(&d, p.target),
                     slope = as_view(&d, dy);
         double expected = (double)defined(&p), value = st_loss_value(p.loss, p.y, p.target, dy);
         if (!(fabs(value - expected) <= near_double * fmax(1, fabs(expected))))
-            fail_msg("%s: %.17g, by its definition %.17g", p.loss.name, value, expected);
+            fail_msg("%s: %.17g, by its definition %.17g", p.loss.kind->name, value, expected);
         assert_derivative(&p, dy);
         assert_true(st_loss_value(p.loss, y, target, slope) == value);
         assert_same(slope, dy);
         assert_true(st_loss_value(p.loss, y, target, (st_tensor){ 0 }) == value);
-        assert_int_equal(p.loss.classes, p.kind < BINARY); /* what accuracy counts */
-        assert_int_equal(p.loss.binary, p.kind == BINARY);
+        assert_int_equal(p.loss.kind->classes, p.kind < BINARY); /* what accuracy counts */
+        assert_int_equal(p.loss.kind->binary, p.kind == BINARY);
     }
+}
+
+/* The rows of roll_problem; CLASSES and PROBABILITIES are one kind. */
+TEST(every_kind_of_loss_has_a_row)
+{
+    dice d = { { 37 } };
+    for (const st_loss_kind *const *k = st_loss_kinds; *k; k++) {
+        bool found = false;
+        for (int of = 0; of < KINDS; of++) {
+            auto_problem p = roll_problem(&d, (kind)of);
+            found |= p.loss.kind == *k;
+        }
+        if (!found) fail_msg("roll_problem has no row for the loss %s", (*k)->name);
+    }
+}
+
+static double over_all(const st_loss *l, st_tensor y, st_tensor target, st_tensor dy)
+{
+    return 0;
+}
+
+TEST(a_kind_of_loss_is_checked)
+{
+    static const st_loss_kind nameless = { .value = NULL }, idle = { "idle" },
+                              large = { "large", sizeof(st_option_bytes) + 1, .value = over_all };
+    assert_null(st_loss_new(NULL, NULL).kind);
+    expect_error("st_loss_new: the kind has no name");
+    assert_null(st_loss_new(&nameless, NULL).kind);
+    expect_error("st_loss_new: the kind has no name");
+    assert_null(st_loss_new(&idle, NULL).kind);
+    expect_error("st_loss_new: the kind has no value");
+    assert_null(st_loss_new(&large, NULL).kind);
+    expect_error("st_loss_new: the kind has too many options");
 }
 
 /* ---- extremes ------------------------------------------------------------------------------------ */
@@ -175,14 +209,16 @@ typedef struct extreme {
 /* The value and dy, up to the rounding of numbers as large as the largest logit. */
 static void check_extreme(const extreme *x)
 {
-    const ptrdiff_t count = x->rows * (x->columns ? x->columns : 1), targets = x->l.classes ? x->rows : count;
+    const ptrdiff_t count = x->rows * (x->columns ? x->columns : 1),
+                    targets = x->l.kind->classes ? x->rows : count;
     const st_shape s = x->columns ? ST_SHAPE(x->rows, x->columns) : ST_SHAPE(x->rows);
     auto_tensor y = tensor_of_list(s, count, x->y), dy = full(s, 77),
                 slopes = tensor_of_list(s, count, x->dy);
-    auto_tensor target = tensor_of_list(x->l.classes ? ST_SHAPE(targets) : s, targets, x->target);
+    auto_tensor target = tensor_of_list(x->l.kind->classes ? ST_SHAPE(targets) : s, targets, x->target);
     double given = st_loss_value(x->l, y, target, dy), limit = 0;
     for (ptrdiff_t e = 0; e < count; e++) limit = fmax(limit, 2 * DBL_EPSILON * fabs((double)*element(y, e)));
-    if (fabs(given - x->value) > limit) fail_msg("%s is %.17g, expected %.17g", x->l.name, given, x->value);
+    if (fabs(given - x->value) > limit)
+        fail_msg("%s is %.17g, expected %.17g", x->l.kind->name, given, x->value);
     assert_near(dy, slopes, limit);
 }
 
@@ -237,7 +273,7 @@ TEST(infinite_logits_are_told)
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         about("case %zu", i);
-        bool classes = cases[i].l.classes;
+        bool classes = cases[i].l.kind->classes;
         auto_tensor y = tensor_of_list(classes ? ST_SHAPE(1, 2) : ST_SHAPE(2), 2, cases[i].y);
         auto_tensor target = tensor_of_list(ST_SHAPE(classes ? 1 : 2), classes ? 1 : 2, cases[i].target);
         auto_tensor dy = st_tensor_new(y.shape);
@@ -252,8 +288,8 @@ TEST(not_a_number_is_passed_on)
     const st_loss all[] = { st_cross_entropy(), st_cross_entropy(.label_smoothing = 0.1), st_mse(),
                             st_huber(), st_bce_with_logits() };
     for (size_t i = 0; i < sizeof all / sizeof *all; i++) {
-        bool classes = all[i].classes;
-        about("%s", all[i].name);
+        bool classes = all[i].kind->classes;
+        about("%s", all[i].kind->name);
         auto_tensor y = tensor_of(ST_SHAPE(2, 2), 1, NAN, 3, 4), dy = st_tensor_new(y.shape);
         auto_tensor target = classes ? tensor_of(ST_SHAPE(2), 0, 1) : tensor_of(ST_SHAPE(2, 2), 0, 1, 0, 1);
         assert_true(isnan(st_loss_value(all[i], y, target, dy)));
@@ -306,9 +342,22 @@ static void refuses(st_loss l, st_tensor y, st_tensor target, st_shape of_dy, co
     st_error_clear();
 }
 
+static double one(const st_loss *l, st_tensor y, st_tensor target, st_tensor dy)
+{
+    return 1;
+}
+
+static double one_below_zero(const st_loss *l, st_tensor y, st_tensor target)
+{
+    return -1;
+}
+
+static const st_loss_kind below_zero = { .name = "own", .value = one, .counted = one_below_zero };
+
 TEST(what_does_not_fit_is_refused)
 {
-    auto_tensor two = full(ST_SHAPE(2), 1), grid = full(ST_SHAPE(3, 1), 1);
+    auto_tensor two = full(ST_SHAPE(2), 1), grid = full(ST_SHAPE(3, 1), 1),
+                below = tensor_of(ST_SHAPE(3), 1, 0, -0.5), endless = tensor_of(ST_SHAPE(3), 1, INFINITY, 1);
     const st_loss classes = st_cross_entropy(), pairs = st_mse(), nll = st_nll();
     const st_shape pixels = ST_SHAPE(2, 3, 4, 5), s = ST_SHAPE(2, 3);
     const struct {
@@ -329,6 +378,9 @@ TEST(what_does_not_fit_is_refused)
         { nll, pixels, pixels, pixels, 0, "nll: y [2, 3, 4, 5]" },
         { st_cross_entropy(.weight = two), pixels, ST_SHAPE(2, 4, 5), pixels, 0, "weight" },
         { st_nll(.weight = grid), pixels, ST_SHAPE(2, 4, 5), pixels, 0, "weight" },
+        { st_nll(.weight = below), s, ST_SHAPE(2), s, 0, "nll: weight[2] is -0.5, expected a finite number" },
+        { st_cross_entropy(.weight = endless), s, s, s, 0, "cross_entropy: weight[1] is inf" },
+        { st_loss_new(&below_zero, NULL), s, s, s, 0, "own: -1 images count" },
         { st_bce_with_logits(.pos_weight = two), pixels, pixels, pixels, 0, "bce_with_logits: weight" },
         { pairs, s, ST_SHAPE(3, 2), s, 0, "mse: y [2, 3] and target [3, 2]" },
         { st_huber(), s, ST_SHAPE(2, 1), s, 0, "huber: y [2, 3] and target [2, 1]" },
@@ -347,7 +399,7 @@ TEST(what_does_not_fit_is_refused)
     refuses(pairs, (st_tensor){ 0 }, y, s, "null");
     refuses(pairs, y, (st_tensor){ 0 }, s, "null");
     assert_true(isnan(st_loss_value((st_loss){ 0 }, y, y, (st_tensor){ 0 })));
-    expect_error("no function");
+    expect_error("no kind");
 }
 
 TEST(what_is_no_class_is_refused)
@@ -407,6 +459,8 @@ static double nothing(const st_loss *l, st_tensor y, st_tensor target, st_tensor
     return 0;
 }
 
+static const st_loss_kind own_kind = { .name = "own", .classes = true, .value = nothing };
+
 /* Three of five classes, also by a loss of one's own, which ignores none; pixels: 3 of 4 that are not
  * ignored, in batches of 2 of 3 images; several labels: 4 of 6, where an output of 0 is on the side of 0; one
  * output: 1 of 2. */
@@ -415,7 +469,7 @@ TEST(accuracy_counts_classes_pixels_and_binary_outputs)
     accuracy_is(ST_SHAPE(3), tensor_of(ST_SHAPE(5, 3), 3, 1, 2, 0, 5, 4, 1, 2, 3, 7, 8, 9, 1, 0, 0),
                 tensor_of(ST_SHAPE(5), 0, 1, 1, 2, 2), st_cross_entropy(), 3.0 / 5);
     accuracy_is(ST_SHAPE(2), tensor_of(ST_SHAPE(3, 2), 3, 1, 2, 0, 0, 4), tensor_of(ST_SHAPE(3), 0, 1, 0),
-                (st_loss){ "own", nothing, .classes = true }, 1.0 / 3);
+                st_loss_new(&own_kind, NULL), 1.0 / 3);
     accuracy_is(ST_SHAPE(2, 1, 2), tensor_of(ST_SHAPE(3, 2, 1, 2), 1, 0, 0, 1, 0, 0, 9, 9, 5, 5, 4, 6),
                 tensor_of(ST_SHAPE(3, 1, 2), 0, 0, 7, 1, 0, 7), st_cross_entropy(.ignore_index = 7), 0.75);
     accuracy_is(ST_SHAPE(2), tensor_of(ST_SHAPE(3, 2), 1, -1, 0, 2, -3, 0),

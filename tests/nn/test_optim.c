@@ -22,6 +22,7 @@ static const double begin[WEIGHTS] = { 1, -0.5, 0.25, 2, -3 };
 /* ---- steps --------------------------------------------------------------------------------------- */
 
 enum { SGD, ADAM, ADAMW, RMSPROP, KINDS };
+static const char *const kinds[KINDS] = { "sgd", "adam", "adamw", "rmsprop" };
 
 /* An optimizer and the options that it was made with, defaults filled in. */
 typedef struct recipe {
@@ -101,7 +102,7 @@ TEST(each_optimizer_is_its_formula)
         auto_tensor w = tensor_of_list(ST_SHAPE(WEIGHTS), WEIGHTS, begin), g = st_tensor_new(w.shape);
         long double expected[WEIGHTS], s[WEIGHTS][3] = { 0 };
         assert_non_null(o);
-        about("case %d, %s", i, o->name);
+        about("case %d, %s", i, o->kind->name);
         for (int k = 0; k < WEIGHTS; k++) expected[k] = begin[k];
         for (int step = 1; step <= STEPS; step++) {
             double lr = o->lr * (1 + step % 4 / 4.0);
@@ -114,7 +115,7 @@ TEST(each_optimizer_is_its_formula)
             assert_same(g, before); /* left as they are */
             for (int k = 0; k < WEIGHTS; k++)
                 if (fabs((double)(*element(w, k) - expected[k])) > limit)
-                    fail_msg("%s: weight %d is %.17g after %d steps, expected %.17g", o->name, k,
+                    fail_msg("%s: weight %d is %.17g after %d steps, expected %.17g", o->kind->name, k,
                              (double)*element(w, k), step, (double)expected[k]);
         }
         assert_int_equal(o->steps, STEPS);
@@ -140,21 +141,40 @@ TEST(many_parameters_step_alike)
     }
 }
 
-static void no_step(const st_optim *o, double lr, ptrdiff_t first, ptrdiff_t n, st_real *w, const st_real *g)
+typedef struct rate {
+    double lr;
+} rate;
+static const st_field rate_fields[] = { { "lr", ST_FIELD_REAL, offsetof(rate, lr) }, { 0 } };
+
+static void plain(const st_optim_call *c, ptrdiff_t n, st_real *w, const st_real *g)
 {
+    for (ptrdiff_t i = 0; i < n; i++) w[i] -= (st_real)c->lr * g[i];
 }
+
+static const st_optim_kind own_kind = { "own", sizeof(rate), rate_fields, .step = plain };
 
 TEST(an_optimizer_of_ones_own_is_checked)
 {
-    expect_null(st_optim_new((st_optim){ .name = "none" }), "st_optim_new: step is NULL");
-    expect_null(st_optim_new((st_optim){ .step = no_step }), "st_optim_new: name is NULL");
-    expect_null(st_optim_new((st_optim){ .name = "own", .step = no_step, .states = 4 }),
-                "own: 4 states, expected 0 to 3");
+    st_optim_kind nameless = own_kind, stepless = own_kind, greedy = own_kind, rateless = own_kind;
+    nameless.name = NULL, stepless.step = NULL, greedy.states = 4, rateless.fields = NULL;
+    expect_null(st_optim_new(NULL, NULL), "st_optim_new: the kind is NULL");
+    expect_null(st_optim_new(&nameless, NULL), "st_optim_new: the name is NULL");
+    expect_null(st_optim_new(&stepless, NULL), "st_optim_new: the step is NULL");
+    expect_null(st_optim_new(&greedy, NULL), "own: 4 states, expected 0 to 3");
+    expect_null(st_optim_new(&rateless, NULL), "own: there is no option lr of type double");
+    expect_null(st_optim_new(&own_kind, &(rate){ -1 }), "own: lr is -1, expected at least 0");
 }
 
-static void plain(const st_optim *o, double lr, ptrdiff_t first, ptrdiff_t n, st_real *w, const st_real *g)
+/* A kind that enters the registry enters the tests' table, too. */
+TEST(every_kind_of_optimizer_has_a_row)
 {
-    for (ptrdiff_t i = 0; i < n; i++) w[i] -= (st_real)lr * g[i];
+    int count = 0;
+    for (; st_optim_kinds[count]; count++) {
+        int k = 0;
+        while (k < KINDS && strcmp(kinds[k], st_optim_kinds[count]->name) != 0) k++;
+        if (k == KINDS) fail_msg("test_optim.c has no row for %s", st_optim_kinds[count]->name);
+    }
+    assert_int_equal(count, KINDS);
 }
 
 /* In the last of many parts, and in the first: the first is named, whichever thread finds which. */
@@ -165,8 +185,8 @@ static void check_found(st_optim *o)
     for (size_t i = 0; i < sizeof places / sizeof *places; i++) {
         st_fill(w, 0);
         *element(g, places[i]) = i % 2 ? (st_real)NAN : INFINITY;
-        const bool quotient = strcmp(o->name, "adam") == 0 || strcmp(o->name, "rmsprop") == 0;
-        expect_failure(st_optim_step(o, 1, w, g), "%s: parameter %td is %s after step %zu", o->name,
+        const bool quotient = strcmp(o->kind->name, "adam") == 0 || strcmp(o->kind->name, "rmsprop") == 0;
+        expect_failure(st_optim_step(o, 1, w, g), "%s: parameter %td is %s after step %zu", o->kind->name,
                        places[i], i % 2 || quotient ? "nan" : "-inf", i + 1);
     }
 }
@@ -187,29 +207,26 @@ TEST(finite_parameters_pass_however_numbers_are_rounded)
 TEST(a_parameter_that_is_not_finite_is_found)
 {
     auto_optim *sgd = st_sgd(.lr = 1), *heavy = st_sgd(.lr = 1, .momentum = 0.5), *adam = st_adam(),
-               *rmsprop = st_rmsprop(),
-               *own = st_optim_new((st_optim){ .name = "own", .step = plain, .lr = 1 });
+               *rmsprop = st_rmsprop(), *own = st_optim_new(&own_kind, &(rate){ 1 });
     st_optim *const all[] = { sgd, heavy, adam, rmsprop, own };
     for (size_t k = 0; k < sizeof all / sizeof *all; k++) check_found(all[k]);
 }
 
 /* ---- refusals ------------------------------------------------------------------------------------ */
 
-/* Those of the constructors, set in what they made. */
+/* Every REAL option of every kind; the others are valid. */
 TEST(options_out_of_range_are_refused)
 {
-    st_optim *all[] = { st_sgd(.lr = 1), st_adam(), st_adamw(), st_rmsprop() };
-    for (int i = 0; i < 4; i++) {
-        auto_optim *o = all[i];
-        for (const st_field *f = o->fields; f->name; f++) {
+    for (const st_optim_kind *const *kind = st_optim_kinds; *kind; kind++)
+        for (const st_field *f = (*kind)->fields; f->name; f++) {
             const double bad[] = { NAN, INFINITY, -INFINITY, f->least - 0.5, f->below };
             for (int k = 0; f->kind == ST_FIELD_REAL && k < (f->below > 0 ? 5 : 4); k++) {
-                st_optim other = *o;
-                memcpy((char *)&other + f->offset, &bad[k], sizeof bad[k]);
-                expect_null(st_optim_new(other), "%s: %s is %g", o->name, f->name, bad[k]);
+                double options[16] = { 1 }; /* lr is the first */
+                assert_true((*kind)->options_size <= sizeof options);
+                memcpy((char *)options + f->offset, &bad[k], sizeof bad[k]);
+                expect_null(st_optim_new(*kind, options), "%s: %s is %g", (*kind)->name, f->name, bad[k]);
             }
         }
-    }
     expect_null(st_sgd(), "sgd: lr");
     expect_null(st_sgd(.lr = 1, .nesterov = true), "sgd: nesterov");
     expect_null(st_sgd(.lr = 1, .momentum = 0.9, .dampening = 0.1, .nesterov = true), "sgd: nesterov");
@@ -343,6 +360,18 @@ static void check_factors(st_schedule s, long per_epoch, int count, const double
             fail_msg("line %d: the factor of step %d is %.17g, expected %.17g", line, step, factor,
                      expected[step]);
     }
+}
+
+TEST(every_kind_of_schedule_has_a_row)
+{
+    static const char *const rows[] = { "step", "cosine", "one_cycle" };
+    int count = 0;
+    for (; st_schedule_kinds[count]; count++) {
+        int k = 0;
+        while (k < 3 && strcmp(rows[k], st_schedule_kinds[count]->name) != 0) k++;
+        if (k == 3) fail_msg("test_optim.c has no row for schedule %s", st_schedule_kinds[count]->name);
+    }
+    assert_int_equal(count, 3);
 }
 
 TEST(no_schedule_is_one)

@@ -58,6 +58,7 @@ static st_layer *roll_convolution(dice *d, st_shape s, bool keep)
         o.padding[axis] = keep || !room ? size / 2 : (int)roll(d, 0, size / 2);
         o.stride[axis] = keep || chance(d, 80) ? 1 : 2;
     }
+    keep_zero(o.padding);
     return st_conv2d_new(o);
 }
 

@@ -4,15 +4,14 @@
  * tests/nn/record.txt has a line for each environment, engine, precision and network, with CRC-32 sums of the
  * parameters and states after 10 steps, of the same after all steps, and of what is then predicted. There
  * are 50 steps, 10 for a large network. The sums are made by one thread; the test trains by two, a small
- * network after its first 10 steps. The environment is what the bits depend on besides our code: the C library with its exp and sin, whether the
- * processor has fused multiply-add, and for the reference engine BLAS and the kernels it chose. A test is
- * skipped where the file has no line for it. gcc makes fused multiply-adds from -O2 on, or with
+ * network after its first 10 steps. The environment is what the bits depend on besides our code: the C library
+ * with its exp and sin, and whether the processor has fused multiply-add. A test is skipped where the file has
+ * no line for it. gcc makes fused multiply-adds from -O2 on, or with
  * -fexpensive-optimizations: with less the kernels of avx2 and avx512 give other bits, and their tests fail.
  *
  *     STRIDE_RECORD=1 build/float/tests/test_record      prints the lines of this environment
  *
  * STRIDE_FAST takes 10 steps of the small networks, for processors that are emulated. */
-#define _GNU_SOURCE /* dladdr */
 #include "tests/support.h"
 
 #include "nn/data/augment.h"
@@ -20,7 +19,6 @@
 #include "nn/train.h"
 #include "tensor/machine.h"
 
-#include <dlfcn.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -169,25 +167,6 @@ typedef struct text {
     char of[256];
 } text;
 
-/* "OpenBLAS-0.3.21-Haswell", or else the name of the file that holds BLAS. */
-static text blas(void)
-{
-    text t = { "unknown" };
-    char *(*config)(void), *(*core)(void), version[64];
-    *(void **)&config = dlsym(RTLD_DEFAULT, "openblas_get_config");
-    *(void **)&core = dlsym(RTLD_DEFAULT, "openblas_get_corename");
-    if (config && core && sscanf(config(), "OpenBLAS %63s", version) == 1) {
-        snprintf(t.of, sizeof t.of, "OpenBLAS-%s-%s", version, core());
-        return t;
-    }
-    Dl_info where;
-    void *gemm = dlsym(RTLD_DEFAULT, "cblas_sgemm");
-    char *path = gemm && dladdr(gemm, &where) ? realpath(where.dli_fname, NULL) : NULL;
-    if (path) snprintf(t.of, sizeof t.of, "%s", strrchr(path, '/') + 1);
-    free(path);
-    return t;
-}
-
 static const char *processor(void)
 {
 #if defined(__x86_64__) && defined(__FMA__)
@@ -201,17 +180,14 @@ static const char *processor(void)
 #endif
 }
 
-/* Only the reference engine's products are BLAS's. */
-static text environment(const char *engine)
+static text environment(void)
 {
     text t;
     const char *libc = "unknown";
 #ifdef __GLIBC__
     libc = gnu_get_libc_version();
 #endif
-    bool uses_blas = strcmp(engine, "reference") == 0;
-    snprintf(t.of, sizeof t.of, "libc-%.19s,%s%s%.99s", libc, processor(), uses_blas ? "," : "",
-             uses_blas ? blas().of : "");
+    snprintf(t.of, sizeof t.of, "libc-%.19s,%s", libc, processor());
     return t;
 }
 
@@ -233,7 +209,7 @@ static const char *precision = sizeof(st_real) == sizeof(float) ? "float" : "dou
 static text key_of(const struct network *n, const char *engine)
 {
     text t;
-    snprintf(t.of, sizeof t.of, "%.199s %s %s %s", environment(engine).of, engine, precision, n->name);
+    snprintf(t.of, sizeof t.of, "%.199s %s %s %s", environment().of, engine, precision, n->name);
     return t;
 }
 
@@ -273,21 +249,15 @@ typedef struct record {
     const char *engine;
 } record;
 
-static void skip_because(const char *key, const char *reason)
-{
-    print_message("%s: %s\n", key, reason);
-    skip();
-}
-
 static void trains_to_the_recorded_bits(void **state)
 {
     const record *r = *state;
     text key = key_of(r->network, r->engine);
     sums expected;
-    if (other_optimization()) skip_because(key.of, "a build with a sanitizer or -O0 may round otherwise");
-    if (fast && r->network->large) skip_because(key.of, "STRIDE_FAST is set");
-    if (!choose_engine(r->engine)) skip_because(key.of, "this machine has no such instructions");
-    if (!recorded(key.of, &expected)) skip_because(key.of, RECORD " has no such line");
+    if (other_optimization()) test_skip(key.of, "a build with a sanitizer or -O0 may round otherwise");
+    if (fast && r->network->large) test_skip(key.of, "STRIDE_FAST is set");
+    if (!choose_engine(r->engine)) test_skip(key.of, "this machine has no such instructions");
+    if (!recorded(key.of, &expected)) test_skip(key.of, RECORD " has no such line");
     sums s = train_and_sum(r->network, r->engine, 2);
     if (s.early != expected.early ||
         (!fast && (s.late != expected.late || s.predicted != expected.predicted)))

@@ -54,7 +54,7 @@ TEST(a_saved_net_comes_back_as_it_was)
     auto_net *n = small_net();
     assert_int_equal(st_net_set_metadata(n, "mean", "0.1307"), 0);
     if (st_net_save(n, path)) fail_msg("%s", st_error());
-    auto_net *loaded = st_net_load(path, 10, (st_net_known){ 0 });
+    auto_net *loaded = st_net_load(path, .batch = 10);
     if (!loaded) fail_msg("%s", st_error());
     auto_tensor x = some_images();
     assert_same(st_net_parameters(loaded), st_net_parameters(n));
@@ -70,7 +70,7 @@ TEST(what_is_refused_leaves_nothing_behind)
 {
     expect_null(st_net_new(ST_SHAPE(1, 4, 4), st_relu(), st_dropout(.p = 2), st_flatten()),
                 "dropout: p is 2");
-    expect_null(st_net_load("no such file", 1, (st_net_known){ 0 }), "no such file");
+    expect_null(st_net_load("no such file", .batch = 1), "no such file");
 }
 
 TEST(the_library_is_of_its_headers_version)

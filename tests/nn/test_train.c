@@ -12,6 +12,7 @@
 #include "tests/ranks/together.h"
 #include "nn/train_impl.h"
 
+#include <errno.h>
 #include <fcntl.h>
 #include <math.h>
 #include <poll.h>
@@ -104,7 +105,7 @@ static st_train_result run_to(int status, st_net *n, const st_dataset *d, st_tra
     st_train_result r;
     auto_optim *sgd = st_sgd(.lr = 0.05);
     if (!options.optim) options.optim = sgd;
-    if (!options.loss.value) options.loss = st_mse();
+    if (!options.loss.kind) options.loss = st_mse();
     if (st_train_run(n, d, options, &r) != status) fail_msg("%s", st_error() ? st_error() : "not refused");
     return r;
 }
@@ -437,19 +438,17 @@ TEST(a_callback_sees_each_epoch_and_progress_shows_it)
     fclose(to);
 }
 
-/* The last step of an epoch is always drawn; a line for the epoch replaces it. */
-TEST(progress_on_a_terminal_is_a_bar)
+/* Expects both texts on a terminal. */
+static void assert_bar(const char *const parts[])
 {
-    static const char *const parts[] = { "\r\033[Kepoch 1/2 100 % [====================]  loss 90.5000  0:0",
-                                         "\r\033[Kepoch 1/2  loss 90.5000  validation loss 1.2100" };
     const int terminal = posix_openpt(O_RDWR | O_NOCTTY);
     char text[4096] = "", before[64];
     auto_net *n = one_weight();
-    if (terminal < 0 || grantpt(terminal) || unlockpt(terminal)) skip();
+    const char *name = terminal < 0 || grantpt(terminal) || unlockpt(terminal) ? NULL : ptsname(terminal);
+    FILE *to = name ? fopen(name, "w") : NULL;
+    if (!to) skip_because("there is no pseudo-terminal: %s", strerror(errno));
     snprintf(before, sizeof before, "%s", getenv("TERM") ? getenv("TERM") : "dumb");
     setenv("TERM", "xterm", 1);
-    FILE *to = fopen(ptsname(terminal), "w");
-    assert_non_null(to);
     stop_early((st_train_options){ 2, 2, .callbacks = { st_progress(to) } }, n);
     struct pollfd arrives = { .fd = terminal, .events = POLLIN };
     for (size_t used = 0; !strstr(text, "epoch 2/2  loss") && poll(&arrives, 1, 5000) > 0;) {
@@ -460,6 +459,19 @@ TEST(progress_on_a_terminal_is_a_bar)
     fclose(to), close(terminal), setenv("TERM", before, 1);
     for (int i = 0; i < 2; i++)
         if (!strstr(text, parts[i])) fail_msg("\"%s\", expected \"%s\"", text, parts[i]);
+}
+
+/* The last step of an epoch is always drawn; a line for the epoch replaces it. It is green unless NO_COLOR is set. */
+TEST(progress_on_a_terminal_is_a_bar)
+{
+    static const char *const line = "\r\033[Kepoch 1/2  loss 90.5000  validation loss 1.2100";
+    const char *before = getenv("NO_COLOR");
+    unsetenv("NO_COLOR");
+    assert_bar((const char *[]){
+        "\r\033[Kepoch 1/2 100 % [\033[32m====================\033[0m]  loss 90.5000  0:0", line });
+    setenv("NO_COLOR", "1", 1);
+    assert_bar((const char *[]){ "\r\033[Kepoch 1/2 100 % [====================]  loss 90.5000  0:0", line });
+    if (!before) unsetenv("NO_COLOR");
 }
 
 /* ---- refusals ------------------------------------------------------------------------------------ */
@@ -708,6 +720,24 @@ TEST(a_rate_is_found_below_the_explosion)
     if (!(lr > 1e-3 && lr < 1)) fail_msg("%g", lr);
     assert_true(weight_of(n) == 0 && st_item(st_net_states(n)) == 0 && o->steps == 0);
     assert_true(st_item(o->state[0]) == 0);
+}
+
+static void keep_lists(st_callback *self, st_run *run, st_event event)
+{
+    static double numbers[ST_MAX_NUMBERS];
+    if (event != ST_ON_BEGIN) return;
+    expect_failure(st_run_keep_numbers(run, "none", 5, NULL), "0 numbers, expected 1 to 16");
+    expect_failure(st_run_keep_numbers(run, "none", 0, numbers), "0 numbers");
+    expect_failure(st_run_keep_numbers(run, "none", ST_MAX_NUMBERS + 1, numbers), "17 numbers");
+    assert_int_equal(st_run_keep_numbers(run, "all", ST_MAX_NUMBERS, numbers), 0);
+    assert_int_equal(st_run_keep_numbers(run, "one", 1, numbers), 0);
+}
+
+TEST(a_list_that_is_kept_has_1_to_16_numbers)
+{
+    auto_samples s = pull(4, 10);
+    auto_net *n = one_weight();
+    train(n, s.set, .callbacks = { { "keep", keep_lists } });
 }
 
 /* ---- the place of a run, which a checkpoint holds ----------------------------------------------------- */

@@ -63,7 +63,7 @@ static int export_mnist(const char *model)
     enum { BATCH = 1000 };
     mnist digits = { 0 };
     char title[128];
-    st_net *n = st_net_load(model, BATCH, (st_net_known){ 0 });
+    st_net *n = st_net_load(model, .batch = BATCH);
     if (!n || mnist_find(&digits, stderr)) {
         st_net_free(n);
         return -1;

@@ -68,12 +68,11 @@ static st_layer *norm_2(st_pool_options o)
 static const struct kind {
     const char *name;
     st_layer *(*make)(st_pool_options o);
-    const char *dilated; /* how dilated windows are refused */
 } kinds[] = {
-    { "maxpool", max_lowest, NULL },
-    { "avgpool", mean_with, "layer 0: avgpool: dilation 2x2, ONNX has 1x1 only" },
-    { "avgpool_exclude", mean_without, "layer 0: avgpool: dilation 2x2, ONNX has 1x1 only" },
-    { "lppool", norm_2, "layer 0: lppool: dilation 2x2, ONNX has 1x1 only" },
+    { "maxpool", max_lowest },
+    { "avgpool", mean_with },
+    { "avgpool_exclude", mean_without },
+    { "lppool", norm_2 },
 };
 
 /* Bits of a way. Images of 9×8 leave part of a window over with either stride. */
@@ -95,8 +94,7 @@ static void visit_pools(sample_visit *visit, void *context)
                                   .dilation = { dilation, dilation },
                                   .ceil_mode = way & CEILED,
                                   .pad_height = { 0, way & ONE_SIDED ? 1 : 0 } };
-            visit(name, ST_SHAPE(3, 9, 8), kinds[k].make(o), way & DILATED ? kinds[k].dilated : NULL,
-                  context);
+            visit(name, ST_SHAPE(3, 9, 8), kinds[k].make(o), NULL, context);
         }
 }
 
@@ -122,13 +120,19 @@ static void visit_more_pools(sample_visit *visit, void *context)
     VISIT("adaptive_avgpool 1x1", st_adaptive_avgpool());
     VISIT("adaptive_avgpool 3x4", st_adaptive_avgpool({ 3, 4 }));
     VISIT("maxpool zero", st_maxpool(.kernel = { 2, 2 }, .pad_value = ST_PAD_ZERO));
-    visit("maxpool zero padded", image,
-          st_maxpool(.kernel = { 2, 2 }, .padding = { 1, 0 }, .pad_value = ST_PAD_ZERO),
-          "layer 0: maxpool: pad_value zero, ONNX ignores padding", context);
-    visit("adaptive_avgpool 3x3", image, st_adaptive_avgpool({ 3, 3 }),
-          "layer 0: adaptive_avgpool: 3x3 windows of 9x8 pixels differ in size", context);
-    visit("lppool p=2.5", image, st_lppool(.p = 2.5), "layer 0: lppool: p is 2.5, ONNX has integers only",
-          context);
+    VISIT("maxpool zero padded",
+          st_maxpool(.kernel = { 2, 2 }, .padding = { 1, ST_ZERO_INT }, .pad_value = ST_PAD_ZERO));
+    VISIT("maxpool zero ceil_mode", st_maxpool(.kernel = { 3 }, .stride = { 2 }, .padding = { 1 },
+                                               .ceil_mode = true, .pad_value = ST_PAD_ZERO));
+    VISIT("maxpool zero dilated", st_maxpool(.kernel = { 2 }, .stride = { 1 }, .padding = { 3 },
+                                             .dilation = { 4 }, .pad_value = ST_PAD_ZERO));
+    VISIT("adaptive_avgpool 3x3", st_adaptive_avgpool({ 3, 3 }));
+    VISIT("adaptive_avgpool 11x5", st_adaptive_avgpool({ 11, 5 }));
+    VISIT("lppool p=2.5", st_lppool(.p = 2.5));
+    VISIT("lppool p=1.5 padded", st_lppool(.kernel = { 3 }, .stride = { 2 }, .padding = { 1 }, .p = 1.5));
+    VISIT("lppool p=1 dilated", st_lppool(.kernel = { 2 }, .dilation = { 2 }, .p = 1));
+    VISIT("avgpool of padding dilated", st_avgpool(.kernel = { 2 }, .stride = { 1 }, .padding = { 9, 8 },
+                                                   .dilation = { 9, 8 }, .count_exclude_pad = true));
     visit("pool", image, st_pool(.function = &first, .kernel = { 2, 2 }),
           "layer 0: pool: its function first is written in C", context);
     visit("maxpool of padding", ST_SHAPE(1, 1, 1),
@@ -152,11 +156,11 @@ static void visit_convolutions(sample_visit *visit, void *context)
                     .dilation = { 2, 3 }, .groups = 3, .no_bias = true));
     VISIT("conv_transpose2d", st_conv_transpose2d(.out_channels = 4, .kernel = { 3, 3 }));
     VISIT("conv_transpose2d output_padding",
-          st_conv_transpose2d(.out_channels = 4, .kernel = { 3, 3 }, .stride = { 2, 3 }, .padding = { 1, 0 },
-                              .output_padding = { 1, 2 }));
+          st_conv_transpose2d(.out_channels = 4, .kernel = { 3, 3 }, .stride = { 2, 3 },
+                              .padding = { 1, ST_ZERO_INT }, .output_padding = { 1, 2 }));
     VISIT("conv_transpose2d uneven",
           st_conv_transpose2d(.out_channels = 9, .kernel = { 3, 2 }, .stride = { 1, 2 }, .padding = { 1, 2 },
-                              .output_padding = { 1, 0 }, .dilation = { 2, 3 }, .groups = 3,
+                              .output_padding = { 1, ST_ZERO_INT }, .dilation = { 2, 3 }, .groups = 3,
                               .no_bias = true));
     visit("conv_transpose2d beyond", image,
           st_conv_transpose2d(.out_channels = 4, .kernel = { 3, 3 }, .output_padding = { 0, 2 },
@@ -235,6 +239,18 @@ static void visit_vectors(sample_visit *visit, void *context)
     VISIT("identity", st_identity());
 }
 
+/* [N, T, features] */
+static void visit_rows(sample_visit *visit, void *context)
+{
+    const st_shape image = ST_SHAPE(5, 12);
+    VISIT("dense of rows", st_dense(.out_features = 7));
+    VISIT("dense of rows no_bias", st_dense(.out_features = 5, .no_bias = true));
+    VISIT("dense of rows batchnorm relu",
+          st_sequence(st_dense(.out_features = 5), st_batchnorm(), st_relu()));
+    VISIT("dense of rows flatten batchnorm", st_sequence(st_dense(.out_features = 1), st_flatten(),
+                                                         st_batchnorm(), st_dense(.out_features = 3)));
+}
+
 static st_layer *convolution(int channels)
 {
     return st_conv2d(.out_channels = channels, .kernel = { 3, 3 }, .padding = { 1, 1 }, .no_bias = true);
@@ -255,6 +271,15 @@ static void visit_nests(sample_visit *visit, void *context)
     VISIT("residual projected",
           st_residual_projected(block(4), st_conv2d(.out_channels = 4, .kernel = { 1, 1 })));
     VISIT("concat", st_concat(st_identity(), convolution(2), st_residual(st_gelu())));
+    VISIT("multiply", st_multiply(st_identity(), convolution(6)));
+    VISIT("multiply squeeze-and-excitation",
+          st_sequence(convolution(6),
+                      st_multiply(st_identity(), st_sequence(st_global_avgpool(), convolution(2), st_relu(),
+                                                             convolution(6), st_sigmoid()))));
+    VISIT("multiply axes, relu",
+          st_sequence(st_multiply(st_avgpool(.kernel = { 0, 1 }), convolution(1),
+                                  st_avgpool(.kernel = { 1, ST_ZERO_INT }), st_global_maxpool()),
+                      st_relu(), st_multiply(st_tanh()), st_relu()));
     VISIT("relu before a pool", st_sequence(convolution(4), st_relu(), st_maxpool(.kernel = { 2, 2 }),
                                             st_flatten(), st_dense(.out_features = 5)));
     VISIT("nest", st_sequence(block(4), st_residual(st_sequence(st_mish(), st_residual(block(4)))),
@@ -269,5 +294,6 @@ void samples_visit(sample_visit *visit, void *context)
     visit_convolutions(visit, context);
     visit_normalisations(visit, context);
     visit_vectors(visit, context);
+    visit_rows(visit, context);
     visit_nests(visit, context);
 }

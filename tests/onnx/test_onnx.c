@@ -170,10 +170,11 @@ static void assert_ints(const Onnx__NodeProto *node, const char *name, size_t co
 
 TEST(options_are_attributes)
 {
-    auto_net *n = built(ST_SHAPE(4, 9, 8),
-                        st_sequence(st_conv2d(.out_channels = 6, .kernel = { 3, 2 }, .stride = { 2, 1 },
-                                              .padding = { 1, 0 }, .dilation = { 1, 2 }, .groups = 2),
-                                    st_leaky_relu(.slope = 0.25), st_softmax(.axis = 2)));
+    auto_net *n =
+        built(ST_SHAPE(4, 9, 8),
+              st_sequence(st_conv2d(.out_channels = 6, .kernel = { 3, 2 }, .stride = { 2, 1 },
+                                    .padding = { 1, ST_ZERO_INT }, .dilation = { 1, 2 }, .groups = 2),
+                          st_leaky_relu(.slope = 0.25), st_softmax(.axis = 2)));
     Onnx__ModelProto *m = exported(n);
     const Onnx__NodeProto *conv = m->graph->node[0];
     assert_ints(conv, "kernel_shape", 2, (const int64_t[]){ 3, 2 });

@@ -386,7 +386,10 @@ static void differ(st_train_options *o, int rank)
     case SEED: o->seed = 6; break;
     case LOSS: o->loss = (st_loss){ 0 }; break;
     case ORDER: o->group.unordered = true; break;
-    case OPTIMIZER: o->optim->states = 0, o->optim->momentum = 0, o->optim->nesterov = false; break;
+    case OPTIMIZER:
+        ((st_sgd_options *)o->optim->options)->momentum = 0; /* as no program may */
+        o->optim->states = 0;
+        break;
     }
 }
 

@@ -50,16 +50,19 @@ outcome train_together(const together *what, const st_comm *t)
                                  .seed = 5,
                                  .micro_batches = what->micro_batches,
                                  .group = st_group_of(t, false) };
+    st_dataset *own = what->set ? what->set() : NULL;
+    if (own) options.validation = own;
     if (what->change) what->change(&options, rank);
     outcome out = { 0 };
-    out.status = st_train_run(n, what->plain ? set : drawn, options, &out.result);
+    out.status = st_train_run(n, own ? own : what->plain ? set : drawn, options, &out.result);
     if (st_error()) strcpy(out.error, st_error());
     st_error_clear();
     if (!st_is_null(st_net_parameters(n)))
         out.parameters = st_tensor_clone(st_net_parameters(n)),
         out.states = st_tensor_clone(st_net_states(n));
     st_net_free(n), st_optim_free(options.optim);
-    st_dataset_free(drawn), st_dataset_free(set), st_dataset_free(digits), st_dataset_free(validation);
+    st_dataset_free(own), st_dataset_free(drawn), st_dataset_free(set), st_dataset_free(digits),
+        st_dataset_free(validation);
     st_tensor_free(x), st_tensor_free(y);
     return out;
 }

@@ -13,6 +13,7 @@ typedef struct together {
     ptrdiff_t samples;                /* 46 */
     int batch, epochs, micro_batches; /* 12, 2 */
     bool plain;                       /* samples are not augmented */
+    st_dataset *(*set)(void);         /* of training and of validation; drawn digits */
     double lr;                        /* 0.05 */
     int calls; /* of the team that do what they should, of each rank, before others fail; 0: all do */
     void (*change)(st_train_options *o, int rank);     /* before the rank begins */

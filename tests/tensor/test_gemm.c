@@ -94,6 +94,15 @@ enum { LAYOUTS = sizeof layouts / sizeof *layouts, DISTINCT = 8 }; /* the first 
 
 /* ---- products -------------------------------------------------------------------------------- */
 
+/* The library's own loops, and BLAS. */
+static void with_each_product(void (*claim)(void))
+{
+    use_engine("reference");
+    claim();
+    use_engine(NULL);
+    claim();
+}
+
 static st_tensor roll_matrix(dice *d, layout *make, ptrdiff_t rows, ptrdiff_t columns)
 {
     st_tensor x = make(d, rows, columns);
@@ -109,7 +118,7 @@ static ptrdiff_t roll_size(dice *d)
 }
 
 /* Every layout of every matrix, every alpha and beta, over sizes that come by chance. What lies around c stays 0. */
-TEST(a_product_is_three_loops_in_any_layout)
+static void three_loops(void)
 {
     static const st_real factors[] = { 0, 1, -2, (st_real)0.5 };
     dice d = { { 13 } };
@@ -130,8 +139,13 @@ TEST(a_product_is_three_loops_in_any_layout)
     }
 }
 
+TEST(a_product_is_three_loops_in_any_layout)
+{
+    with_each_product(three_loops);
+}
+
 /* Large enough for BLAS to pack, to block and, if it could, to start threads. */
-TEST(large_products_are_exact_too)
+static void large_products(void)
 {
     dice d = { { 15 } };
     const ptrdiff_t sizes[][3] = { { 130, 70, 190 }, { 1, 600, 200 }, { 200, 600, 1 }, { 257, 3, 129 } };
@@ -147,11 +161,16 @@ TEST(large_products_are_exact_too)
     }
 }
 
+TEST(large_products_are_exact_too)
+{
+    with_each_product(large_products);
+}
+
 /* ---- what is not a number --------------------------------------------------------------------- */
 
 enum { SIDE = 40 }; /* BLAS uses different kernels for small and large sizes */
 
-TEST(beta_0_overwrites_what_is_not_a_number)
+static void overwrites(void)
 {
     dice d = { { 16 } };
     for (int which = 0; which < DISTINCT; which++)
@@ -169,7 +188,12 @@ TEST(beta_0_overwrites_what_is_not_a_number)
         }
 }
 
-TEST(alpha_0_reads_neither_a_nor_b)
+TEST(beta_0_overwrites_what_is_not_a_number)
+{
+    with_each_product(overwrites);
+}
+
+static void reads_nothing(void)
 {
     for (ptrdiff_t n = 1; n <= SIDE; n += n < 5 ? 1 : 35) {
         auto_tensor a = st_tensor_new(ST_SHAPE(n, n)), b = st_tensor_new(ST_SHAPE(n, n)),
@@ -190,14 +214,24 @@ TEST(alpha_0_reads_neither_a_nor_b)
     }
 }
 
+TEST(alpha_0_reads_neither_a_nor_b)
+{
+    with_each_product(reads_nothing);
+}
+
 /* A NaN in row 1 of a and one in column 2 of b reach that row and that column, zeros or not. */
-TEST(what_is_not_a_number_spreads_along_its_row_and_column)
+static void spreads(void)
 {
     auto_tensor a = tensor_of(ST_SHAPE(3, 2), 1, 2, NAN, 0, 5, 6),
                 b = tensor_of(ST_SHAPE(2, 3), 1, 0, NAN, 0, 1, 0);
     auto_tensor c = st_tensor_new(ST_SHAPE(3, 3));
     st_gemm(c, 1, a, b, 0);
     assert_elements(c, 1, 2, NAN, NAN, NAN, NAN, 5, 6, NAN);
+}
+
+TEST(what_is_not_a_number_spreads_along_its_row_and_column)
+{
+    with_each_product(spreads);
 }
 
 /* ---- refusals -------------------------------------------------------------------------------- */

@@ -234,7 +234,7 @@ TEST(threads_that_cannot_be_started_are_done_without)
 {
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__) || HAS_FEATURE(address_sanitizer) ||       \
     HAS_FEATURE(thread_sanitizer) || HAS_FEATURE(memory_sanitizer)
-    skip(); /* its own memory is refused as well */
+    skip_because("a sanitizer's own memory would be refused as well");
 #endif
     st_set_num_threads(MOST_THREADS);
     pid_t child = fork();
@@ -347,7 +347,7 @@ TEST(affinity_counts)
     assert_int_equal(threads, 1);
     st_set_num_threads(0);
 #else
-    skip();
+    skip_because("this system has no sched_setaffinity");
 #endif
 }
 

@@ -3,6 +3,7 @@
  * Oracle: NumPy 1.24.2. Every text expected here is str() of the array that stands beside it, made with
  * the dtype of this build, but for the two kinds of numbers where a comment says how NumPy's differs. */
 #include "tests/support.h"
+#include "tensor/print/print.h"
 
 #include <math.h>
 #include <stdlib.h>

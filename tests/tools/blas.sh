@@ -21,7 +21,7 @@ int main(void)
 #ifdef __APPLE__
     else printf("  BLAS  Accelerate, or another of the system's\n");
 #else
-    else printf("  BLAS  not OpenBLAS, BLIS or MKL: st_gemm and STRIDE_ENGINE=reference may be slow (make deps)\n");
+    else printf("  BLAS  not OpenBLAS, BLIS or MKL: st_gemm may be slow (make deps)\n");
 #endif
     return 0;
 }

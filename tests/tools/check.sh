@@ -82,14 +82,14 @@ exports) # LIBRARIES-OF-FLOAT LIBRARIES-OF-DOUBLE HEADER...
         *) nm -D --defined-only "$1" | sed 's/.* //' ;;
         esac
     }
-    exports() { # PRECISION LIBRARY...
+    exports() { # PRECISION PREFIX LIBRARY...
         awk '$2 == "function" || $2 == "object" { print $3 }' "$scratch/symbols" |
-            sed "s/^ST_PRECISION\$/st_precision_is_$1/" | sort >"$scratch/declared"
-        shift
+            sed "s/^st_/$2/; s/^ST_PRECISION\$/st_precision_is_$1/" | sort >"$scratch/declared"
+        shift 2
         for library in "$@"; do
             exported "$library" | sort >"$scratch/exported"
             found=$(comm -23 "$scratch/declared" "$scratch/exported")
-            [ -z "$found" ] || fail "$library lacks what headers declare (outside of ST_API_BEGIN and ST_API_END?):
+            [ -z "$found" ] || fail "$library lacks what headers declare (outside of ST_API_BEGIN and ST_API_END):
 $found"
             found=$(comm -13 "$scratch/declared" "$scratch/exported")
             [ -z "$found" ] || fail "$library exports what no installed header declares:
@@ -97,7 +97,7 @@ $found"
         done
     }
     # shellcheck disable=SC2086
-    { exports float $of_float && exports double $of_double; } || exit
+    { exports float st_ $of_float && exports double st_double_ $of_double; } || exit
     ok
     ;;
 
@@ -154,7 +154,6 @@ install-mpi) # PREFIX
     for library in stride-mpi stride-mpi-double; do
         for kind in '' --static; do
             flags=$(PKG_CONFIG_PATH=$prefix/lib/pkgconfig $PKG_CONFIG --cflags --libs $kind $library 2>&1) || fail "$flags"
-            [ -z "$kind" ] || flags=$(echo " $flags" | sed "s| -l\(stride[a-z-]*\)| $prefix/lib/lib\1.a|g")
             # shellcheck disable=SC2086
             (cd "$scratch" && $CC -std=c11 -pedantic-errors program.c $flags -o program && $MPIRUN -n 2 ./program) \
                 >"$scratch/log" 2>&1 || fail "$library $kind: $(cat "$scratch/log")"
@@ -164,7 +163,7 @@ install-mpi) # PREFIX
     ;;
 
 cmake) # PREFIX SOVERSION
-    what="CMake's find_package finds an installation that was moved, if it is of the right version, in both precisions"
+    what="CMake's find_package finds an installation that was moved, if it is of the right version, in both precisions, shared and as archives"
     command -v cmake >/dev/null || skip "cmake is not installed"
     mkdir "$scratch/a place" && cp -R "$1/." "$scratch/a place"
     cat >"$scratch/program.c" <<-'END'
@@ -189,10 +188,24 @@ cmake) # PREFIX SOVERSION
 	add_executable(double program.c)
 	target_compile_definitions(double PRIVATE SIZE=8)
 	target_link_libraries(double stride::double)
+	foreach(kind stride double)
+	  add_executable(${kind}_archive program.c)
+	  target_link_libraries(${kind}_archive stride::${kind}-static)
+	endforeach()
+	target_compile_definitions(stride_archive PRIVATE SIZE=4)
+	target_compile_definitions(double_archive PRIVATE SIZE=8)
+	foreach(kind "" -static)
+	  add_library(half${kind} STATIC half.c)
+	  target_link_libraries(half${kind} PRIVATE stride::double${kind})
+	  add_executable(both${kind} both.c half.c)
+	  target_link_libraries(both${kind} PRIVATE stride::stride${kind} half${kind})
+	endforeach()
 	END
+    cp tests/door/half.c tests/door/both.c "$scratch"
     (
         cmake -S "$scratch" -B "$scratch/build" -DCMAKE_PREFIX_PATH="$scratch/a place" -Dversion="$VERSION" -Dcompatible="$2" && cmake --build "$scratch/build" &&
-            "$scratch/build/float" && "$scratch/build/double"
+            "$scratch/build/float" && "$scratch/build/double" && cd "$scratch" && build/both && mv "a place/lib" moved &&
+            build/stride_archive && build/double_archive && build/both-static
     ) >"$scratch/log" 2>&1 || fail "$(cat "$scratch/log")"
     ok
     ;;

@@ -5,12 +5,14 @@ DEPS = CC=$(call quoted,$(strip $(CC) $(CPPFLAGS) $(LDFLAGS))) PKG_CONFIG=$(call
 ONNXRUNTIME = [ -d $(BUILD)/peers/node_modules/onnxruntime-node ] || \
     npm install --prefix $(BUILD)/peers --ignore-scripts --no-audit --no-fund --silent onnxruntime-node
 
-.PHONY: deps deps-check deps-coverage deps-conformance deps-bench deps-onnx deps-c deps-mpi deps-blas \
+.PHONY: deps deps-check deps-bare deps-coverage deps-conformance deps-bench deps-onnx deps-c deps-mpi deps-blas \
     deps-arm deps-web
 deps: ## install what building and testing need, unless it is there
 	@$(DEPS) build
 deps-check: deps ## install what `make check` needs besides
 	@$(DEPS) check
+deps-bare: ## install debootstrap, which `make check-bare` makes a machine with
+	@$(DEPS) bare
 deps-coverage: deps ## install gcovr, which `make coverage` reports with
 	@$(DEPS) coverage
 deps-conformance: deps ## install ONNX's cases and PyTorch, which `make conformance` compares with

@@ -1,6 +1,6 @@
 #!/bin/sh
-# deps.sh build|check|coverage|conformance|bench|onnx|mpi|arm|web: installs what building and testing
-# need, or what `make check`, `make coverage`, `make conformance`, `make bench-peers`,
+# deps.sh build|check|bare|coverage|conformance|bench|onnx|mpi|arm|web: installs what building and testing
+# need, or what `make check`, `make check-bare`, `make coverage`, `make conformance`, `make bench-peers`,
 # `make onnx-check`, `make MPI=1`, `make check-cpu` or `make web-check` needs besides.
 #
 # A need is missing if the compiler cannot find it, whatever a package manager says. Silent,
@@ -27,6 +27,7 @@ libpng        libpng-dev                          libpng-devel        libpng    
 libturbojpeg  libturbojpeg0-dev                   turbojpeg-devel     libjpeg-turbo jpeg-turbo
 valgrind      valgrind                            valgrind            valgrind     -
 cmake         cmake                               cmake               cmake        cmake
+debootstrap   debootstrap                         debootstrap         debootstrap  -
 gcovr         gcovr                               gcovr               gcovr        gcovr
 doxygen       doxygen                             doxygen             doxygen      doxygen
 mandoc        mandoc                              mandoc              mandoc       mandoc
@@ -116,6 +117,10 @@ missing_for_check() {
     $PKG_CONFIG --exists libturbojpeg || echo libturbojpeg
     compiles clang -fsanitize=address,undefined || echo clang-runtime
     compiles "$CC" -fsanitize=address,undefined || echo sanitizers
+}
+
+missing_for_bare() {
+    command -v debootstrap >/dev/null || echo debootstrap
 }
 
 missing_for_coverage() {

@@ -98,7 +98,6 @@ with_library() { # name, path's end
     *"not found"*) skip "$what" "$(echo "$found" | grep -m 1 'not found')" && return ;;
     esac
     under "$1" "$what" env LD_LIBRARY_PATH="$scratch/$1"
-    under "$1-reference" "$what, STRIDE_ENGINE=reference" env LD_LIBRARY_PATH="$scratch/$1" STRIDE_ENGINE=reference
 }
 
 # OpenBLAS with the kernels for an older processor than this one.
@@ -107,7 +106,7 @@ with_kernels() { # name
     what="with OpenBLAS's kernels for $1"
     chosen=$(OPENBLAS_VERBOSE=2 OPENBLAS_CORETYPE=$1 "$example" 2>&1 | sed -n 's/^Core: //p')
     [ "$chosen" = "$1" ] || { skip "$what" "OpenBLAS chose ${chosen:-nothing}" && return; }
-    under "$1" "$what, STRIDE_ENGINE=reference" env OPENBLAS_CORETYPE="$1" STRIDE_ENGINE=reference
+    under "$1" "$what" env OPENBLAS_CORETYPE="$1"
 }
 
 # Stride's own products, with the instructions of an older processor.

@@ -9,10 +9,11 @@ MANDIR     ?= $(DATADIR)/man
 DESTDIR    ?=
 
 # The public headers; every other header is private.
-HEADERS = stride.h $(addprefix tensor/,api.h error.h random.h real.h tensor.h threads.h) \
+HEADERS = stride.h $(addprefix tensor/,api.h error.h names.h print/print.h random.h real.h tensor.h threads.h) \
           $(addprefix layers/,layer.h layers.h options.h) \
           $(addprefix nn/,data.h gradcheck.h loss.h net.h optim.h schedule.h train.h) \
-          $(addprefix nn/data/,augment.h classes.h digits.h formats.h normalize.h sets.h) \
+          $(addprefix nn/data/,augment.h classes.h digits.h formats.h normalize.h sets.h \
+            table.h) \
           $(addprefix nn/files/,checkpoint.h replace.h save.h) $(addprefix nn/callbacks/,callbacks.h watch.h) \
           nn/export_c/export_c.h nn/onnx/onnx.h $(addprefix nn/ranks/,ranks.h team.h)
 
@@ -34,13 +35,23 @@ installer = DESTDIR=$(call quoted,$(DESTDIR)) \
             RUN=$(call quoted,$(RUN)) MPI=$(call quoted,$(MPI)) \
             MPI_LIBS=$(call quoted,$(if $(MPI),$(MPI_LIBS))) \
             MPI_HEADERS=$(call quoted,$(MPI_HEADERS)) \
+            PICTURES=$(call quoted,$(PICTURES)) \
+            PICTURE_LIBS=$(call quoted,$(if $(PICTURES),$(PICTURE_LIBS))) \
+            PICTURES_HEADERS=$(call quoted,$(PICTURES_HEADERS)) \
             REQUIRES_PRIVATE=$(call quoted,$(strip $(REQUIRES_PRIVATE))) \
-            LIBS_PRIVATE=$(call quoted,$(strip $(LIBS_PRIVATE))) tests/tools/install.sh
+            LIBS_PRIVATE=$(call quoted,$(strip $(LIBS_PRIVATE))) LIBS=$(call quoted,$(LIBS) -pthread) \
+            tests/tools/install.sh
+
+# The list of public functions, before anything is compiled; it is written if one was added.
+$(OUT)/flags: tensor/names.h
+tensor/names.h: tests/tools/names.sh $(filter-out tensor/names.h,$(HEADERS)) $(MPI_HEADERS) \
+    $(PICTURES_HEADERS)
+	@names=$$($^) && { echo "$$names" | cmp -s - $@ || echo "$$names" >$@; }
 
 .PHONY: install uninstall dist distcheck headers
 headers: ; @echo $(HEADERS)
 install: ## install libraries, headers, the program stride, the manual, and files for pkg-config and CMake
-install: $(foreach p,float double,$(call lib,$p) $(call shared,$p) $(of_mpi)) $(PROGRAM) $(PROGRAM_DOUBLE)
+install: $(foreach p,float double,$(call lib,$p) $(call shared,$p) $(of_pictures) $(of_mpi)) $(PROGRAM) $(PROGRAM_DOUBLE)
 	@$(installer) install
 uninstall: ## remove what `make install` put there
 	@$(installer) uninstall

@@ -5,8 +5,10 @@
 #     PREFIX BINDIR LIBDIR INCLUDEDIR DATADIR MANDIR    folders, below DESTDIR while they are staged
 #     VERSION SOVERSION HEADERS                         of Stride
 #     STATIC SHARED SHARED_SO SHARED_DEV                each "of-float of-double": archives, libraries and their links
-#     REQUIRES_PRIVATE LIBS_PRIVATE                     what an archive needs: packages of pkg-config, flags
+#     REQUIRES_PRIVATE LIBS_PRIVATE LIBS                what an archive needs: packages of pkg-config and other flags;
+#                                                       all flags
 #     MPI MPI_LIBS MPI_HEADERS                          not empty: libstride-mpi, too; what it needs
+#     PICTURES PICTURE_LIBS PICTURES_HEADERS            not empty: libstride-pictures, too; what it needs
 #     PROGRAM PROGRAM_DOUBLE RUN                        stride, which RUN can run, and the same in double; or nothing
 # shellcheck disable=SC2016 # pkg-config and CMake expand those
 set -eu
@@ -47,37 +49,52 @@ esac
 
 escaped() { sed 's| |\\ |g'; }
 
-describe() { # NAME PRECISION FLAGS: a .pc file
+begin_description() { # NAME WHAT: the beginning of a .pc file
     cat <<END
 prefix=$(echo "$PREFIX" | escaped)
 libdir=$(below "$LIBDIR" '${prefix}' | escaped)
 includedir=$(below "$INCLUDEDIR" '${prefix}' | escaped)
 
 Name: $1
-Description: minimal neural-network framework, $2 precision
+Description: $2
 Version: $VERSION
-Requires.private: $REQUIRES_PRIVATE
-Cflags: -I\${includedir}${3:+ $3}
-Libs: -L\${libdir}$rpath -l$1
-Libs.private: $LIBS_PRIVATE
 END
 }
 
-describe_mpi() { # NAME OF-LIBRARY PRECISION: likewise, of the library for MPI
-    describe "$1" "$3" '' | sed "s|^Description: .*|Description: ranks of MPI for $2|
-        s|^Requires.private: .*|Requires: $2|; s|^Cflags: .*|Cflags: -I\${includedir}|; s|^Libs.private: .*|Libs.private: $MPI_LIBS|"
+# NAME WHAT FLAGS REQUIRES REQUIRES-PRIVATE LIBS-PRIVATE: two .pc files, since packages come before those that they
+# require. So the archive comes before the shared library, which is then not needed.
+describe() {
+    case $SHARED in
+    *.dylib*) unneeded=-Wl,-dead_strip_dylibs ;;
+    *) unneeded=-Wl,--as-needed ;;
+    esac
+    {
+        begin_description "$1" "$2"
+        cat <<END
+Requires: ${4:+$4 }$1-shared
+Requires.private: $5
+Cflags: -I\${includedir}${3:+ $3}
+Libs.private: \${libdir}/lib$1.a $6 $unneeded
+END
+    } >"$scratch/$1.pc"
+    {
+        begin_description "$1-shared" "$2: the shared library, which $1 requires"
+        echo "Libs: -L\${libdir}$rpath -l$1"
+    } >"$scratch/$1-shared.pc"
 }
 
-describe_to_cmake() { # TARGET FILE SONAME DEFINITION
+describe_to_cmake() { # TARGET KIND FILE DEFINITION PROPERTY...
+    target=$1 kind=$2 file=$3 definition=$4
+    shift 4
     cat <<END
 
-if(NOT TARGET stride::$1)
-  add_library(stride::$1 SHARED IMPORTED)
-  set_target_properties(stride::$1 PROPERTIES
-    IMPORTED_LOCATION "$(below "$LIBDIR" '${stride_prefix}')/$2"
-    IMPORTED_SONAME "$3"
+if(NOT TARGET stride::$target)
+  add_library(stride::$target $kind IMPORTED)
+  set_target_properties(stride::$target PROPERTIES
+    IMPORTED_LOCATION "$(below "$LIBDIR" '${stride_prefix}')/$file"
     INTERFACE_INCLUDE_DIRECTORIES "$(below "$INCLUDEDIR" '${stride_prefix}')"
-    INTERFACE_COMPILE_DEFINITIONS "$4"
+    INTERFACE_COMPILE_DEFINITIONS "$definition"
+    $*
     INTERFACE_COMPILE_FEATURES c_std_11)
 endif()
 END
@@ -89,11 +106,15 @@ cmake_config() {
     *) prefix=$PREFIX ;;
     esac
     cat <<END
-# find_package(stride) makes the targets stride::stride, in float, and stride::double.
+# find_package(stride) makes the targets stride::stride, in float, and stride::double, and for their archives
+# stride::stride-static and stride::double-static.
 get_filename_component(stride_prefix "$prefix" ABSOLUTE)
 END
-    describe_to_cmake stride "${SHARED% *}" "${SHARED_SO% *}" ""
-    describe_to_cmake double "${SHARED#* }" "${SHARED_SO#* }" STRIDE_DOUBLE
+    needed="INTERFACE_LINK_LIBRARIES \"$(echo "$LIBS" | sed 's/^ *//; s/ *$//; s/  */;/g')\""
+    describe_to_cmake stride SHARED "${SHARED% *}" "" "IMPORTED_SONAME \"${SHARED_SO% *}\""
+    describe_to_cmake double SHARED "${SHARED#* }" STRIDE_DOUBLE "IMPORTED_SONAME \"${SHARED_SO#* }\""
+    describe_to_cmake stride-static STATIC libstride.a "" "$needed"
+    describe_to_cmake double-static STATIC libstride-double.a STRIDE_DOUBLE "$needed"
     printf '\nunset(stride_prefix)\n'
 }
 
@@ -130,7 +151,7 @@ library() { # NAME ARCHIVE FILE SONAME DEVELOPER'S-NAME
     "${action}_file" 755 "${2%/*}/$3" "$LIBDIR/$3"
     "${action}_link" "$3" "$LIBDIR/$4"
     "${action}_link" "$4" "$LIBDIR/$5"
-    "${action}_file" 644 "$scratch/$1.pc" "$LIBDIR/pkgconfig/$1.pc"
+    for name in "$1" "$1-shared"; do "${action}_file" 644 "$scratch/$name.pc" "$LIBDIR/pkgconfig/$name.pc"; done
 }
 everything() {
     for header in $HEADERS; do "${action}_file" 644 "$header" "$INCLUDEDIR/$header"; done
@@ -142,20 +163,21 @@ everything() {
     for page in docs/man/*.[1-9]; do
         "${action}_file" 644 "$page" "$MANDIR/man${page##*.}/${page##*/}"
     done
-    [ "$action" = install ] && [ -z "$MPI" ] || ranks
+    [ "$action" = install ] && [ -z "$MPI" ] || part mpi "$MPI_HEADERS"
+    [ "$action" = install ] && [ -z "$PICTURES" ] || part pictures "$PICTURES_HEADERS"
     [ -z "$PROGRAM" ] || program
 }
 
-# The names of the library for MPI follow from those of the library that it is for.
-ranks() {
-    for header in $MPI_HEADERS; do "${action}_file" 644 "$header" "$INCLUDEDIR/$header"; done
+# The names of stride-mpi and stride-pictures follow from those of the library that they are for.
+part() { # WHAT HEADERS
+    for header in $2; do "${action}_file" 644 "$header" "$INCLUDEDIR/$header"; done
     for name in stride stride-double; do
         case $name in
-        stride) archive=${STATIC% *} names="${SHARED% *} ${SHARED_SO% *} ${SHARED_DEV% *}" mpi=stride-mpi ;;
-        *) archive=${STATIC#* } names="${SHARED#* } ${SHARED_SO#* } ${SHARED_DEV#* }" mpi=stride-mpi-double ;;
+        stride) archive=${STATIC% *} names="${SHARED% *} ${SHARED_SO% *} ${SHARED_DEV% *}" new=stride-$1 ;;
+        *) archive=${STATIC#* } names="${SHARED#* } ${SHARED_SO#* } ${SHARED_DEV#* }" new=stride-$1-double ;;
         esac
         # shellcheck disable=SC2046
-        library $mpi "${archive%/*}/lib$mpi.a" $(echo "$names" | sed "s|lib$name\\.|lib$mpi.|g")
+        library "$new" "${archive%/*}/lib$new.a" $(echo "$names" | sed "s|lib$name\\.|lib$new.|g")
     done
 }
 
@@ -180,10 +202,13 @@ told() { # ARGUMENTS DESTINATION
 }
 
 if [ "$action" = install ]; then
-    describe stride float "" >"$scratch/stride.pc"
-    describe stride-double double -DSTRIDE_DOUBLE >"$scratch/stride-double.pc"
-    describe_mpi stride-mpi stride float >"$scratch/stride-mpi.pc"
-    describe_mpi stride-mpi-double stride-double double >"$scratch/stride-mpi-double.pc"
+    network="minimal neural-network framework"
+    describe stride "$network, float precision" '' '' "$REQUIRES_PRIVATE" "$LIBS_PRIVATE"
+    describe stride-double "$network, double precision" -DSTRIDE_DOUBLE '' "$REQUIRES_PRIVATE" "$LIBS_PRIVATE"
+    describe stride-mpi "ranks of MPI for stride" '' stride '' "$MPI_LIBS"
+    describe stride-mpi-double "ranks of MPI for stride-double" '' stride-double '' "$MPI_LIBS"
+    describe stride-pictures "folders of pictures for stride" '' stride '' "$PICTURE_LIBS"
+    describe stride-pictures-double "folders of pictures for stride-double" '' stride-double '' "$PICTURE_LIBS"
     cmake_config >"$scratch/stride-config.cmake"
     cmake_version >"$scratch/stride-config-version.cmake"
 fi
@@ -191,7 +216,7 @@ everything
 
 # Folders that are Stride's alone; and the loader is told.
 if [ "$action" = uninstall ]; then
-    for folder in tensor layers nn/callbacks nn/data nn/export_c nn/files nn/onnx nn/ranks nn ''; do rmdir "$DESTDIR$INCLUDEDIR/$folder" 2>/dev/null || :; done
+    for folder in tensor layers nn/callbacks nn/data nn/export_c nn/files nn/onnx nn/pictures nn/ranks nn ''; do rmdir "$DESTDIR$INCLUDEDIR/$folder" 2>/dev/null || :; done
     rmdir "$DESTDIR$CMAKEDIR" 2>/dev/null || :
 fi
 if [ -z "$DESTDIR" ] && [ -z "$rpath" ] && [ "$(id -u)" = 0 ] && command -v ldconfig >/dev/null; then ldconfig; fi

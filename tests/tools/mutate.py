@@ -22,7 +22,8 @@ WORK = os.path.join(os.environ["BUILD"], "mutations")
 # A folder's tests, in the order in which they are run until one fails: precision, room, argument.
 STAGES = {
     "tensor": [("float", "tensor", ""), ("float", "layers", "test_cases"), ("float", "nn", "")],
-    "nn": [("float", "nn", ""), ("double", "nn", "")],
+    "nn": [("float", "nn", ""), ("float", "data", ""), ("float", "ranks", ""), ("float", "callbacks", ""),
+           ("float", "files", ""), ("double", "nn", "")],
     "layers": [("float", "layers", "test_cases"), ("float", "layers", ""), ("double", "layers", ""),
                ("float", "nn", "")],
 }

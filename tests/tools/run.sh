@@ -2,8 +2,9 @@
 # run.sh BASE COMMAND...: runs one test program, prints one line for it, and what it said if it failed.
 #
 # Leaves BASE.log and BASE.count ("passed failed skipped"); never fails itself, total.sh does. Counts
-# what cmocka reports, and the lines "ok NAME", "not ok NAME" and "skip NAME REASON" of a script. A test
-# that began and neither passed nor was skipped has failed.
+# what cmocka reports, and the lines "ok NAME", "not ok NAME" and "skip NAME: REASON" of a script. A test
+# that began and neither passed nor was skipped has failed, and so has one that cmocka reports to be skipped
+# without a line "skipped NAME: REASON".
 base=$1
 shift
 name=$(basename "$(dirname "$base")")/$(basename "$base")
@@ -23,10 +24,13 @@ counts=$(awk -v status="$status" '
     /^ok /                                  { passed++; begun++ }
     /^not ok /                              { failed++; begun++ }
     /^skip /                                { skipped++; begun++ }
+    /^\[  SKIPPED \] [0-9]+ test/           { silent += $4 }
+    /^skipped [^ ]+: /                      { silent-- }
     END {
         if (failed < begun - passed - skipped) failed = begun - passed - skipped
         if (failed == 0 && (status != 0 || passed + skipped == 0)) failed = 1
-        print passed + 0, failed + 0, skipped + 0, begun + 0
+        if (silent > 0) failed += silent
+        print passed + 0, failed + 0, skipped + 0, begun + 0, silent + 0
     }' "$base.log")
 # shellcheck disable=SC2086
 set -- $counts
@@ -36,12 +40,13 @@ line="$1 passed"
 if [ "$2" -gt 0 ]; then line="$line, $2 failed (exit status $status)"; fi
 if [ "$4" -eq 0 ]; then line="$line, it reported no test"; fi
 if [ "$3" -gt 0 ]; then line="$line, $3 skipped"; fi
+if [ "$5" -gt 0 ]; then line="$line, $5 without a reason"; fi
 if [ "$2" -gt 0 ]; then
-    printf 'FAIL %s: %s\n%s\n' "$name" "$line" "$(grep -vE '^(ok|skip) ' "$base.log" | sed 's/^/     | /')"
+    printf 'FAIL %s: %s\n%s\n' "$name" "$line" "$(grep -vE '^(ok|skip|skipped) ' "$base.log" | sed 's/^/     | /')"
 else
     printf 'ok   %s: %s\n' "$name" "$line"
     if [ "$3" -le 20 ]; then
-        grep '^skip ' "$base.log" | sed 's/^/     /'
+        sed -nE 's/^(skip|skipped) /     skip /p' "$base.log"
     else
         echo "     skipped: see $base.log"
     fi

@@ -14,6 +14,7 @@ metadata name the kind and its options; of a net they hold the architecture as S
     schedule   factor [total]
 
 A case is drawn from its name alone, so that it is the same in a short run and a full one."""
+import copy
 import json
 import math
 import os
@@ -320,6 +321,14 @@ def activation(name, make, *numbers):
     return draw
 
 
+class Nearest(nn.Upsample):
+    """With scale_factor, PyTorch copies an axis that keeps its size and repeats one that doubles, whatever the factor:
+    backward, and forward with channels last. Its other forward pass does not, and is not the adjoint of its backward."""
+
+    def forward(self, x):
+        return super().forward(x.contiguous(memory_format=torch.channels_last))
+
+
 def resize(rng):
     shape, mode = image(rng, 2), rng.choice(["nearest", "bilinear"])
     corners = mode == "bilinear" and flag(rng)
@@ -328,8 +337,8 @@ def resize(rng):
     if flag(rng):
         o["size"] = pair(rng, 1, 9)
         return Draw(nn.Upsample(size=o["size"], mode=mode, **more), o, shape)
-    o["scale_factor"] = rng.randint(2, 11) / 4
-    return Draw(nn.Upsample(scale_factor=o["scale_factor"], mode=mode, **more), o, shape)
+    o["scale_factor"] = rng.uniform(max(0.3, 1 / min(shape[2:])), 3.7)
+    return Draw((Nearest if mode == "nearest" else nn.Upsample)(scale_factor=o["scale_factor"], mode=mode, **more), o, shape)
 
 
 def unflatten(rng):
@@ -578,6 +587,38 @@ def states(module):
     return {n: s for n, s in module.named_buffers() if not n.endswith("num_batches_tracked")}
 
 
+def noise(draw, tensors):
+    """How far rounding moves each tensor of a net's case: the condition of the case.
+
+    PyTorch in float32, from inputs moved by up to a unit in the last place, against the tensors in double: the largest
+    distance of an element. The median of five runs is taken, as one may cross a kink."""
+    def moved(name):
+        t = tensors[name].detach()
+        return (t * (1 + 2.0**-23 * (2 * torch.rand(t.shape, dtype=torch.float64) - 1))).float()
+
+    def once():
+        module = copy.deepcopy(draw.module).float()
+        with torch.no_grad():
+            for name, value in [*module.named_parameters(), *states(module).items()]:
+                value.copy_(moved("before/" + name))
+                value.grad = None
+        found = {}
+        for i in range(2):
+            if f"x.{i}" in tensors:
+                x = moved(f"x.{i}").requires_grad_()
+                y = module(x)
+                y.backward(moved(f"dy.{i}"))
+                found.update({f"y.{i}": y, f"dx.{i}": x.grad})
+        found.update({"gradient/" + n: p.grad for n, p in module.named_parameters()})
+        found.update({"after/" + n: s for n, s in states(module).items()})
+        return {n: float((t.detach().double() - tensors[n].detach()).abs().max()) for n, t in found.items()}
+
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(1)
+        runs = [once() for _ in range(5)]
+    return {n: sorted(r[n] for r in runs)[2] for n in runs[0]}
+
+
 def run(rng, draw):
     """All tensors of a case; None where it would prove nothing, or PyTorch's answer is not a number."""
     module, tensors = draw.module, {}
@@ -609,6 +650,7 @@ def make_net(kind, rng):
             break
     architecture = {"input": list(tensors["x.0"].shape[1:]), "layers": draw.layers}
     return draw, tensors, {"kind": "net", "architecture": json.dumps(architecture),
+                           "noise": json.dumps(noise(draw, tensors)),
                            "mode": "train" if draw.train else "infer", "sums": "yes" if draw.sums else "no",
                            "layout": "nhwc" if tensors["x.0"].dim() == 4 and flag(rng) else "nchw"}
 

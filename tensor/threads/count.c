@@ -1,4 +1,4 @@
-/* threads.c: the number of threads: set by the program, the environment or the machine. */
+/* count.c: the number of threads: set by the program, the environment or the machine. */
 #if defined(__linux__)
 #define _GNU_SOURCE /* sched_getaffinity */
 #include <sched.h>
@@ -7,6 +7,7 @@
 #endif
 #include "tensor/error.h"
 #include "tensor/parallel.h"
+#include "tensor/threads/threads.h"
 
 #include <stdatomic.h>
 #include <stdbool.h>
@@ -69,11 +70,8 @@ int threads_check(void)
                         getenv("STRIDE_THREADS"));
 }
 
-int st_set_num_threads(int threads)
+int threads_set(int threads)
 {
-    if (threads < 0)
-        return st_error_set("st_set_num_threads: %d threads; expected at least 1, or 0 for the default",
-                            threads);
     by_program = at_most(threads);
     by_default = 0;
     return 0;

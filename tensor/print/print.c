@@ -1,6 +1,6 @@
 /* print.c: prints as NumPy does: one pass determines the columns' format, a second one writes. */
 #include "tensor/error.h"
-#include "tensor/tensor.h"
+#include "tensor/print/print.h"
 
 #include <math.h>
 #include <stdlib.h>

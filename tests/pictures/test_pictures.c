@@ -1,7 +1,8 @@
 /* test_pictures.c: pixels from PNG and JPEG files that are written here, their sizes changed, folders of them. */
 #define _POSIX_C_SOURCE 200809L
-#include "examples/stride/pictures.h"
-#include "examples/stride/text.h"
+#include "nn/pictures/pictures.h"
+
+#include "nn/data/sets.h"
 #include "tests/files.h"
 #include "tests/support.h"
 
@@ -12,9 +13,11 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#if defined STRIDE_PNG && defined STRIDE_JPEG
+#ifdef STRIDE_PNG
 #include <png.h>
+#ifdef STRIDE_JPEG
 #include <turbojpeg.h>
+#endif
 
 /* ---- writing pictures ---------------------------------------------------------------------------- */
 
@@ -49,6 +52,7 @@ static void write_png(const char *path, const picture *p, const unsigned char *r
     fclose(f);
 }
 
+#ifdef STRIDE_JPEG
 static void write_jpeg(const char *path, int channels, int width, int height, const unsigned char *raw)
 {
     const int format = channels == 1 ? TJPF_GRAY : channels == 3 ? TJPF_RGB : TJPF_CMYK;
@@ -65,6 +69,7 @@ static void write_jpeg(const char *path, int channels, int width, int height, co
     tjFree(packed);
     tjDestroy(jpeg);
 }
+#endif
 
 /* A grey PNG of one value. */
 static void write_grey(const char *path, int width, int height, int value)
@@ -87,7 +92,7 @@ static void write_red(const char *path, int width, int height)
 
 static void assert_image(const char *path, st_shape s, const double *expected)
 {
-    st_tensor image = image_read(path);
+    st_tensor image = st_picture_load(path);
     assert_null(st_error());
     assert_string_equal(st_shape_text(image.shape).text, st_shape_text(s).text);
     for (ptrdiff_t i = 0; i < st_numel(image); i++) {
@@ -160,6 +165,7 @@ TEST(what_is_transparent_lies_on_black)
     assert_image(path_of("rgba.png"), ST_SHAPE(3, 1, 2), (const double[]){ 1, 0, 0.2, 0, 0, 0 });
 }
 
+#ifdef STRIDE_JPEG
 TEST(jpeg_is_read)
 {
     unsigned char grey[64], rgb[192], cmyk[256];
@@ -167,24 +173,25 @@ TEST(jpeg_is_read)
     memset(cmyk, 90, sizeof cmyk);
     for (int i = 0; i < 64; i++) rgb[3 * i] = 255, rgb[3 * i + 1] = 128, rgb[3 * i + 2] = 0;
     write_jpeg(path_of("grey.jpg"), 1, 8, 8, grey);
-    st_tensor image = image_read(path_of("grey.jpg"));
+    st_tensor image = st_picture_load(path_of("grey.jpg"));
     assert_shape(image, 1, 8, 8);
     for (int i = 0; i < 64; i++) assert_true(fabs((double)*element(image, i) - 200 / 255.0) < 0.01);
     st_tensor_free(image);
     write_jpeg(path_of("rgb.jpeg"), 3, 8, 8, rgb);
-    image = image_read(path_of("rgb.jpeg"));
+    image = st_picture_load(path_of("rgb.jpeg"));
     assert_shape(image, 3, 8, 8);
     for (int i = 0; i < 192; i++)
         assert_true(fabs((double)*element(image, i) - (i < 64 ? 1 : i < 128 ? 128 / 255.0 : 0)) < 0.02);
     st_tensor_free(image);
     for (int i = 0; i < 64; i++) cmyk[4 * i] = 255, cmyk[4 * i + 3] = 200; /* inverted: no cyan, some black */
     write_jpeg(path_of("cmyk.jpg"), 4, 8, 8, cmyk);
-    image = image_read(path_of("cmyk.jpg"));
+    image = st_picture_load(path_of("cmyk.jpg"));
     assert_shape(image, 3, 8, 8);
     for (int i = 0; i < 192; i++)
         assert_true(fabs((double)*element(image, i) - (i < 64 ? 200 : 90 * 200 / 255.0) / 255) < 0.02);
     st_tensor_free(image);
 }
+#endif
 
 /* ---- files that are broken ------------------------------------------------------------------------ */
 
@@ -204,17 +211,21 @@ TEST(files_cut_off_are_refused_by_name)
     for (int kind = 0; kind < 2; kind++) {
         const char *path = path_of(names[kind]);
         if (kind == 0) write_png(path, &p, noise, 16);
+#ifdef STRIDE_JPEG
         else write_jpeg(path, 1, 16, 16, noise);
+#else
+        else continue;
+#endif
         for (long size = size_of(path) - 1; size >= 0; size -= 1 + size / 40) {
             about("%s of %ld bytes", names[kind], size);
             assert_int_equal(truncate(path, size), 0);
-            assert_true(st_is_null(image_read(path)));
+            assert_true(st_is_null(st_picture_load(path)));
             expect_error("%s: ", path);
         }
     }
-    assert_true(st_is_null(image_read(path_of("none.png"))));
+    assert_true(st_is_null(st_picture_load(path_of("none.png"))));
     expect_error("none.png: No such file");
-    assert_true(st_is_null(image_read(path_of(""))));
+    assert_true(st_is_null(st_picture_load(path_of(""))));
     expect_error("not a regular file");
 }
 
@@ -231,7 +242,7 @@ TEST(a_bit_that_is_wrong_is_found_in_png)
         fseek(f, at, SEEK_SET);
         fputc(byte ^ 0x10, f);
         fclose(f);
-        st_tensor image = image_read(path);
+        st_tensor image = st_picture_load(path);
         found += st_is_null(image);
         st_tensor_free(image);
         st_error_clear();
@@ -239,6 +250,7 @@ TEST(a_bit_that_is_wrong_is_found_in_png)
     assert_true(tries > 15 && found >= tries - 2); /* what is no data may be passed over */
 }
 
+#ifdef STRIDE_JPEG
 /* A size in a header is not allocated where the file is too small for it. */
 TEST(sizes_beyond_the_file_are_refused)
 {
@@ -252,32 +264,34 @@ TEST(sizes_beyond_the_file_are_refused)
     rewind(f);
     assert_int_equal(fwrite(said, 1, size, f), size);
     assert_int_equal(fclose(f), 0);
-    assert_true(st_is_null(image_read(path)));
+    assert_true(st_is_null(st_picture_load(path)));
     expect_error("%s: 8000x8000 pixels, more than a file of %zu bytes holds", path, size);
 }
+#endif
 
 /* ---- sizes --------------------------------------------------------------------------------------- */
 
 TEST(sizes_are_changed)
 {
     st_tensor x = tensor_of(ST_SHAPE(1, 2, 4), 0, 4, 8, 12, 16, 20, 24, 28), y;
-    y = image_fit(x, 0, 0, 0);
+    y = st_picture_fit(x, 0, 0, 0);
     assert_same(y, x);
     st_tensor_free(y);
-    y = image_fit(x, 0, 1, 1); /* the mean, by triangles as wide as all: symmetric, so that of a ramp */
+    y = st_picture_fit(x, 0, 1, 1); /* the mean, by triangles as wide as all: symmetric, so that of a ramp */
     assert_true(fabs((double)*element(y, 0) - 14) < 1e-5);
     st_tensor_free(y);
-    y = image_fit(x, 0, 2, 8); /* between neighbours at a quarter and three, and beyond the edge the edge */
+    y = st_picture_fit(x, 0, 2,
+                       8); /* between neighbours at a quarter and three, and beyond the edge the edge */
     st_tensor between = tensor_of(ST_SHAPE(8), 0, 1, 3, 5, 7, 9, 11, 12);
     assert_near(st_select(st_select(y, 0, 0), 0, 0), between, 1e-5);
     st_tensor_free(between), st_tensor_free(y);
-    y = image_fit(x, 3, 2, 4);
+    y = st_picture_fit(x, 3, 2, 4);
     for (int k = 0; k < 3; k++) assert_same(st_select(y, 0, k), st_select(x, 0, 0));
-    st_tensor grey = image_fit(y, 1, 0, 0);
+    st_tensor grey = st_picture_fit(y, 1, 0, 0);
     assert_near(grey, x, 1e-5);
     st_tensor_free(grey), st_tensor_free(y), st_tensor_free(x);
     x = tensor_of(ST_SHAPE(3, 1, 1), 1, 0.5, 0.25);
-    y = image_fit(x, 1, 0, 0);
+    y = st_picture_fit(x, 1, 0, 0);
     assert_true(fabs((double)*element(y, 0) - (0.299 + 0.587 * 0.5 + 0.114 * 0.25)) < 1e-6);
     st_tensor_free(x), st_tensor_free(y);
 }
@@ -288,7 +302,7 @@ TEST(what_is_even_stays_even)
     st_fill(x, (st_real)0.75);
     for (int h = 1; h < 20; h += 3)
         for (int w = 1; w < 20; w += 2) {
-            st_tensor y = image_fit(x, 0, h, w);
+            st_tensor y = st_picture_fit(x, 0, h, w);
             assert_shape(y, 1, h, w);
             for (ptrdiff_t i = 0; i < st_numel(y); i++)
                 assert_true(fabs((double)*element(y, i) - 0.75) < 1e-6);
@@ -306,9 +320,36 @@ static const char *folder(const char *name)
     return path;
 }
 
+/* All that is told of a folder, a line each. */
+typedef struct told {
+    char text[4000];
+    int read;
+} told;
+
+static void tell(void *context, st_pictures_event event, const char *path, const char *text)
+{
+    static const char *const names[] = {
+        [ST_PICTURES_BAD] = "bad", [ST_PICTURES_FOREIGN] = "foreign", [ST_PICTURES_EMPTY] = "empty"
+    };
+    told *t = context;
+    const size_t used = strlen(t->text);
+    if (event == ST_PICTURES_READ) t->read++;
+    else
+        snprintf(t->text + used, sizeof t->text - used, "%s %s%s%s\n", names[event], strrchr(path, '/') + 1,
+                 *text ? ": " : "", text);
+}
+
+static void assert_classes(const st_dataset *d, const char *expected) /* "Z a b" */
+{
+    ptrdiff_t count;
+    const char *const *name = st_pictures_classes(d, &count);
+    char all[200] = "";
+    for (ptrdiff_t i = 0; i < count; i++) strcat(strcat(all, i ? " " : ""), name[i]);
+    assert_string_equal(all, expected);
+}
+
 TEST(folders_are_classes)
 {
-    image_folder f;
     char path[512];
     snprintf(path, sizeof path, "%s", folder("set"));
     folder("set/b"), folder("set/a"), folder("set/Z"), folder("set/.hidden");
@@ -317,82 +358,145 @@ TEST(folders_are_classes)
     write_grey(path_of("set/a/x.PNG"), 3, 2, 255);
     write_grey(path_of("set/Z/y.png"), 3, 2, 0);
     fclose(fopen(path_of("set/a/notes.txt"), "w"));
-    assert_true(folder_has_classes(path));
-    assert_false(folder_has_classes(path_of("set/a")));
-    assert_int_equal(folder_open(&f, path, (folder_options){ 0 }), 0);
-    assert_int_equal(f.classes.count, 3);
-    assert_string_equal(f.classes.path[0], "Z");
-    assert_string_equal(f.classes.path[1], "a");
-    assert_string_equal(f.classes.path[2], "b");
+    st_dataset *d = st_pictures_new(path, (st_pictures_options){ 0 });
+    assert_non_null(d);
+    assert_classes(d, "Z a b");
     st_tensor x = st_tensor_new(ST_SHAPE(4, 1, 2, 3)), y = st_tensor_new(ST_SHAPE(4));
-    assert_int_equal(f.set->count, 4);
-    assert_int_equal(st_dataset_batch(f.set, NULL, 0, 4, x, y), 0);
+    assert_int_equal(d->count, 4);
+    assert_int_equal(st_dataset_batch(d, NULL, 0, 4, x, y), 0);
     assert_elements(y, 0, 1, 2, 2);
+    static const int pixels[] = { 0, 255, 102, 51 };
     for (int i = 0; i < 4; i++)
-        assert_true(*st_at(x, ST_INDEX(i, 0, 1, 2)) == (st_real)(i == 0   ? 0
-                                                                 : i == 1 ? 255
-                                                                 : i == 2 ? 102
-                                                                          : 51) /
-                                                           255);
-    st_tensor_free(x), st_tensor_free(y), folder_close(&f);
+        assert_true(*st_at(x, ST_INDEX(i, 0, 1, 2)) == (st_real)((double)pixels[i] / 255));
 
-    write_red(path_of("set/b/3.png"), 3, 2); /* one in colour: all are */
-    assert_int_equal(folder_open(&f, path, (folder_options){ 0 }), 0);
-    assert_true(st_shape_equal(f.set->x, ST_SHAPE(3, 2, 3)) && f.set->count == 5);
-    folder_close(&f);
-    assert_int_equal(folder_open(&f, path, (folder_options){ .channels = 1 }), 0);
-    assert_true(st_shape_equal(f.set->x, ST_SHAPE(1, 2, 3)));
-    folder_close(&f);
+    /* Names of another order; a class that is not there changes nothing. */
+    static const char *const names[] = { "b", "c", "a", "Z" };
+    assert_int_equal(st_pictures_match(d, 3, names), -1);
+    expect_error("classes that are not among the 3 names: Z");
+    assert_int_equal(st_pictures_match(d, 4, names), 0);
+    assert_int_equal(st_dataset_batch(d, NULL, 0, 4, x, y), 0);
+    assert_elements(y, 3, 2, 0, 0);
+    assert_classes(d, "Z a b");
+    auto_dataset *part = st_dataset_slice(d, 1, 2);
+    ptrdiff_t i = 1;
+    const st_dataset *origin = st_dataset_origin(part, &i);
+    assert_string_equal(strrchr(st_pictures_path(origin, i), '/'), "/1.png");
+    assert_null(st_pictures_path(part, 0));
+    assert_null(st_pictures_path(d, 4));
+    assert_int_equal(st_pictures_match(part, 4, names), -1);
+    expect_error("the set is not one of st_pictures");
+    st_tensor_free(x), st_tensor_free(y), st_dataset_free(d);
+}
 
-    write_grey(path_of("set/b/4.png"), 4, 2, 7);
-    assert_int_equal(folder_open(&f, path, (folder_options){ 0 }), -1);
+TEST(sizes_and_colours_of_a_folder)
+{
+    char path[512];
+    snprintf(path, sizeof path, "%s", folder("sizes"));
+    folder("sizes/a"), folder("sizes/b");
+    write_grey(path_of("sizes/a/1.png"), 3, 2, 102);
+    write_grey(path_of("sizes/b/1.png"), 3, 2, 51);
+    write_red(path_of("sizes/b/3.png"), 3, 2); /* one in colour: all are */
+    st_dataset *d = st_pictures_new(path, (st_pictures_options){ 0 });
+    assert_true(st_shape_equal(d->x, ST_SHAPE(3, 2, 3)) && d->count == 3);
+    st_dataset_free(d);
+    d = st_pictures(path, .channels = 1);
+    assert_true(st_shape_equal(d->x, ST_SHAPE(1, 2, 3)));
+    st_dataset_free(d);
+    write_grey(path_of("sizes/b/4.png"), 4, 2, 7);
+    assert_null(st_pictures_new(path, (st_pictures_options){ 0 }));
     expect_error("b/4.png is [3, 2, 4] and ");
-    assert_int_equal(folder_open(&f, path, (folder_options){ .height = 5, .width = 6 }), 0);
-    assert_true(st_shape_equal(f.set->x, ST_SHAPE(3, 5, 6)) && f.set->count == 6);
-    folder_close(&f);
-
-    /* All that are broken are listed, a line each, or left out. */
-    char text[4000] = "";
-    FILE *messages = fmemopen(text, sizeof text, "w");
-    assert_int_equal(truncate(path_of("set/b/1.png"), 60), 0);
-    assert_int_equal(truncate(path_of("set/a/x.PNG"), 20), 0);
-    folder_options all = { .height = 5, .width = 6, .messages = messages };
-    assert_int_equal(folder_open(&f, path, all), -1);
-    expect_error("set: 2 pictures cannot be read: --skip-bad leaves them out");
-    fflush(messages);
-    assert_non_null(strstr(text, "set/b/1.png: broken PNG"));
-    assert_non_null(strstr(text, "set/a/x.PNG: broken PNG"));
-    all.skip_bad = true;
-    assert_int_equal(folder_open(&f, path, all), 0);
-    assert_int_equal(f.set->count, 4);
-    assert_int_equal(f.classes.count, 3); /* one of them is empty now, and says so */
-    assert_string_equal(strrchr(folder_path(f.set, 0), '/'), "/y.png");
-    folder_close(&f);
-    remove(path_of("set/Z/y.png"));
-    assert_int_equal(folder_open(&f, path, all), 0);
-    folder_close(&f);
-    assert_int_equal(fclose(messages), 0);
-    assert_non_null(strstr(text, "2 pictures left out, "));
-    assert_non_null(strstr(text, "set/Z: contains no picture"));
-    assert_int_equal(folder_open(&f, path_of("set/a"), (folder_options){ 0 }), -1);
-    expect_error("contains no folder of a class");
-    assert_int_equal(folder_open(&f, path_of("none"), (folder_options){ 0 }), -1);
+    d = st_pictures(path, .height = 5, .width = 6);
+    assert_true(st_shape_equal(d->x, ST_SHAPE(3, 5, 6)) && d->count == 4);
+    st_dataset_free(d);
+    assert_null(st_pictures(path, .channels = 2));
+    expect_error("st_pictures: 2 channels, expected 0, 1 or 3");
+    assert_null(st_pictures(path, .height = -1));
+    expect_error("-1 by 0, expected no negative size");
+    assert_null(st_pictures_new(NULL, (st_pictures_options){ 0 }));
+    expect_error("the path is NULL");
+    assert_null(st_pictures_new(path_of("sizes/a"), (st_pictures_options){ 0 }));
+    expect_error("contains no folder with pictures");
+    assert_null(st_pictures_new(path_of("none"), (st_pictures_options){ 0 }));
     expect_error("No such file");
 }
 
-TEST(text_of_others_cannot_move_the_cursor)
+/* Files that cannot be read are told, also where a second pass begins, in colour; folders without a picture are
+ * no classes. */
+TEST(what_cannot_be_read_is_told)
 {
-    char *clean = text_clean("a\033[2Jb\nc\x7f\xc2\x9b\xff\xe2\x82\xac\xc0\x80");
-    assert_string_equal(clean, "a\\x1b[2Jb\\x0ac\\x7f\\xc2\\x9b\\xff\xe2\x82\xac\\xc0\\x80");
-    free(clean);
+    char path[512];
+    told t = { .read = 0 };
+    snprintf(path, sizeof path, "%s", folder("bad"));
+    folder("bad/a"), folder("bad/b"), folder("bad/c"), folder("bad/d");
+    write_grey(path_of("bad/b/1.png"), 3, 2, 102);
+    write_grey(path_of("bad/b/2.png"), 3, 2, 51);
+    write_grey(path_of("bad/c/x.png"), 3, 2, 51);
+    write_grey(path_of("bad/d/y.png"), 3, 2, 51);
+    assert_int_equal(truncate(path_of("bad/b/1.png"), 60), 0);
+    assert_int_equal(truncate(path_of("bad/c/x.png"), 20), 0);
+    fclose(fopen(path_of("bad/b/3.webp"), "w"));
+    fclose(fopen(path_of("bad/b/4.BMP"), "w"));
+    fclose(fopen(path_of("bad/d/5.Tiff"), "w"));
+    write_red(path_of("bad/d/z.png"), 3, 2);
+    assert_null(st_pictures(path, .tell = tell, .context = &t));
+    expect_error("bad: 5 pictures cannot be read");
+    char expected[1200];
+    snprintf(
+        expected, sizeof expected,
+        "bad 1.png: %s/b/1.png: broken PNG: truncated, or a wrong check sum\nforeign 3.webp\n"
+        "foreign 4.BMP\nbad x.png: %s/c/x.png: broken PNG: truncated, or a wrong check sum\nforeign 5.Tiff\n",
+        path, path);
+    assert_string_equal(t.text, expected);
+
+    t = (told){ .read = 0 };
+    auto_dataset *d = st_pictures(path, .skip_bad = true, .tell = tell, .context = &t);
+    assert_non_null(d);
+    strcat(expected, "empty a\nempty c\n");
+    assert_string_equal(t.text, expected);
+    assert_true(d->count == 3 && st_shape_equal(d->x, ST_SHAPE(3, 2, 3)));
+    assert_classes(d, "b d");
+    auto_tensor x = st_tensor_new(ST_SHAPE(3, 3, 2, 3)), y = st_tensor_new(ST_SHAPE(3));
+    assert_int_equal(st_dataset_batch(d, NULL, 0, 3, x, y), 0);
+    assert_elements(y, 0, 1, 1);
+    assert_string_equal(strrchr(st_pictures_path(d, 0), '/'), "/2.png");
+
+    assert_int_equal(
+        remove(path_of("bad/b/2.png")) | remove(path_of("bad/d/y.png")) | remove(path_of("bad/d/z.png")), 0);
+    assert_null(st_pictures(path, .skip_bad = true));
+    expect_error("bad: contains no picture that can be read");
+}
+
+TEST(formats_are_known_by_their_names)
+{
+    static const struct {
+        const char *name;
+        st_picture_kind kind;
+    } cases[] = {
+        { "a.png", ST_PICTURE_PNG },   { "b/a.PnG", ST_PICTURE_PNG },  { "a.jpg", ST_PICTURE_JPEG },
+        { "a.JPEG", ST_PICTURE_JPEG }, { "a.webp", ST_PICTURE_OTHER }, { "a.tif", ST_PICTURE_OTHER },
+        { "a.bmp", ST_PICTURE_OTHER }, { ".png", ST_PICTURE_NONE },    { "apng", ST_PICTURE_NONE },
+        { "a.txt", ST_PICTURE_NONE },  { "", ST_PICTURE_NONE },
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
+        assert_int_equal(st_picture_named(cases[i].name), cases[i].kind);
+    assert_null(st_picture_missing(ST_PICTURE_PNG));
+#ifdef STRIDE_JPEG
+    assert_null(st_picture_missing(ST_PICTURE_JPEG));
+#else
+    assert_string_equal(st_picture_missing(ST_PICTURE_JPEG), "TurboJPEG (libturbojpeg0-dev)");
+    folder("jpegs"), folder("jpegs/a");
+    fclose(fopen(path_of("jpegs/a/1.jpg"), "w"));
+    fclose(fopen(path_of("jpegs/a/2.jpg"), "w"));
+    assert_null(st_pictures_new(path_of("jpegs"), (st_pictures_options){ 0 }));
+    expect_error("jpegs: 2 JPEG pictures, but built without TurboJPEG (libturbojpeg0-dev): install it");
+#endif
 }
 
 #else
 
 TEST(pictures)
 {
-    print_message("without libpng and libjpeg there is nothing to read\n");
-    skip();
+    skip_because("libpng is not installed (libpng-dev)");
 }
 
 #endif

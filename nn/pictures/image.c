@@ -1,13 +1,14 @@
-/* images.c: pixels from files, by libpng's simplified interface and TurboJPEG. */
+/* image.c: pixels from files, by libpng's simplified interface and TurboJPEG. */
 #define _POSIX_C_SOURCE 200809L
-#include "examples/stride/paths.h"
-#include "examples/stride/pictures.h"
+#include "nn/pictures/pictures.h"
 
+#include <errno.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
+#include <sys/stat.h>
 #ifdef STRIDE_PNG
 #include <png.h>
 #include <zlib.h>
@@ -29,6 +30,51 @@ typedef struct pixels {
     ptrdiff_t channels, height, width;
     bool alpha, wide; /* wide: 16 bits, premultiplied by alpha */
 } pixels;
+
+/* ---- formats ------------------------------------------------------------------------------------ */
+
+static const struct {
+    const char *ending;
+    st_picture_kind kind;
+} endings[] = {
+    { ".png", ST_PICTURE_PNG },    { ".jpg", ST_PICTURE_JPEG },   { ".jpeg", ST_PICTURE_JPEG },
+    { ".jpe", ST_PICTURE_JPEG },   { ".jfif", ST_PICTURE_JPEG },  { ".bmp", ST_PICTURE_OTHER },
+    { ".webp", ST_PICTURE_OTHER }, { ".tif", ST_PICTURE_OTHER },  { ".tiff", ST_PICTURE_OTHER },
+    { ".gif", ST_PICTURE_OTHER },  { ".ppm", ST_PICTURE_OTHER },  { ".pgm", ST_PICTURE_OTHER },
+    { ".heic", ST_PICTURE_OTHER }, { ".heif", ST_PICTURE_OTHER }, { ".avif", ST_PICTURE_OTHER },
+    { ".jp2", ST_PICTURE_OTHER },  { ".jxl", ST_PICTURE_OTHER },  { ".tga", ST_PICTURE_OTHER },
+};
+
+st_picture_kind st_picture_named(const char *path)
+{
+    const size_t length = path ? strlen(path) : 0;
+    for (size_t i = 0; i < sizeof endings / sizeof *endings; i++) {
+        const size_t ending = strlen(endings[i].ending);
+        if (length > ending && strcasecmp(path + length - ending, endings[i].ending) == 0)
+            return endings[i].kind;
+    }
+    return ST_PICTURE_NONE;
+}
+
+const char *st_picture_missing(st_picture_kind kind)
+{
+#ifndef STRIDE_PNG
+    if (kind == ST_PICTURE_PNG) return "libpng (libpng-dev)";
+#endif
+#ifndef STRIDE_JPEG
+    if (kind == ST_PICTURE_JPEG) return "TurboJPEG (libturbojpeg0-dev)";
+#endif
+    (void)kind;
+    return NULL;
+}
+
+#if !defined STRIDE_PNG || !defined STRIDE_JPEG
+static int refuse_kind(const pixels *p, st_picture_kind kind)
+{
+    return st_error_set("%.200s: built without %s: install it and build again", p->path,
+                        st_picture_missing(kind));
+}
+#endif
 
 #if defined STRIDE_PNG || defined STRIDE_JPEG
 static int make_pixels(pixels *p, long height, long width, int channels, bool alpha)
@@ -89,8 +135,7 @@ static int read_png(pixels *p)
 
 static int read_png(pixels *p)
 {
-    return st_error_set(
-        "%.200s: built without libpng, which reads PNG (install libpng-dev and run make again)", p->path);
+    return refuse_kind(p, ST_PICTURE_PNG);
 }
 
 #endif
@@ -135,23 +180,28 @@ static int read_jpeg(pixels *p)
 
 static int read_jpeg(pixels *p)
 {
-    return st_error_set(
-        "%.200s: built without TurboJPEG, which reads JPEG (install libturbojpeg0-dev and run make again)",
-        p->path);
+    return refuse_kind(p, ST_PICTURE_JPEG);
 }
 
 #endif
 
 /* ---- one file ---------------------------------------------------------------------------------- */
 
-bool image_named(const char *path)
+static void read_file(pixels *p)
 {
-    static const char *const endings[] = { ".png", ".jpg", ".jpeg" };
-    for (int i = 0; i < 3; i++) {
-        size_t length = strlen(path), ending = strlen(endings[i]);
-        if (length > ending && strcasecmp(path + length - ending, endings[i]) == 0) return true;
+    struct stat about;
+    FILE *f = NULL;
+    if (stat(p->path, &about) == 0 && !S_ISREG(about.st_mode)) { /* opening a FIFO would wait */
+        st_error_set("%.200s: not a regular file", p->path);
+        return;
     }
-    return false;
+    if (!(f = fopen(p->path, "rb")) || fstat(fileno(f), &about))
+        st_error_set("%.200s: %s", p->path, strerror(errno));
+    else if (!(p->file = malloc((size_t)about.st_size + 1)))
+        st_error_set("%.200s: no memory for %lld bytes", p->path, (long long)about.st_size);
+    else p->size = fread(p->file, 1, (size_t)about.st_size, f);
+    if (f && ferror(f)) st_error_set("%.200s: %s", p->path, strerror(errno));
+    if (f) fclose(f);
 }
 
 /* Channel k of pixel i, 0 to 1, blended with black. */
@@ -173,14 +223,14 @@ static st_tensor spread(const pixels *p)
 }
 
 /* The first bytes of a file tell its kind, not its name. */
-st_tensor image_read(const char *path)
+st_tensor st_picture_load(const char *path)
 {
-    pixels p = { .path = path };
-    p.file = (unsigned char *)path_contents(path, SIZE_MAX, &p.size);
+    pixels p = { .path = path ? path : "" };
+    if (!st_error()) read_file(&p);
     if (!st_error()) {
         if (p.size >= 8 && memcmp(p.file, "\x89PNG\r\n\x1a\n", 8) == 0) read_png(&p);
         else if (p.size >= 3 && memcmp(p.file, "\xff\xd8\xff", 3) == 0) read_jpeg(&p);
-        else st_error_set("%.200s: neither PNG nor JPEG", path);
+        else st_error_set("%.200s: neither PNG nor JPEG", p.path);
     }
     st_tensor image = st_error() ? (st_tensor){ 0 } : spread(&p);
     free(p.file);
@@ -229,12 +279,19 @@ static st_tensor recolour(st_tensor from, ptrdiff_t channels)
     return to;
 }
 
-st_tensor image_fit(st_tensor image, ptrdiff_t channels, ptrdiff_t height, ptrdiff_t width)
+st_tensor st_picture_fit(st_tensor image, int channels, int height, int width)
 {
-    if (st_is_null(image)) return image;
+    const st_shape x = image.shape;
+    if (st_is_null(image) || st_error()) return (st_tensor){ 0 };
+    if (x.rank != 3 || (x.n[0] != 1 && x.n[0] != 3) || (channels != 0 && channels != 1 && channels != 3) ||
+        height < 0 || width < 0) {
+        st_error_set("st_picture_fit: %s to %d channels, %dx%d: expected [1 or 3, H, W], 1 or 3 channels",
+                     st_shape_text(x).text, channels, height, width);
+        return (st_tensor){ 0 };
+    }
     st_tensor fitted = st_tensor_clone(image);
-    if (channels && channels != image.shape.n[0]) fitted = recolour(fitted, channels);
-    if (height && height != image.shape.n[1]) fitted = resample(fitted, 1, height);
-    if (width && width != image.shape.n[2]) fitted = resample(fitted, 2, width);
+    if (channels && channels != x.n[0]) fitted = recolour(fitted, channels);
+    if (height && height != x.n[1]) fitted = resample(fitted, 1, height);
+    if (width && width != x.n[2]) fitted = resample(fitted, 2, width);
     return fitted;
 }

@@ -1,0 +1,103 @@
+/* activation.c: activation functions by vectors, for each instruction set. Functions of few operations are
+ * those of activation_impl.h. */
+#include "layers/activation_impl.h"
+#include "layers/fast/algorithms.h"
+#include "layers/fast/functions.h"
+#include "layers/types.h"
+
+/* ---- the functions --------------------------------------------------------------------------------- */
+
+/* tanh(log(1 + e)) = n / (n + 2) with n = e (e + 2), e = exp(x). From 40 on it is 1 in any precision. */
+INLINE double mish_value_of(double x, double e)
+{
+    double n = e * (e + 2);
+    return x * (n / (n + 2));
+}
+
+INLINE double mish_slope_of(double x, double e)
+{
+    double n = e * (e + 2), over = 1 / (n + 2);
+    return (n + 4 * e * x * (1 + e) * over) * over;
+}
+
+INLINE double gelu_none_slope_of(double x, normal at)
+{
+    return at.below + x * at.density;
+}
+
+INLINE double silu_slope_of(double x, double p)
+{
+    return p * (1 + x * (1 - p));
+}
+
+/* clang-format off */
+VALUE(elu, st_real, x < 0 ? a * fast_expm1(below(x)) : x)
+DERIVATIVE(elu, st_real, x, x > 0 ? 1 : a * fast_exp(below(x)))
+
+VALUE(selu, st_real, (st_real)SELU_SCALE * (x < 0 ? (st_real)SELU_ALPHA * fast_expm1(below(x)) : x))
+DERIVATIVE(selu, st_real, x, (st_real)SELU_SCALE * (x > 0 ? 1 : (st_real)SELU_ALPHA * fast_exp(below(x))))
+
+VALUE(gelu_none, st_real, above(x) * wide_normal(x).below)
+DERIVATIVE(gelu_none, st_real, x, gelu_none_slope_of(within(x), wide_normal(x)))
+
+VALUE(gelu_tanh, st_real, above(x) * wide_logistic(gelu_u(x)))
+DERIVATIVE(gelu_tanh, st_real, x, gelu_tanh_slope_of(at_25(x), wide_logistic(gelu_u(at_25(x)))))
+
+VALUE(silu, st_real, logistic_times(at_least(x, LEAST_EXPONENT), x))
+DERIVATIVE(silu, st_real, x, silu_slope_of(within(x), wide_logistic(x)))
+
+VALUE(mish, st_real, mish_value_of(above(x), wide_exp(at_most(x, 40))))
+DERIVATIVE(mish, st_real, x, mish_slope_of(at_most(above(x), 40), wide_exp(at_most(x, 40))))
+
+VALUE(sigmoid, st_real, logistic_times(1, x))
+
+VALUE(tanh, st_real, wide_tanh(x))
+
+VALUE(softplus, st_real, (double)at_least(x, 0) + wide_log1p(wide_exp(-fabs(x))))
+DERIVATIVE(softplus, st_real, x, logistic_times(1, x))
+/* clang-format on */
+
+/* ---- the algorithms --------------------------------------------------------------------------------- */
+
+/* `given` with the rows of the layer's instruction set. */
+static int plan_with(st_layer *l, const void *given, const activation_rows of_machine[])
+{
+    activation_rows *r = st_layer_plan_data(l, sizeof *r);
+    if (!r) return -1;
+    *r = of_machine[l->impl->machine];
+    r->o = ((const activation_rows *)given)->o;
+    return 0;
+}
+
+static bool suits(const st_layer *l)
+{
+    (void)l;
+    return true;
+}
+
+static bool is_gelu_none(const st_layer *l)
+{
+    return !activation_by_tanh(l);
+}
+
+#define NAMES(M, NAME) { M##_##NAME##_value_row, M##_##NAME##_derivative_row, { 0 } },
+#define FUNCTION(NAME)                                                                                       \
+    EACH_MACHINE_OF(ROWS, NAME)                                                                              \
+    static const activation_rows NAME##_rows[] = { EACH_MACHINE_OF(NAMES, NAME) };
+#define ALGORITHM(NAME, ROWS_NAME, TYPE, SUITS, ...)                                                         \
+    static int NAME##_plan(st_layer *l, const void *given)                                                   \
+    {                                                                                                        \
+        return plan_with(l, given, ROWS_NAME##_rows);                                                        \
+    }                                                                                                        \
+    const layer_algorithm NAME##_vectors = {                                                                 \
+        .type = &layer_type_##TYPE, .suits = SUITS, .plan = NAME##_plan, .hooks = { __VA_ARGS__ }            \
+    };
+#define ACTIVATION_OF(NAME, TYPE, SUITS)                                                                     \
+    FUNCTION(NAME)                                                                                           \
+    ALGORITHM(NAME, NAME, TYPE, SUITS, activation_forward, activation_backward)
+#define ACTIVATION(NAME) ACTIVATION_OF(NAME, NAME, suits)
+
+EACH_ACTIVATION(ACTIVATION)
+ACTIVATION_OF(gelu_none, gelu, is_gelu_none)
+ACTIVATION_OF(gelu_tanh, gelu, activation_by_tanh)
+ALGORITHM(prelu, leaky_relu, prelu, suits, prelu_forward, prelu_backward, prelu_gradient)

@@ -1,0 +1,319 @@
+/* sequence.c: a sequence whose consecutive layers run chunk by chunk.
+ *
+ * Layers whose batch is cut into the same chunks form a fused run: a chunk passes through all of them before the
+ * next one begins, so that a layer's output is in cache when the next layer reads it, and threads synchronise only
+ * at the ends of the run. In a run,
+ *
+ *     dx between layers is a chunk in one of two buffers of the thread, which take turns;
+ *     a layer that works element by element overwrites its input, and dy;
+ *     a monotone layer, such as relu, that is written before a max pooling runs after it: the results are the
+ *     same, and there are fewer elements;
+ *     in inference, x between layers is a buffer of the thread, too.
+ *
+ * The gradients of the layers are the bits of the definition: chunks are those of each layer, and their gradients
+ * are added in order. */
+#include "layers/fast/algorithms.h"
+#include "layers/types.h"
+#include "tensor/counts.h"
+#include "tensor/parallel.h"
+
+enum { MOST_LINKS = 16 }; /* the most layers in a fused run */
+
+/* A layer of the sequence, in the order in which they run; shapes are those of the planned batch. */
+typedef struct link {
+    int child;     /* its number in the sequence */
+    int run;       /* the length of the fused run that begins here; 0: it began earlier */
+    bool in_place; /* its output overwrites its input */
+    int kept;      /* the link whose output is also this one's: the last of those that work in place */
+    st_shape x, y;
+} link;
+
+typedef struct sequence_plan {
+    int threads; /* that have buffers */
+    link link[];
+} sequence_plan;
+
+/* Scratch slots: dx between runs, in turns; buffers of dx, two for each thread, [2 threads, elements of a chunk]. */
+enum { BETWEEN_RUNS, OTHER_BETWEEN_RUNS, BUFFERS };
+
+/* ---- planning ---------------------------------------------------------------------------------------- */
+
+static const layer_traits *traits(const st_layer *l)
+{
+    static const layer_traits none;
+    return l->type->traits ? l->type->traits : &none;
+}
+
+/* Tests if child i runs after the next one. */
+static bool swaps(const st_layer *l, int i)
+{
+    if (i < 0 || i + 1 >= l->children || !traits(l->child[i])->monotone) return false;
+    const st_layer *next = l->child[i + 1];
+    return traits(next)->takes_maxima && traits(next)->takes_maxima(next);
+}
+
+static bool is_whole(const st_layer *l)
+{
+    return l->children > 0 || l->type->chunk < 0;
+}
+
+static void order_links(const st_layer *l, link *k)
+{
+    st_shape x = l->x;
+    for (int i = 0; i < l->children; i++) {
+        const int child = swaps(l, i) ? i + 1 : swaps(l, i - 1) ? i - 1 : i;
+        const bool moved_down = child < i; /* it computes element by element */
+        k[i] = (link){ .child = child, .x = x, .y = moved_down ? x : l->child[child]->y };
+        k[i].in_place =
+            i > 0 && traits(l->child[child])->in_place && traits(l->child[k[i - 1].child])->ignores_y;
+        x = k[i].y;
+    }
+}
+
+/* Outputs that are overwritten, and the last one, which is the sequence's y, need no memory. */
+static void keep_outputs(const st_layer *l, link *k)
+{
+    const int last = l->children - 1;
+    for (int i = last; i >= 0; i--) {
+        k[i].kept = i < last && k[i + 1].in_place ? k[i + 1].kept : i;
+        const bool kept = i < last && k[i].kept == i;
+        l->child[k[i].child]->impl->output = kept ? (st_tensor){ .shape = k[i].y } : (st_tensor){ 0 };
+    }
+}
+
+/* The number of links, from the first one on, that form a fused run. Adds to the buffers and partial gradients. */
+static int length_of_run(st_layer *l, const link *k, int count, ptrdiff_t *buffer)
+{
+    const st_layer *first = l->child[k[0].child];
+    const ptrdiff_t n = l->x.n[0], images = smallest(layer_chunk(first, n), n);
+    ptrdiff_t own = layer_own_parameters(first);
+    int links = 1;
+    for (; links < count && links < MOST_LINKS && !is_whole(first); links++) {
+        const st_layer *next = l->child[k[links].child];
+        const ptrdiff_t more = layer_own_parameters(next);
+        if (is_whole(next) || next->type->chunk != first->type->chunk || !layer_sums_chunks(first, more) ||
+            !layer_sums_chunks(first, own + more))
+            break;
+        own += more;
+        *buffer = largest(*buffer, st_shape_numel(k[links].x, "sequence") / n * images);
+        l->impl->partial = largest(l->impl->partial, own * layer_most_chunks(first, n));
+    }
+    return links;
+}
+
+static bool suits(const st_layer *l)
+{
+    return l->children > 1;
+}
+
+static int plan(st_layer *l, const void *given)
+{
+    (void)given;
+    sequence_plan *p = st_layer_plan_data(l, sizeof *p + (size_t)l->children * sizeof *p->link);
+    ptrdiff_t between = 0, buffer = 0;
+    int runs = 0;
+    if (!p) return -1;
+    p->threads = layer_threads(l);
+    order_links(l, p->link);
+    keep_outputs(l, p->link);
+    for (int i = 0; i < l->children; i += p->link[i].run, runs++) {
+        p->link[i].run = length_of_run(l, p->link + i, l->children - i, &buffer);
+        if (i > 0) between = largest(between, st_shape_numel(p->link[i].x, "sequence"));
+    }
+    for (int slot = 0; slot < 2; slot++)
+        if (st_layer_scratch(l, ST_SHAPE(runs > slot + 1 ? between : 0))) return -1;
+    return st_layer_scratch(l, ST_SHAPE(buffer > 0 ? 2 * p->threads : 0, buffer));
+}
+
+/* ---- a fused run ------------------------------------------------------------------------------------- */
+
+/* A layer of a run with its x and y of this batch. */
+typedef struct station {
+    const st_layer *l;
+    st_tensor x, y;
+} station;
+
+/* One pass of a batch through a run: the data that its chunks share. */
+typedef struct pass {
+    const st_layer_run *run;
+    const station *at;
+    int links, threads;
+    ptrdiff_t images, size, chunks; /* images of the batch; images of a chunk; number of chunks */
+    st_tensor dy, dx, buffers;
+    bool gradient, backward; /* the hooks to run */
+    ptrdiff_t partial;       /* parameters whose gradients each chunk sums separately; 0: none */
+} pass;
+
+static pass pass_of(const st_call *c, const station *at, int links)
+{
+    const sequence_plan *plan = c->plan;
+    const st_layer_run *run = c->layer->impl->run;
+    pass p = { .run = run, .at = at, .links = links, .images = c->images };
+    double work = 0;
+    for (int i = 0; i < links; i++) work += layer_work(at[i].l, p.images);
+    p.threads = work < run->grain ? 1 : (int)smallest(run->threads, plan->threads);
+    p.size = layer_chunk(at[0].l, p.images);
+    p.chunks = ceil_div(p.images, p.size);
+    p.buffers = st_scratch(c, BUFFERS);
+    return p;
+}
+
+static st_tensor chunk(const pass *p, st_tensor x, ptrdiff_t k)
+{
+    const ptrdiff_t first = k * p->size;
+    return st_is_null(x) ? x : st_narrow(x, 0, first, smallest(p->images - first, p->size));
+}
+
+static bool same_place(st_tensor a, st_tensor b)
+{
+    return a.storage == b.storage && a.offset == b.offset;
+}
+
+/* x of link i for chunk k, which is y of the link before. In inference each thread has one buffer for it,
+ * which stays in cache, unless it shares memory with the run's own x or y. */
+static st_tensor between(const pass *p, int i, ptrdiff_t k, int thread)
+{
+    const st_tensor all = i < p->links ? p->at[i].x : p->at[i - 1].y;
+    const bool ends = same_place(all, p->at[0].x) || same_place(all, p->at[p->links - 1].y);
+    st_tensor x = chunk(p, all, k);
+    if (p->run->inference_only && !ends && p->threads * p->size <= p->images)
+        x.offset += (thread - k) * p->size * x.stride[0];
+    return x;
+}
+
+static void forward_chunk(ptrdiff_t k, int thread, void *context)
+{
+    const pass *p = context;
+    for (int i = 0; i < p->links; i++) {
+        const st_tensor x = between(p, i, k, thread), y = between(p, i + 1, k, thread);
+        const st_call c = layer_call(p->at[i].l, k * p->size, x.shape.n[0], thread);
+        layer_call_forward(&c, x, y);
+    }
+}
+
+static void backward_chunk(ptrdiff_t k, int thread, void *context)
+{
+    const pass *p = context;
+    st_tensor dy = chunk(p, p->dy, k), partial = { 0 };
+    ptrdiff_t left = p->partial;
+    if (left > 0) st_fill(partial = st_narrow(p->run->partial, 0, k * left, left), 0);
+    for (int i = p->links - 1, turn = 0; i >= 0; i--) {
+        const st_layer *l = p->at[i].l;
+        const st_tensor x = chunk(p, p->at[i].x, k), y = chunk(p, p->at[i].y, k);
+        st_tensor dx = chunk(p, p->dx, k);
+        if (i > 0 && i + 1 < p->links && traits(l)->in_place) {
+            dx = st_reshape(dy, x.shape);
+        } else if (i > 0) {
+            const st_tensor buffer = st_select(p->buffers, 0, 2 * thread + (turn = !turn));
+            dx = st_reshape(st_narrow(buffer, 0, 0, st_numel(x)), x.shape);
+        }
+        st_call c = layer_call(l, k * p->size, x.shape.n[0], thread);
+        if (p->partial > 0 && l->params > 0) {
+            const ptrdiff_t own = layer_own_parameters(l);
+            c.partial = st_narrow(partial, 0, left -= own, own);
+        }
+        layer_call_backward(&c, p->gradient && layer_has_gradient(l), p->backward && !st_is_null(dx), x, y,
+                            dy, dx);
+        dy = dx;
+    }
+}
+
+/* Layers that hold layers are run by st_layer_forward. So are those that are alone, which may have to sum their
+ * gradients chunk by chunk; but a layer that has moved has another x than the one that it was planned for. */
+static bool runs_alone(const station *at, int links)
+{
+    st_shape planned = at->l->x;
+    planned.n[0] = at->x.shape.n[0];
+    return links == 1 && st_shape_equal(at->x.shape, planned);
+}
+
+static void run_forward(const st_call *c, const station *at, int links)
+{
+    if (runs_alone(at, links)) {
+        st_layer_forward((st_layer *)at->l, at->x, at->y);
+        return;
+    }
+    pass p = pass_of(c, at, links);
+    parallel_for(p.threads, p.chunks, forward_chunk, &p);
+}
+
+static void run_backward(const st_call *c, const station *at, int links, st_tensor dy, st_tensor dx)
+{
+    if (runs_alone(at, links)) {
+        st_layer_backward((st_layer *)at->l, at->x, at->y, dy, dx);
+        return;
+    }
+    pass p = pass_of(c, at, links);
+    ptrdiff_t own = 0, first = -1;
+    p.dy = dy, p.dx = dx, p.backward = true;
+    for (int i = 0; i < links; i++) {
+        own += layer_own_parameters(at[i].l);
+        p.gradient |= layer_has_gradient(at[i].l);
+        if (first < 0 && at[i].l->params > 0) first = at[i].l->grad[0].offset;
+    }
+    if (p.gradient && p.chunks > 1) p.partial = own;
+    parallel_for(p.threads, p.chunks, backward_chunk, &p);
+    /* The gradients of a run's layers are adjacent. */
+    if (p.partial > 0) layer_add_partials(p.run, st_narrow(p.run->gradients, 0, first, own), p.chunks);
+}
+
+/* ---- the sequence ------------------------------------------------------------------------------------ */
+
+/* The output of link i, where y is the sequence's. */
+static st_tensor output(const st_call *c, int i, st_tensor y)
+{
+    const sequence_plan *p = c->plan;
+    const int kept = p->link[i].kept;
+    st_shape shape = p->link[i].y;
+    shape.n[0] = c->images;
+    return st_reshape(kept == c->layer->children - 1 ? y : st_child_output(c, p->link[kept].child), shape);
+}
+
+/* The stations of the run that begins at link i; returns their number. */
+static int stations(station at[MOST_LINKS], const st_call *c, int i, st_tensor x, st_tensor y)
+{
+    const sequence_plan *p = c->plan;
+    for (int k = 0; k < p->link[i].run; k++) {
+        at[k] = (station){ c->layer->child[p->link[i + k].child], x, output(c, i + k, y) };
+        x = at[k].y;
+    }
+    return p->link[i].run;
+}
+
+static void forward(const st_call *c, st_tensor x, st_tensor y)
+{
+    station at[MOST_LINKS];
+    for (int i = 0, links; i < c->layer->children; i += links) {
+        links = stations(at, c, i, x, y);
+        run_forward(c, at, links);
+        x = at[links - 1].y;
+    }
+}
+
+/* If dx is not needed, layers before the first one that trains do not run backward. */
+static void backward(const st_call *c, st_tensor x, st_tensor y, st_tensor dy, st_tensor dx)
+{
+    const sequence_plan *p = c->plan;
+    st_layer *const *child = c->layer->child;
+    station at[MOST_LINKS];
+    int first = 0, turn = BETWEEN_RUNS;
+    while (st_is_null(dx) && first < c->layer->children && !layer_trains(child[p->link[first].child]))
+        first++;
+    for (int end = c->layer->children, i; end > first; end = i) {
+        for (i = end - 1; p->link[i].run == 0;) i--;
+        const st_tensor in = i > 0 ? output(c, i - 1, y) : x;
+        const int links = stations(at, c, i, in, y), skipped = first > i ? first - i : 0;
+        st_tensor to = dx;
+        if (i > first) to = st_reshape(st_narrow(st_scratch(c, turn), 0, 0, st_numel(in)), in.shape);
+        run_backward(c, at + skipped, links - skipped, dy, to);
+        dy = to;
+        turn = turn == BETWEEN_RUNS ? OTHER_BETWEEN_RUNS : BETWEEN_RUNS;
+    }
+}
+
+const layer_algorithm sequence_fused = {
+    .type = &layer_type_sequence,
+    .suits = suits,
+    .plan = plan,
+    .hooks = { .forward = forward, .backward = backward },
+};

@@ -1,0 +1,39 @@
+/* optim.c: the steps of the optimizers, compiled for each instruction set. */
+#include "nn/optim_impl.h"
+
+#define SWEEP(M, NAME)                                                                                       \
+    M##_TARGET static bool M##_##NAME(const st_optim_call *c, ptrdiff_t n, st_real *w, const st_real *g)     \
+    {                                                                                                        \
+        optim_##NAME(c, n, w, g);                                                                            \
+        return optim_all_finite(n, w);                                                                       \
+    }
+#define SWEEP_NAME(M, NAME) M##_##NAME,
+#define EACH_SWEEP(NAME)                                                                                     \
+    EACH_MACHINE_OF(SWEEP, NAME)                                                                             \
+    static optim_sweep *const NAME##_sweeps[] = { EACH_MACHINE_OF(SWEEP_NAME, NAME) };
+
+EACH_SWEEP(sgd)
+EACH_SWEEP(adam)
+EACH_SWEEP(adamw)
+EACH_SWEEP(rmsprop)
+
+static optim_sweep *by_vectors(const st_optim_kind *kind)
+{
+    static const struct {
+        const st_optim_kind *kind;
+        optim_sweep *const *sweeps;
+    } all[] = {
+        { &optim_kind_sgd, sgd_sweeps },
+        { &optim_kind_adam, adam_sweeps },
+        { &optim_kind_adamw, adamw_sweeps },
+        { &optim_kind_rmsprop, rmsprop_sweeps },
+    };
+    int machine;
+    bool reference;
+    if (machine_choose(&machine, &reference)) return NULL;
+    for (size_t i = 0; i < sizeof all / sizeof *all; i++)
+        if (all[i].kind == kind) return all[i].sweeps[machine];
+    return NULL;
+}
+
+optim_sweep *(*optim_sweep_by_vectors)(const st_optim_kind *kind) = by_vectors;
