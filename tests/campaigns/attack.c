@@ -619,7 +619,8 @@ static void set_up(scene *s)
              (int)(renamed ? at->a : 0), 0);
     if (!renamed || !at->a) *(strrchr(s->out, '/') + 1) = '\0';
     must(chdir(root) == 0 &&
-             shell("rm -rf case && mkdir case case/tmp && cp -a in case/in && chmod 777 case/tmp") &&
+             shell("chmod -R u+rwx case 2>/dev/null; rm -rf case && mkdir case case/tmp && cp -a in case/in "
+                   "&& chmod 777 case/tmp") &&
              chdir("case") == 0,
          "case");
     const char *folder = format("%.*s", (int)(strrchr(s->out, '/') - s->out), s->out);
