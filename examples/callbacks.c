@@ -38,7 +38,8 @@ static double find_rate(st_net *n, const st_dataset *digits)
     return rate;
 }
 
-/* Trains at the rate found until the target is reached. With `average` the parameters end as a moving average. */
+/* Trains at the rate found until the target is reached. With `average` the parameters end as a moving
+ * average. */
 static int learn(st_net *n, const st_dataset *digits, double rate, bool average, target *t)
 {
     st_optim *sgd = st_sgd(.lr = rate, .momentum = 0.9);

@@ -1,5 +1,5 @@
-/* pictures.c: draws what the library does with a small image, as SVG: its windows as a view, what max pooling keeps,
- * and where the gradient goes. Every number in the picture is computed by the library. */
+/* pictures.c: draws what the library does with a small image, as SVG: its windows as a view, what max pooling
+ * keeps, and where the gradient goes. Every number in the picture is computed by the library. */
 #include <stride.h>
 
 #include <stdio.h>

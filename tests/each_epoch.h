@@ -1,4 +1,5 @@
-/* each_epoch.h: a callback of a function that sees the report of each epoch, and says whether the run goes on. */
+/* each_epoch.h: a callback of a function that sees the report of each epoch, and says whether the run goes
+ * on. */
 #ifndef STRIDE_TESTS_EACH_EPOCH_H
 #define STRIDE_TESTS_EACH_EPOCH_H
 

@@ -27,8 +27,8 @@ const char *written(const char *name, bytes b);
 const char *zipped(const char *name, bytes b);
 bytes contents(const char *path); /* of a file below 1 MiB, until the call after the next */
 
-/* From here on the program's locale has a decimal comma; it is made in the folder where none is installed. False
- * where that cannot be done. */
+/* From here on the program's locale has a decimal comma; it is made in the folder where none is installed.
+ * False where that cannot be done. */
 bool enter_comma_locale(void);
 
 /* A file that a reader must refuse, and a part of the error. */
@@ -38,7 +38,8 @@ typedef struct bad_file {
     const char *expected;
 } bad_file;
 
-/* An error is latched: one line that holds the name (the end of a long one) and what was expected. Clears it. */
+/* An error is latched: one line that holds the name (the end of a long one) and what was expected. Clears
+ * it. */
 void expect_refused(bool taken, const char *name, const char *expected);
 
 #endif

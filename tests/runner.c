@@ -4,8 +4,8 @@
  *     run test_gemm       that file; so does a link to this program called test_gemm
  *     run test_gemm 'a*'  its claims that match the pattern
  *
- * FILES is the list of the files: FILE(test_gemm) MAIN(test_print) ..., those of a main of their own by MAIN, which is
- * compiled as a function called test_print. */
+ * FILES is the list of the files: FILE(test_gemm) MAIN(test_print) ..., those of a main of their own by MAIN,
+ * which is compiled as a function called test_print. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

@@ -18,8 +18,8 @@
 
 /* ---- claims ---------------------------------------------------------------------------------- */
 
-/* A test: TEST(name) { ... }. It begins without an error, and may not leave one behind. Tests run in their file's
- * order. */
+/* A test: TEST(name) { ... }. It begins without an error, and may not leave one behind. Tests run in their
+ * file's order. */
 #define TEST(name)                                                                                           \
     static void name(void **state);                                                                          \
     __attribute__((constructor)) static void register_##name(void)                                           \
@@ -61,7 +61,8 @@ static inline void keep_zero(int pair[2])
     if (pair[1] == 0) pair[1] = ST_ZERO_INT;
 }
 
-/* Every engine, the reference first; chooses one: false where this machine cannot run it, and nothing is changed. */
+/* Every engine, the reference first; chooses one: false where this machine cannot run it, and nothing is
+ * changed. */
 enum { ENGINES = 4 };
 extern const char *const engines[ENGINES];
 bool choose_engine(const char *name);
@@ -75,7 +76,8 @@ bool in_a_worker(void);
 
 /* ---- ownership ------------------------------------------------------------------------------- */
 
-/* Variables that are freed where their scope ends: auto_tensor x = full(s, 1), y = full(s, 2); auto_layer *l = st_relu(); */
+/* Variables that are freed where their scope ends: auto_tensor x = full(s, 1), y = full(s, 2); auto_layer *l
+ * = st_relu(); */
 #define auto_tensor __attribute__((cleanup(end_tensor))) st_tensor
 #define auto_layer __attribute__((cleanup(end_layer))) struct st_layer
 #define auto_net __attribute__((cleanup(end_net))) struct st_net

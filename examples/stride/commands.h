@@ -16,8 +16,8 @@ const subcommand *subcommand_named(const char *name);
 /* Rows for tables of options; settings have the members `threads`, `model`, and a net_options `subject`. */
 /* clang-format off */
 #define THREADS_OPTION                                                                                       \
-    { "threads", 't', OPTION_THREADS, AT(threads), "N", NULL, "number of threads; default: one per processor",\
-      0, 1024 }
+    { "threads", 't', OPTION_THREADS, AT(threads), "N", NULL,                                                \
+      "number of threads; default: one per processor", 0, 1024 }
 #define MODEL_OPTION                                                                                         \
     { "model", 'm', OPTION_TEXT, AT(model), "FILE", MODEL_FILE, "a saved net" }
 #define NET_OPTIONS                                                                                          \

@@ -276,7 +276,8 @@ st_tensor dataset_channels_first(st_tensor x, const dataset_options *o)
 
 /* ---- classes ----------------------------------------------------------------------------------- */
 
-/* The index among `known` of each name, to be freed; NULL with an error that lists those that are not there. */
+/* The index among `known` of each name, to be freed; NULL with an error that lists those that are not
+ * there. */
 static ptrdiff_t *find_classes(const char *path, int classes, const char *const *name, ptrdiff_t knowns,
                                const char *const *known)
 {

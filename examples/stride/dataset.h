@@ -41,7 +41,7 @@ typedef struct dataset_options {
     { "size", 0, OPTION_TEXT, AT(source.size), "HxW", .help = "resize pictures to that height and width" },  \
     { "colour", 0, OPTION_CHOICE, AT(source.colour), "files|grey|rgb", "files", "the colours of pictures" }, \
     { "skip-bad", 0, OPTION_FLAG, AT(source.skip_bad), .help = "leave out pictures that cannot be read" },   \
-    { "image", 0, OPTION_TEXT, AT(source.image), "CxHxW", .help = "a table's rows are images of that shape" },\
+    { "image", 0, OPTION_TEXT, AT(source.image), "CxHxW", .help = "the rows of a table are such images" },   \
     { "label", 0, OPTION_TEXT, AT(source.label), "COLUMN",                                                   \
       .help = "a table's column with the class: its name, or its number from 0 or from the last, -1" },      \
     { "features", 0, OPTION_TEXT, AT(source.features), "NAMES",                                              \
@@ -85,7 +85,8 @@ int dataset_open_unlabelled(dataset *s, const dataset_options *o);
  * with an error that lists the classes that are not among them. */
 int dataset_match(dataset *s, ptrdiff_t classes, const char *const *name);
 
-/* Opens the data of a saved net, with options that are not given from its metadata, and matches its classes. */
+/* Opens the data of a saved net, with options that are not given from its metadata, and matches its
+ * classes. */
 int dataset_open_for(dataset *s, const model *m, dataset_options *o);
 
 /* Checks classes that are numbers against a network's output. Where the names of a table's classes are whole

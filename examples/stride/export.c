@@ -56,7 +56,8 @@ static void show_scores(const char *numbers, const scores *found, ptrdiff_t byte
     printf("loss=%.4f constants=%td bytes\n", found->loss, bytes);
 }
 
-/* Ranges are measured on the training part of the data set; what the integers cost, on its test part if it has one. */
+/* Ranges are measured on the training part of the data set; what the integers cost, on its test part if it
+ * has one. */
 static void compare_int8(const model *m, const dataset *from, const char *path, const char *name)
 {
     const st_dataset *train = from->train, *test = from->test ? from->test : from->train;

@@ -271,8 +271,8 @@ static int read_value(const token *t, const st_field *f, void *at)
     return check_value(t, f, *x);
 }
 
-/* Padding that keeps the size: dilation (kernel - 1) / 2 on each side; of an odd number the bottom and the right
- * get one more, as in PyTorch. */
+/* Padding that keeps the size: dilation (kernel - 1) / 2 on each side; of an odd number the bottom and the
+ * right get one more, as in PyTorch. */
 static int pad_same(const st_layer_type *type, const token *t, char *options)
 {
     const st_field *padding = field_called(type, "padding"), *kernel = field_called(type, "kernel");

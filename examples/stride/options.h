@@ -52,7 +52,8 @@ typedef struct subcommand {
     bool in_double;            /* run by stride-double */
     const option_row *options; /* ended by a row without a name; NULL: --help only */
     size_t size;               /* of the settings, a struct */
-    /* 0, perhaps with an error of the library, or the exit status after a message. May change its settings. */
+    /* 0, perhaps with an error of the library, or the exit status after a message. May change its
+     * settings. */
     int (*run)(void *settings, int count, char **operands);
 } subcommand;
 

@@ -16,14 +16,15 @@ int path_readable(const char *path);
 /* True for a safetensors file, by its first bytes; and for a missing file whose name ends in .safetensors. */
 bool path_is_model(const char *path);
 
-/* A file of at most `most` bytes, with a 0 behind them; to be freed. With an error it is cut short, or NULL. */
+/* A file of at most `most` bytes, with a 0 behind them; to be freed. With an error it is cut short, or
+ * NULL. */
 char *path_contents(const char *path, size_t most, size_t *size);
 
 /* Tests if a file could be replaced, without changing it: 0, or -1 with an error. */
 int path_writable(const char *path);
 
-/* True if two paths, which may be NULL, name the same file, whether it exists or not, or if one is a temporary
- * file of the other. */
+/* True if two paths, which may be NULL, name the same file, whether it exists or not, or if one is a
+ * temporary file of the other. */
 bool path_same(const char *a, const char *b);
 
 #endif

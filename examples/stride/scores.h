@@ -25,7 +25,8 @@ typedef struct scores {
     mistake mistake[MOST_MISTAKES]; /* most confident first */
 } scores;
 
-/* Runs the net in inference mode; classes are one-hot for a loss of numbers; `undo`, unless NULL, brings its outputs to the unit of the targets. -1 with an error, and nothing to free. */
+/* Runs the net in inference mode; classes are one-hot for a loss of numbers; `undo`, unless NULL, brings its
+ * outputs to the unit of the targets. -1 with an error, and nothing to free. */
 int scores_measure(scores *s, st_net *n, const st_dataset *d, st_loss l, const st_normalization *undo);
 void scores_free(scores *s);
 

@@ -15,13 +15,13 @@ bool sketch_in_colour(FILE *to);
  * pixels, one above the other. Nothing for another shape, or more than `columns` pixels in a row. */
 void sketch_image(FILE *to, st_tensor image, int columns);
 
-/* A line for each value, 0 to 1: its label, which is printable, a bar of at most `width` characters, percent. In
- * colour the first one is marked. */
+/* A line for each value, 0 to 1: its label, which is printable, a bar of at most `width` characters, percent.
+ * In colour the first one is marked. */
 void sketch_bars(FILE *to, bool colour, const char *const *labels, const double *values, int count,
                  int width);
 
-/* Progress of what may take long: from the first second on it is redrawn on a terminal; elsewhere it is a line
- * every ten seconds. */
+/* Progress of what may take long: from the first second on it is redrawn on a terminal; elsewhere it is a
+ * line every ten seconds. */
 typedef struct sketch_progress {
     FILE *to; /* NULL: none */
     const char *what;

@@ -5,8 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Controls that end a line or change the direction of what follows, so that a name could look like another one:
- * U+061C, U+200E and U+200F, U+2028 to U+202E, U+2066 to U+2069 (UAX #9). */
+/* Controls that end a line or change the direction of what follows, so that a name could look like another
+ * one: U+061C, U+200E and U+200F, U+2028 to U+202E, U+2066 to U+2069 (UAX #9). */
 static bool turns(const unsigned char *s)
 {
     const bool marks = s[0] == 0xd8 && s[1] == 0x9c;

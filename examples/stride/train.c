@@ -413,8 +413,8 @@ static double loss_at(const history *h, int i, bool validated)
     return validated ? h->epochs[i].validation.loss : h->epochs[i].training.loss;
 }
 
-/* One line: "training loss ▇▅▃▂▁▁ 2.31 to 0.042"; each of at most 50 characters is the mean of several
- * epochs. */
+/* One line: "training loss ▇▅▃▂▁▁ 2.31 to 0.042"; each of at most 50 characters is the mean of
+ * several epochs. */
 static void print_curve(const history *h, bool validated)
 {
     static const char *const levels[] = { "▁", "▂", "▃", "▄", "▅", "▆", "▇", "█" };
@@ -669,8 +669,7 @@ static const option_row options[] = {
       1e4 },
     { "rotation", 0, OPTION_NUMBER, AT(augment.rotation), "DEG", NULL,
       "augment: rotate images by up to DEG degrees", 0, 180 },
-    { "scale", 0, OPTION_NUMBER, AT(augment.scale), "X", NULL, "augment: scale images by factors of 1 ± X", 0,
-      0.99 },
+    { "scale", 0, OPTION_NUMBER, AT(augment.scale), "X", NULL, "augment: scale images by 1 ± X", 0, 0.99 },
     { "shear", 0, OPTION_NUMBER, AT(augment.shear), "DEG", NULL, "augment: shear images by up to DEG degrees",
       0, 89 },
     { "flip", 0, OPTION_NUMBER, AT(augment.flip), "P", NULL,

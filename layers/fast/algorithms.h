@@ -11,12 +11,11 @@ extern const layer_algorithm sequence_fused;
 extern const layer_algorithm softmax_vectors, log_softmax_vectors;
 
 /* Types whose function is one of an element; gelu has two, and prelu runs leaky_relu's rows. */
+/* clang-format off */
 #define EACH_ACTIVATION(DO)                                                                                  \
-    DO(relu)                                                                                                 \
-    DO(relu6)                                                                                                \
-    DO(leaky_relu)                                                                                           \
-    DO(elu) DO(selu) DO(hardtanh) DO(silu) DO(mish) DO(sigmoid) DO(tanh) DO(softplus) DO(softsign)           \
-        DO(hardsigmoid) DO(hardswish)
+    DO(relu) DO(relu6) DO(leaky_relu) DO(elu) DO(selu) DO(hardtanh) DO(silu) DO(mish) DO(sigmoid) DO(tanh)   \
+    DO(softplus) DO(softsign) DO(hardsigmoid) DO(hardswish)
+/* clang-format on */
 #define DECLARE_VECTORS(NAME) extern const layer_algorithm NAME##_vectors;
 EACH_ACTIVATION(DECLARE_VECTORS)
 extern const layer_algorithm gelu_none_vectors, gelu_tanh_vectors, prelu_vectors;

@@ -107,8 +107,8 @@ static int hire(campaign *c, staff *s, cell at)
     return worker_start(&p->worker, c->peers[at.peer].command, campaign_threads[at.threads]);
 }
 
-/* None is still starting, which takes some a while, when the first is measured. Prints versions: settings of one
- * family that say the same are one line. */
+/* None is still starting, which takes some a while, when the first is measured. Prints versions: settings of
+ * one family that say the same are one line. */
 static void await_all(const campaign *c, staff *s)
 {
     char told[2 * WORKER_LINE] = "", line[2 * WORKER_LINE];
@@ -165,8 +165,8 @@ static void show_progress(const campaign *c, const staff *s, const subject *what
         fprintf(stderr, "\r\033[Kround %d of %d: %s %s", s->round + 1, c->rounds, what->name, what->pass);
 }
 
-/* Beside the busy process answers of half a second, since the scheduler's turns are nearly as long as an answer: their
- * mean. */
+/* Beside the busy process answers of half a second, since the scheduler's turns are nearly as long as an
+ * answer: their mean. */
 static worker_status ask(const staff *s, worker *w, const subject *what, const char *request,
                          worker_answer *answer)
 {
@@ -185,9 +185,9 @@ static worker_status ask(const staff *s, worker *w, const subject *what, const c
     return status;
 }
 
-/* The most that outputs may differ by, of the largest element: a network sums at most 9,216 terms in a row, eight times
- * over, and roundings add up as the steps of a random walk: 8 sqrt(9216) 2^-24 = 4.6e-5, with other algorithms on
- * either side. */
+/* The most that outputs may differ by, of the largest element: a network sums at most 9,216 terms in a row,
+ * eight times over, and roundings add up as the steps of a random walk: 8 sqrt(9216) 2^-24 = 4.6e-5, with
+ * other algorithms on either side. */
 static const double rounding = 1e-4;
 
 /* Stride's "64x10 SUM ELEMENTS…" and a peer's. */

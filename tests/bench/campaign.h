@@ -11,8 +11,9 @@
 enum { CAMPAIGN_THREADS = 2, CAMPAIGN_ROUNDS = 99, CAMPAIGN_PEERS = 40, CAMPAIGN_WHY = 256 };
 extern const int campaign_threads[CAMPAIGN_THREADS]; /* 1, 2 */
 
-/* A program that answers requests. Peer 0 is Stride. "torch channels-last" is a setting of torch, the name's first word
- * being the family's: settings that are much slower than their family's best are measured in the first round only. */
+/* A program that answers requests. Peer 0 is Stride. "torch channels-last" is a setting of torch, the name's
+ * first word being the family's: settings that are much slower than their family's best are measured in the
+ * first round only. */
 typedef struct peer {
     const char *name, *command;
     const char *only; /* part of what subjects it measures are called; NULL: all */
@@ -50,8 +51,8 @@ typedef struct campaign {
     result *results;   /* [subject][threads][peer] */
 } campaign;
 
-/* Fills c->results, which campaign_end frees. -1 with an error where Stride fails; a peer that does is left out, with
- * the reason. */
+/* Fills c->results, which campaign_end frees. -1 with an error where Stride fails; a peer that does is left
+ * out, with the reason. */
 int campaign_run(campaign *c);
 void campaign_end(campaign *c);
 

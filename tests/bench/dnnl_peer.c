@@ -3,9 +3,10 @@
  *   dnnl_peer [direct|nhwc|blocked|winograd]
  *
  * oneDNN chooses the layout of its arrays if it may; the conversion from and to a layout of ours is not
- * counted. Pooling and the like take what layout they are given: N, C, H, W unless the argument says otherwise.
- * Convolutions are computed directly, or with `winograd` as oneDNN thinks best, which is Winograd's way where it has
- * one. What a setting does not change is answered under `direct` alone. Compiles with versions 2 and 3. */
+ * counted. Pooling and the like take what layout they are given: N, C, H, W unless the argument says
+ * otherwise. Convolutions are computed directly, or with `winograd` as oneDNN thinks best, which is
+ * Winograd's way where it has one. What a setting does not change is answered under `direct` alone. Compiles
+ * with versions 2 and 3. */
 #include "tests/bench/timing.h"
 
 #include <oneapi/dnnl/dnnl.h>
@@ -33,9 +34,10 @@ static dnnl_alg_kind_t algorithm = dnnl_convolution_direct;
 
 /* ---- versions ------------------------------------------------------------------------------------ */
 
-/* FORWARD_OF and BACKWARD_OF create the description `to` of a primitive: version 2 wants its operation described first.
- * Version 3 wants a dilation behind some extents, and an array for x, y, dx and dy each where version 2 takes one for two
- * of the same shape. Arrays are described one after the other in a ring, since a primitive keeps its own copies. */
+/* FORWARD_OF and BACKWARD_OF create the description `to` of a primitive: version 2 wants its operation
+ * described first. Version 3 wants a dilation behind some extents, and an array for x, y, dx and dy each
+ * where version 2 takes one for two of the same shape. Arrays are described one after the other in a ring,
+ * since a primitive keeps its own copies. */
 static int array_count;
 #if DNNL_VERSION_MAJOR < 3
 typedef const dnnl_memory_desc_t *array;
@@ -225,8 +227,8 @@ static dnnl_status_t elementwise(dnnl_primitive_desc_t *to, pass p, const long *
     return BACKWARD_OF(eltwise_backward, how, TWICE(x), x, 0, 0);
 }
 
-/* N C H W. Without weight and bias, which take no time beside the rest: with them oneDNN has no backward pass that
- * makes dx alone. */
+/* N C H W. Without weight and bias, which take no time beside the rest: with them oneDNN has no backward pass
+ * that makes dx alone. */
 static dnnl_status_t batch_normalization(dnnl_primitive_desc_t *to, pass p, const long *s, const char *kind,
                                          const_dnnl_primitive_desc_t forward)
 {

@@ -1,9 +1,9 @@
 /* layer_work.c: one layer, and one of its passes at a time.
  *
- * A pass is a hook of the layer's type, run by the library as it would be in a net. st_layer_backward with a null
- * dx runs `gradient` alone. `backward` alone is run through a copy of the type that has no gradient hook: the
- * layer is built with its own type, so that it owns the same memory and parameters, and points to the copy
- * while that pass is measured. */
+ * A pass is a hook of the layer's type, run by the library as it would be in a net. st_layer_backward with a
+ * null dx runs `gradient` alone. `backward` alone is run through a copy of the type that has no gradient
+ * hook: the layer is built with its own type, so that it owns the same memory and parameters, and points to
+ * the copy while that pass is measured. */
 #include <stride.h>
 #include "tests/bench/work.h"
 

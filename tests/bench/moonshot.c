@@ -121,7 +121,8 @@ static bool has_part(const subject *s, const char *const *parts)
     return false;
 }
 
-/* Of the subjects with one of these in their names: the least, which one that is, and maybe the geometric mean. */
+/* Of the subjects with one of these in their names: the least, which one that is, and maybe the geometric
+ * mean. */
 static void layers(const campaign *c, const char *title, const char *const *parts, measure m, double least,
                    double mean, FILE *to)
 {

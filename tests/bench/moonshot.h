@@ -12,8 +12,8 @@ typedef struct program_runs {
     double once_seconds, once_megabytes;  /* predicting one picture with a saved net */
 } program_runs;
 
-/* Run the shell's command: mnist's prints "accuracy=SHARE", once's "seconds=S megabytes=M". -1 with an error where it
- * fails. */
+/* Run the shell's command: mnist's prints "accuracy=SHARE", once's "seconds=S megabytes=M". -1 with an error
+ * where it fails. */
 int moonshot_mnist(const char *command, program_runs *runs);
 int moonshot_once(const char *command, program_runs *runs);
 

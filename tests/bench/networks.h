@@ -11,8 +11,9 @@ extern const char *const networks[];
 /* A new one by its name, planned, not built; NULL with an error. The current folder is the project's. */
 st_net *network_new(const char *name);
 
-/* Weights that peers can make as well, whatever their generators of random numbers: element i of parameter k, in the
- * order of the state dict, is 2 pattern(i, k) / sqrt(elements of its first row). Images are 0.5 + pattern(i, 0). */
+/* Weights that peers can make as well, whatever their generators of random numbers: element i of parameter k,
+ * in the order of the state dict, is 2 pattern(i, k) / sqrt(elements of its first row). Images are 0.5 +
+ * pattern(i, 0). */
 void network_fill(st_net *n);
 double pattern(size_t i, int k); /* at least -0.5, below 0.5 */
 

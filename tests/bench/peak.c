@@ -1,7 +1,8 @@
-/* peak.c: multiply-adds that touch no memory; compiled with contraction, so that a * x + b is one instruction.
+/* peak.c: multiply-adds that touch no memory; compiled with contraction, so that a * x + b is one
+ * instruction.
  *
- * Twelve chains of them are under way at once: an instruction's four cycles times two units a cycle are eight,
- * and twelve with two operands still fit the sixteen registers of AVX2. */
+ * Twelve chains of them are under way at once: an instruction's four cycles times two units a cycle are
+ * eight, and twelve with two operands still fit the sixteen registers of AVX2. */
 #include "tests/bench/peak.h"
 
 enum { CHAINS = 12, STEPS = 200000, FLOATS = 16 * CHAINS };

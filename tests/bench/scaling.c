@@ -1,14 +1,15 @@
 /* scaling.c: the cost of a unit of work does not grow with the size of the work.
  *
  * A curve is one kind of work at growing sizes. What a unit of it costs (an image's share of the time, or a
- * multiply-add's) may rise and fall, and small sizes may be dear: what is done once a call weighs on them. But it may not
- * rise and stay: wherever the curve is cut, the least cost after the cut, of two sizes or more, is at most `limit` times
- * the least before it. A loop too many, which makes cost grow with size, exceeds any limit; noise at one size does not.
- * The limit leaves room for arrays that outgrow a cache on the way; it is three times as wide for work that does
- * nothing but move them.
+ * multiply-add's) may rise and fall, and small sizes may be dear: what is done once a call weighs on them.
+ * But it may not rise and stay: wherever the curve is cut, the least cost after the cut, of two sizes or
+ * more, is at most `limit` times the least before it. A loop too many, which makes cost grow with size,
+ * exceeds any limit; noise at one size does not. The limit leaves room for arrays that outgrow a cache on the
+ * way; it is three times as wide for work that does nothing but move them.
  *
- * Times are those that processors spend, and the least of the rounds: other programs only add to them, and little. Two
- * threads may not spend more than one does, by the same limit; how much sooner they are done is for `bench` to say. */
+ * Times are those that processors spend, and the least of the rounds: other programs only add to them, and
+ * little. Two threads may not spend more than one does, by the same limit; how much sooner they are done is
+ * for `bench` to say. */
 #define _POSIX_C_SOURCE 200809L
 #include "tensor/error.h"
 #include "tests/bench/campaign.h"
@@ -21,8 +22,8 @@
 
 enum { SIZES = 11 };
 
-/* Each S in the request stands for the size; the work grows as its `power`. Where `leaves_cache`, the limit is
- * three times as wide. */
+/* Each S in the request stands for the size; the work grows as its `power`. Where `leaves_cache`, the limit
+ * is three times as wide. */
 typedef struct curve {
     const char *name, *what, *request, *pass;
     int least, most, power;
@@ -49,8 +50,8 @@ static const curve curves[] = {
 };
 enum { CURVES = sizeof curves / sizeof *curves };
 
-/* `scaling [LIMIT]`: how many times as much a unit may come to cost (1.5). With BENCH_QUICK=1 three sizes of each are
- * measured in one round. */
+/* `scaling [LIMIT]`: how many times as much a unit may come to cost (1.5). With BENCH_QUICK=1 three sizes of
+ * each are measured in one round. */
 typedef struct settings {
     double limit;
     bool quick;

@@ -5,14 +5,14 @@
  *     relu 64 32 26 26 forward      what it is, its numbers (work.h) and the pass
  *     ok 0.00123 0                  seconds of one pass; allocations meanwhile, -1 where they are not counted
  *     net mlp 64 output             for weights and images of a pattern (networks.h)
- *     output 64x10 1.5 0.25 ...     the output's shape, its product with pattern(i, 1), and 12 of its elements, evenly
- *                                   spaced from the first to the last
+ *     output 64x10 1.5 0.25 ...     the output's shape, its product with pattern(i, 1), and 12 of its
+ *                                   elements, evenly spaced from the first to the last
  *     skip [REASON]                 this peer does not do that
  *     error REASON
  *
- * It begins by itself with "ready VERSION", or "skip REASON" where it cannot run at all, and ends when stdin does. What is
- * prepared is kept until something else is asked for: the passes of one layer follow each other. How many
- * threads it may use is in STRIDE_THREADS. */
+ * It begins by itself with "ready VERSION", or "skip REASON" where it cannot run at all, and ends when stdin
+ * does. What is prepared is kept until something else is asked for: the passes of one layer follow each
+ * other. How many threads it may use is in STRIDE_THREADS. */
 #define _POSIX_C_SOURCE 200809L
 #include "tensor/machine.h"
 #include "tests/bench/allocations.h"

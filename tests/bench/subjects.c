@@ -9,7 +9,8 @@ enum { MOST = 128, SIZES = 8 };
 
 /* ---- layers -------------------------------------------------------------------------------------- */
 
-/* Sizes as a request has them. Batches of 64 stand for whatever batch is asked for, and others in proportion. */
+/* Sizes as a request has them. Batches of 64 stand for whatever batch is asked for, and others in
+ * proportion. */
 typedef struct layer_case {
     const char *kind;
     int size[SIZES];
@@ -41,8 +42,9 @@ static const layer_case cases[] = {
     { "dropout", { 64, 64, 24, 24 } },
 };
 
-/* Which sides of a pass each kind reads or writes, in arrays of x's or y's size, at the least: the backward pass of
- * an activation sees dy and one of x and y, and makes dx; that of a mask or a window needs dy alone. */
+/* Which sides of a pass each kind reads or writes, in arrays of x's or y's size, at the least: the backward
+ * pass of an activation sees dy and one of x and y, and makes dx; that of a mask or a window needs dy
+ * alone. */
 typedef struct layer_kind {
     const char *name;
     int rank, numbers;

@@ -9,7 +9,7 @@ enum { OUTPUTS = 12 }; /* elements that `tell` prints */
 
 typedef struct work work;
 struct work {
-    int (*choose)(work *w, const char *pass); /* what run is to do next: "forward", …; -1: there is no such */
+    int (*choose)(work *w, const char *pass); /* what run does next: "forward", …; -1: there is no such */
     void (*run)(void *w);
     void (*tell)(work *w); /* prints "output …", as stride_peer.c says; NULL: there is no such answer */
     void (*end)(work *w);

@@ -30,8 +30,8 @@ static void set_threads(int threads)
     for (size_t i = 0; i < sizeof names / sizeof *names; i++) setenv(names[i], number, 1);
 }
 
-/* Ends with the process that started it, however that ends: a stopped worker does not notice it. (Elsewhere than on
- * Linux the kernel sends SIGHUP and SIGCONT to a stopped group that nobody waits for.) */
+/* Ends with the process that started it, however that ends: a stopped worker does not notice it. (Elsewhere
+ * than on Linux the kernel sends SIGHUP and SIGCONT to a stopped group that nobody waits for.) */
 static void end_with(pid_t parent)
 {
 #ifdef __linux__
@@ -62,7 +62,8 @@ static void become(const char *command, int threads, int in, int out)
     _exit(127);
 }
 
-/* Both ends are closed in what is executed, here and in later workers, but for what `become` makes of them. */
+/* Both ends are closed in what is executed, here and in later workers, but for what `become` makes of
+ * them. */
 static int private_pipe(int end[2])
 {
     if (pipe(end)) return st_error_set("pipe: %s", strerror(errno));
@@ -115,8 +116,8 @@ static bool is_answer(const char *line)
     return known;
 }
 
-/* An answer, after the chatter of libraries. A line at a time is read from the pipe itself: in a stream's buffer the next
- * one would wait unseen by poll. */
+/* An answer, after the chatter of libraries. A line at a time is read from the pipe itself: in a stream's
+ * buffer the next one would wait unseen by poll. */
 static int read_line(worker *w, char *line)
 {
     struct pollfd ready = { .fd = fileno(w->from), .events = POLLIN };

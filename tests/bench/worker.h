@@ -1,7 +1,7 @@
 /* worker.h: a process that measures on request (stride_peer.c says in which words).
  *
- * It is stopped but while it starts or answers: the idle threads of OpenMP and onnxruntime would spin, and take a
- * processor from whatever is measured next. */
+ * It is stopped but while it starts or answers: the idle threads of OpenMP and onnxruntime would spin, and
+ * take a processor from whatever is measured next. */
 #ifndef STRIDE_TESTS_BENCH_WORKER_H
 #define STRIDE_TESTS_BENCH_WORKER_H
 
@@ -28,8 +28,8 @@ typedef struct worker_answer {
 
 typedef enum worker_status { WORKER_OK, WORKER_SKIPS, WORKER_FAILS } worker_status;
 
-/* What workers say besides, on stdout and stderr, goes to this file from now on; NULL: to stderr. -1 with an error
- * where it cannot be written. */
+/* What workers say besides, on stdout and stderr, goes to this file from now on; NULL: to stderr. -1 with an
+ * error where it cannot be written. */
 int worker_log(const char *path);
 
 /* Runs the shell's command with that many threads for Stride, OpenMP and BLAS. -1 with an error where no

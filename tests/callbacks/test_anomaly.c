@@ -1,4 +1,5 @@
-/* test_anomaly.c: a run that meets a number that is none stops before its step, and says where the first one is. */
+/* test_anomaly.c: a run that meets a number that is none stops before its step, and says where the first one
+ * is. */
 #include "tests/support.h"
 
 #include "nn/callbacks/callbacks.h"

@@ -63,7 +63,8 @@ static const char *const field_names[] = {
 };
 enum { FIELDS = 8 };
 
-/* The fields of a line, by jansson or as numbers between commas; NaN where there is none. Returns the line's end. */
+/* The fields of a line, by jansson or as numbers between commas; NaN where there is none. Returns the line's
+ * end. */
 static const char *read_line(const char *line, bool json, double fields[FIELDS])
 {
     const char *newline = strchr(line, '\n');
@@ -85,7 +86,8 @@ static const char *read_line(const char *line, bool json, double fields[FIELDS])
     return newline + 1;
 }
 
-/* Equal to the last bit; what is no finite number is not there. Each line is in the file when it is logged. */
+/* Equal to the last bit; what is no finite number is not there. Each line is in the file when it is
+ * logged. */
 TEST(lines_read_back_exactly)
 {
     for (int json = 0; json < 2; json++) {
@@ -165,7 +167,8 @@ static void assert_goes_on(const char *path, const char *whole, size_t kept, int
     assert_int_equal(log_end(&l), 0);
 }
 
-/* Cut at ends of lines, before them, and within; and gone on with from every epoch whose predecessors are there. */
+/* Cut at ends of lines, before them, and within; and gone on with from every epoch whose predecessors are
+ * there. */
 TEST(a_log_that_goes_on_comes_to_the_same_bytes)
 {
     const char *const names[] = { "on.csv", "on.jsonl" };

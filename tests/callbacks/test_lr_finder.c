@@ -1,5 +1,5 @@
-/* test_lr_finder.c: the finder of learning rates raises the rate as it says, finds one that trains, and refuses a
- * loss that tells nothing. */
+/* test_lr_finder.c: the finder of learning rates raises the rate as it says, finds one that trains, and
+ * refuses a loss that tells nothing. */
 #include "tests/support.h"
 
 #include "nn/callbacks/callbacks.h"

@@ -2,15 +2,16 @@
  *
  *     attack STRIDE FOLDER [NAME]
  *
- * Every command of one table runs in all of the surroundings of another: closed streams, a full disk, no memory,
- * links and devices in place of files, files without an end, models of huge nets, locks, files of other writers. Each run must meet four claims:
+ * Every command of one table runs in all of the surroundings of another: closed streams, a full disk, no
+ * memory, links and devices in place of files, files without an end, models of huge nets, locks, files of
+ * other writers. Each run must meet four claims:
  *   1. It ends in time, and no signal ends it.
  *   2. Its exit status is 0, and every file is written, or it ends with one line on stderr that says why not.
  *   3. No file that was there is lost or changed, unless a complete one takes its place.
  *   4. Nothing half-written stays, under any name.
  *
- * A file is complete if it has the bytes that the command writes in calm surroundings. NAME: only runs whose names,
- * "train, a full stdout", contain it. STRIDE_FAST=1 selects one run in thirteen. */
+ * A file is complete if it has the bytes that the command writes in calm surroundings. NAME: only runs whose
+ * names, "train, a full stdout", contain it. STRIDE_FAST=1 selects one run in thirteen. */
 #define _GNU_SOURCE /* unshare, setgroups, pipe2 */
 #include <dirent.h>
 #include <fcntl.h>
@@ -40,7 +41,7 @@ enum {
     FEW = 13
 };
 
-/* ---- the commands ------------------------------------------------------------------------------------------ */
+/* ---- the commands -------------------------------------------------------------------------------------- */
 
 /* IN/ and OUT/ begin the names of files that are read and written. */
 typedef struct command {
@@ -74,7 +75,7 @@ static const command commands[] = {
 };
 enum { COMMANDS = sizeof commands / sizeof *commands };
 
-/* ---- one run ----------------------------------------------------------------------------------------------- */
+/* ---- one run ------------------------------------------------------------------------------------------- */
 
 typedef struct scene {
     const command *c;
@@ -203,7 +204,7 @@ static void place_old(const scene *s)
             shell(format("cp -p ../old/%s '%s%s' 2>&-", names[i], s->out, names[i]));
 }
 
-/* ---- the surroundings -------------------------------------------------------------------------------------- */
+/* ---- the surroundings ---------------------------------------------------------------------------------- */
 
 enum { CLOSED, FULL, BROKEN, BROKEN_AND_IGNORED };
 
@@ -335,8 +336,8 @@ static bool hold_files(const scene *s)
 
 #define DEAD "999999999" /* no process */
 
-/* Beside each file to be written one whose name only ends as a temporary file's, one of a living writer, and one of a
- * dead writer, which is to go if the file is written. */
+/* Beside each file to be written one whose name only ends as a temporary file's, one of a living writer, and
+ * one of a dead writer, which is to go if the file is written. */
 static bool place_temporaries(const scene *s)
 {
     char names[8][64];
@@ -354,7 +355,8 @@ static bool rename_files(const scene *s)
     return s->c != NULL;
 }
 
-/* `text` is a shell's command that makes something else of $1, in the folder of files to read (a) or to write. */
+/* `text` is a shell's command that makes something else of $1, in the folder of files to read (a) or to
+ * write. */
 static bool replace_file(const scene *s)
 {
     if (s->s->enter == become_nobody && !can_become_nobody()) return false;
@@ -452,7 +454,7 @@ static const surrounding surroundings[] = {
 };
 enum { SURROUNDINGS = sizeof surroundings / sizeof *surroundings };
 
-/* ---- the claims -------------------------------------------------------------------------------------------- */
+/* ---- the claims ---------------------------------------------------------------------------------------- */
 
 static char broken[PATH + 100]; /* the first expectation that the run does not meet, or "" */
 
@@ -478,8 +480,8 @@ static bool same_file(const char *a, const char *b, bool loosely, bool part)
              memcmp(x + size_x - END, y + size_y - END, END) == 0));
 }
 
-/* At `path`; `name`: below the folder that calm surroundings have. Pages show times, and nets where their data are; a
- * log ends with the last epoch, as the checkpoint does that a resumed run leaves. */
+/* At `path`; `name`: below the folder that calm surroundings have. Pages show times, and nets where their
+ * data are; a log ends with the last epoch, as the checkpoint does that a resumed run leaves. */
 static void look_at_output(const scene *s, const char *path, const char *name, const struct stat *about)
 {
     const bool through = strncmp(name, "later-", 6) == 0;
@@ -606,7 +608,7 @@ static void judge(const scene *s)
     look_at_files(s);
 }
 
-/* ---- all of them ------------------------------------------------------------------------------------------- */
+/* ---- all of them --------------------------------------------------------------------------------------- */
 
 static void set_up(scene *s)
 {

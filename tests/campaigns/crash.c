@@ -1,10 +1,12 @@
-/* crash.c: training that is killed at any time, again and again, comes to the same bytes as training that is not.
+/* crash.c: training that is killed at any time, again and again, comes to the same bytes as training that is
+ * not.
  *
  *     crash FOLDER [KILLS [SEED]]
  *
- * Children train and are killed with SIGKILL: after a random time, or a random time after they began to write a
- * checkpoint. A page of memory that they share with this process says what they had come to. This process starts no
- * threads, which a child could not go on with, so all that looks into files is done by children, too. */
+ * Children train and are killed with SIGKILL: after a random time, or a random time after they began to write
+ * a checkpoint. A page of memory that they share with this process says what they had come to. This process
+ * starts no threads, which a child could not go on with, so all that looks into files is done by children,
+ * too. */
 #define _GNU_SOURCE /* MAP_ANONYMOUS, RTLD_NEXT */
 #include "nn/data/augment.h"
 #include "nn/data/digits.h"

@@ -1,5 +1,6 @@
-/* cnn.c: trains a small CNN and prints the bits it came to. `make core` builds it with tensor/, layers/ and nn/
- * alone, and holds what it prints against what it prints with the whole library and STRIDE_ENGINE=reference. */
+/* cnn.c: trains a small CNN and prints the bits it came to. `make core` builds it with tensor/, layers/ and
+ * nn/ alone, and holds what it prints against what it prints with the whole library and
+ * STRIDE_ENGINE=reference. */
 #include "layers/layers.h"
 #include "nn/train.h"
 #include "tensor/random.h"

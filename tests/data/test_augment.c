@@ -1,4 +1,5 @@
-/* test_augment.c: what is drawn is what the options say, depends on nothing else, and is sampled where it should. */
+/* test_augment.c: what is drawn is what the options say, depends on nothing else, and is sampled where it
+ * should. */
 #define _POSIX_C_SOURCE 200809L /* nanosleep */
 #include "tests/support.h"
 
@@ -323,8 +324,8 @@ TEST(a_part_and_a_second_layer_hear_of_the_pass)
     st_dataset_begin_epoch(NULL, 1);
 }
 
-/* Two epochs in one run, and in two that follow each other, without a schedule: the same weights. And the second
- * epoch is not the first again. */
+/* Two epochs in one run, and in two that follow each other, without a schedule: the same weights. And the
+ * second epoch is not the first again. */
 TEST(the_trainer_begins_a_pass_with_each_epoch)
 {
     auto_dataset *digits = st_digits(96, 1), *d = st_dataset_augment_new(digits, everything);

@@ -1,4 +1,5 @@
-/* test_cifar.c: records of CIFAR-10's files become images and classes; no file, however broken, is taken for them. */
+/* test_cifar.c: records of CIFAR-10's files become images and classes; no file, however broken, is taken for
+ * them. */
 #include "tests/files.h"
 #include "tests/support.h"
 

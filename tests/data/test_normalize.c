@@ -1,5 +1,5 @@
-/* test_normalize.c: what is measured is the mean and the deviation, what is normalised has 0 and 1, and both travel with
- * the net, as the names of its classes do. */
+/* test_normalize.c: what is measured is the mean and the deviation, what is normalised has 0 and 1, and both
+ * travel with the net, as the names of its classes do. */
 #define _POSIX_C_SOURCE 200809L
 #include "tests/files.h"
 #include "tests/support.h"

@@ -1,4 +1,5 @@
-/* test_npy.c: NumPy's arrays become tensors and tensors arrays; no file, however broken, is taken for another. */
+/* test_npy.c: NumPy's arrays become tensors and tensors arrays; no file, however broken, is taken for
+ * another. */
 #define _POSIX_C_SOURCE 200809L
 #include "tests/files.h"
 #include "tests/support.h"

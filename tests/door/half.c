@@ -1,5 +1,5 @@
-/* half.c: one precision's half of a program that has both, in C and in C++; test_both.sh compiles it for each. Alone it
- * is a program that prints the same. */
+/* half.c: one precision's half of a program that has both, in C and in C++; test_both.sh compiles it for
+ * each. Alone it is a program that prints the same. */
 #include <stride.h>
 #include <stdio.h>
 #include <string.h>

@@ -1,5 +1,6 @@
-/* misuse.c: calls every exported function as nobody should: see misuse.py, which writes calls.h. No call may crash,
- * hang or print. A function's calls are made in one process; where one ends it, the next begins after that call. */
+/* misuse.c: calls every exported function as nobody should: see misuse.py, which writes calls.h. No call may
+ * crash, hang or print. A function's calls are made in one process; where one ends it, the next begins after
+ * that call. */
 #include <stride.h>
 
 #include <fcntl.h>

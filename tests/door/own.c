@@ -1,4 +1,5 @@
-/* own.c: the examples in the headers' comments, which test_own.sh copies to NAME.function.h and NAME.use.h, at work. */
+/* own.c: the examples in the headers' comments, which test_own.sh copies to NAME.function.h and NAME.use.h,
+ * at work. */
 #include <math.h>
 #include <stdio.h>
 #include <stride.h>

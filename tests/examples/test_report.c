@@ -1,4 +1,5 @@
-/* test_report.c: logs read back exactly, layers' times leave the net alone, pages and curves say what the run did. */
+/* test_report.c: logs read back exactly, layers' times leave the net alone, pages and curves say what the run
+ * did. */
 #define _XOPEN_SOURCE 700
 #include "tests/files.h"
 #include "tests/support.h"
@@ -147,7 +148,8 @@ static void wait_backward(const st_call *c, st_tensor x, st_tensor y, st_tensor 
     wait(0.004);
 }
 
-/* Two waiting layers between others: of one image after another, and of the whole batch, which keeps all threads. */
+/* Two waiting layers between others: of one image after another, and of the whole batch, which keeps all
+ * threads. */
 TEST(times_are_those_of_the_layers)
 {
     static const st_layer_type waits = {
@@ -388,8 +390,8 @@ TEST(numbers_are_short)
     assert_string_equal(page_time(3905).text, "1 h 05 min");
 }
 
-/* However narrow a range is, its ticks differ, and their texts, of at most 6.6 units a character, begin inside
- * the margin. */
+/* However narrow a range is, its ticks differ, and their texts, of at most 6.6 units a character, begin
+ * inside the margin. */
 TEST(ticks_are_told_apart_and_fit)
 {
     static const double ranges[][2] = { { 0.98761, 0.98763 }, { 123456.1, 123456.2 }, { 1e-9, 1.1e-9 },

@@ -1,8 +1,8 @@
 /* test_export_c.c: nets written as C compile without a warning and give what the reference engine gives.
  *
- * Oracles: the reference engine, to 1e-6 of the greatest output, or what the net makes of a rounding; compilers, with their warnings as errors; for the
- * workspace, what is in use at once. STRIDE_C_CHECK runs it in full, for minutes: every layer, 200 random nets and the
- * trained net of MNIST's. */
+ * Oracles: the reference engine, to 1e-6 of the greatest output, or what the net makes of a rounding;
+ * compilers, with their warnings as errors; for the workspace, what is in use at once. STRIDE_C_CHECK runs it
+ * in full, for minutes: every layer, 200 random nets and the trained net of MNIST's. */
 #define _XOPEN_SOURCE 700
 #include "tests/files.h"
 #include "tests/support.h"
@@ -40,7 +40,7 @@ static int shell(const char *format, ...)
 
 #define STRICT "-Wall -Wextra -pedantic -Werror -fPIC"
 
-/* ---- nets and what they give ---------------------------------------------------------------------------- */
+/* ---- nets and what they give --------------------------------------------------------------------------- */
 
 enum { MOST_NETS = 400 };
 
@@ -177,7 +177,7 @@ static void others_compile_it(void)
     assert_int_equal(shell("rm -f net*.c"), 0);
 }
 
-/* ---- every layer ------------------------------------------------------------------------------------------ */
+/* ---- every layer --------------------------------------------------------------------------------------- */
 
 static void visit(const char *name, st_shape image, st_layer *l, const char *refusal, void *context)
 {
@@ -206,7 +206,7 @@ TEST(every_layer_gives_what_the_reference_engine_gives)
     use_engine(NULL);
 }
 
-/* ---- random nets -------------------------------------------------------------------------------------------- */
+/* ---- random nets --------------------------------------------------------------------------------------- */
 
 static st_layer *roll_activation(dice *d)
 {
@@ -338,10 +338,10 @@ static st_export_c_sizes export_and_predict(st_net *n, const st_dataset *int8, s
     return sizes;
 }
 
-/* ---- integers of 8 bits ------------------------------------------------------------------------------------ */
+/* ---- integers of 8 bits -------------------------------------------------------------------------------- */
 
-/* Integers up to 127, which the input and every channel of weights reach, times a power of two that is each channel's
- * own: nothing is rounded. */
+/* Integers up to 127, which the input and every channel of weights reach, times a power of two that is each
+ * channel's own: nothing is rounded. */
 static void add_integers(batch *b, const char *title, dice *d, st_layer *l)
 {
     const st_shape image = ST_SHAPE(4, 7, 6);
@@ -418,7 +418,7 @@ TEST(integers_of_8_bits_give_what_the_net_that_computes_with_them_gives)
     use_engine(NULL);
 }
 
-/* ---- what travels with a net, and what is refused ----------------------------------------------------------- */
+/* ---- what travels with a net, and what is refused ------------------------------------------------------ */
 
 static st_net *small_net(void)
 {
@@ -497,7 +497,7 @@ TEST(what_c_cannot_hold_is_refused)
     st_net_free(n);
 }
 
-/* ---- the trained net ------------------------------------------------------------------------------------------ */
+/* ---- the trained net ----------------------------------------------------------------------------------- */
 
 /* On every test image, which STRIDE_C_CHECK names the net for. */
 TEST(the_trained_net_sees_the_same_class)

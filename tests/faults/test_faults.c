@@ -1,8 +1,10 @@
-/* test_faults.c: disks that fail: every call to the system in turn, while files are written and while they are read.
+/* test_faults.c: disks that fail: every call to the system in turn, while files are written and while they
+ * are read.
  *
- * This program's open, fdopen, rename, ... stand in for the C library's, and its streams write, read, seek and close
- * by functions of ours, so that the n-th of all these calls can fail, a write after half of its bytes. Which takes
- * glibc, and no sanitizer that has such functions of its own. BLAS's product is replaced as well, to count calls. */
+ * This program's open, fdopen, rename, ... stand in for the C library's, and its streams write, read, seek
+ * and close by functions of ours, so that the n-th of all these calls can fail, a write after half of its
+ * bytes. Which takes glibc, and no sanitizer that has such functions of its own. BLAS's product is replaced
+ * as well, to count calls. */
 #define _GNU_SOURCE /* fopencookie, RTLD_NEXT */
 #include "tests/files.h"
 #include "tests/log_lines.h"
@@ -212,7 +214,7 @@ int fileno(FILE *f)
     return f == stdin ? 0 : f == stdout ? 1 : 2;
 }
 
-/* ---- files ----------------------------------------------------------------------------------------------- */
+/* ---- files --------------------------------------------------------------------------------------------- */
 
 typedef struct content {
     size_t count;
@@ -259,7 +261,7 @@ static void assert_says(const char *name, const char *why)
     st_error_clear();
 }
 
-/* ---- writing --------------------------------------------------------------------------------------------- */
+/* ---- writing ------------------------------------------------------------------------------------------- */
 
 static st_net *small_net(void)
 {
@@ -419,7 +421,7 @@ static void a_log_that_fails_at_any_call_goes_on(void **state)
     }
 }
 
-/* ---- reading --------------------------------------------------------------------------------------------- */
+/* ---- reading ------------------------------------------------------------------------------------------- */
 
 static uint64_t of_data(st_dataset *d)
 {

@@ -1,7 +1,7 @@
 /* test_checkpoint.c: a run that is cut off anywhere and goes on comes to the same bits as one that is not.
  *
- * The uninterrupted run is the oracle. A run is cut off by its data set, which fails at a sample; then a new net, a new
- * optimizer and a new set go on from the file. */
+ * The uninterrupted run is the oracle. A run is cut off by its data set, which fails at a sample; then a new
+ * net, a new optimizer and a new set go on from the file. */
 #define _XOPEN_SOURCE 700
 #include "tests/each_epoch.h"
 #include "tests/files.h"
@@ -230,8 +230,8 @@ static st_callback kept(bool resume)
 
 /* ---- claims ---------------------------------------------------------------------------------------- */
 
-/* A run is cut off in each step, or after the last one, and goes on with another number of threads. Steps after the last
- * checkpoint are lost, and taken again. */
+/* A run is cut off in each step, or after the last one, and goes on with another number of threads. Steps
+ * after the last checkpoint are lost, and taken again. */
 static void goes_on_from_any_step(way w)
 {
     const int threads = st_num_threads();
@@ -580,7 +580,7 @@ TEST(options_that_make_no_sense_are_refused)
     st_optim_free(o.optim);
 }
 
-/* ---- two runs ------------------------------------------------------------------------------------------- */
+/* ---- two runs ------------------------------------------------------------------------------------------ */
 
 /* Says that the run has begun, and waits to be killed. */
 static void wait_in_step(st_callback *self, st_run *run, st_event event)
@@ -603,8 +603,8 @@ static int train_into(const char *log, const char *checkpoint, st_callback last)
     return status;
 }
 
-/* The second run with a checkpoint or a log ends at once, and names the process of the first; after that one was killed
- * it goes on. Another name of the file is the same file. */
+/* The second run with a checkpoint or a log ends at once, and names the process of the first; after that one
+ * was killed it goes on. Another name of the file is the same file. */
 TEST(two_runs_do_not_write_one_file)
 {
     char log[1024], other[1024], lock[1100], expected[100], byte;

@@ -1,7 +1,8 @@
-/* test_headers.c: which headers of a safetensors file are read and which are refused, with the fact that matters.
+/* test_headers.c: which headers of a safetensors file are read and which are refused, with the fact that
+ * matters.
  *
- * The headers are made by hand from the format's definition; test_save.c damages the file of a net, and has more of
- * what is wrong with architectures. */
+ * The headers are made by hand from the format's definition; test_save.c damages the file of a net, and has
+ * more of what is wrong with architectures. */
 #define _POSIX_C_SOURCE 200809L
 #include "tests/files.h"
 #include "tests/support.h"
@@ -82,11 +83,13 @@ static const header_case cases[] = {
     { "eight sizes", OF("'U8'", "[1,1,1,1,1,1,1,2]", "[0,2]"), 2, NULL },
     { "tensors out of order", TWO("[2,4]", "[0,2]"), 4, NULL },
     { "a tensor of no element between two", "{'a':{'dtype':'U8','shape':[2],'data_offsets':[0,2]},"
-      "'n':{'dtype':'U8','shape':[0],'data_offsets':[2,2]},'b':{'dtype':'U8','shape':[1],'data_offsets':[2,3]}}", 3, NULL },
+      "'n':{'dtype':'U8','shape':[0],'data_offsets':[2,2]},"
+      "'b':{'dtype':'U8','shape':[1],'data_offsets':[2,3]}}", 3, NULL },
     { "keys in another order", "{'a':{'data_offsets':[0,2],'shape':[2],'dtype':'U8'}}", 2, NULL },
     { "an empty name", "{'':{'dtype':'U8','shape':[2],'data_offsets':[0,2]}}", 2, NULL },
     { "a name in UTF-8", "{'\xc3\xa9':{'dtype':'U8','shape':[2],'data_offsets':[0,2]}}", 2, NULL },
-    { "blanks around everything", "{ 'a' :\n{ 'dtype' : 'U8' ,\t'shape' : [ 2 ] , 'data_offsets' : [ 0 , 2 ] } }   ", 2, NULL },
+    { "blanks around everything",
+      "{ 'a' :\n{ 'dtype' : 'U8' ,\t'shape' : [ 2 ] , 'data_offsets' : [ 0 , 2 ] } }   ", 2, NULL },
     { "a dtype that no net reads", OF("'F8_E4M3'", "[2]", "[0,2]"), 2, NULL },
     /* metadata */
     { "metadata of a list", "{'__metadata__':['a']}", 0, "__metadata__" },
@@ -113,7 +116,8 @@ static const header_case cases[] = {
     { "a size of 2^63 - 1", OF("'U8'", "[9223372036854775807]", "[0,2]"), 2, "tensor a" },
     { "bytes of 2^63", OF("'U16'", "[4611686018427387904]", "[0,2]"), 2, "tensor a" },
     { "a product of 2^64 + 2", OF("'U16'", "[9223372036854775807,2]", "[0,2]"), 2, "tensor a" },
-    { "a product that overflows, and a zero", OF("'U8'", "[4294967296,4294967296,0]", "[0,0]"), 0, "tensor a" },
+    { "a product that overflows, and a zero",
+      OF("'U8'", "[4294967296,4294967296,0]", "[0,0]"), 0, "tensor a" },
     /* offsets */
     { "more bytes than the shape has", OF("'U8'", "[1]", "[0,2]"), 2, "tensor a" },
     { "fewer bytes than the shape has", OF("'U8'", "[3]", "[0,2]"), 2, "tensor a" },
@@ -125,14 +129,15 @@ static const header_case cases[] = {
     { "the end before the begin", OF("'U8'", "[2]", "[2,0]"), 2, "tensor a" },
     { "an end past the data", OF("'U8'", "[4]", "[0,4]"), 2, "truncated" },
     { "far past the data", OF("'U8'", "[2]", "[9223372036854775805,9223372036854775807]"), 2, "truncated" },
-    { "offsets whose difference overflows", OF("'U8'", "[2]", "[-9223372036854775807,9223372036854775807]"), 2, "tensor a" },
+    { "offsets whose difference overflows",
+      OF("'U8'", "[2]", "[-9223372036854775807,9223372036854775807]"), 2, "tensor a" },
     /* places */
     { "a hole at the front", OF("'U8'", "[2]", "[1,3]"), 3, "a hole" },
     { "a hole between", TWO("[0,2]", "[3,5]"), 5, "a hole" },
     { "an overlap", TWO("[0,2]", "[1,3]"), 3, "an overlap" },
     { "the same place twice", TWO("[0,2]", "[0,2]"), 2, "an overlap" },
-    { "nothing within another", "{'a':{'dtype':'U8','shape':[2],'data_offsets':[0,2]},'b':{'dtype':'U8','shape':[0],"
-      "'data_offsets':[1,1]}}", 2, "an overlap" },
+    { "nothing within another", "{'a':{'dtype':'U8','shape':[2],'data_offsets':[0,2]},"
+      "'b':{'dtype':'U8','shape':[0],'data_offsets':[1,1]}}", 2, "an overlap" },
     { "bytes behind the last", A, 3, "bytes after the last" },
     { "data that are cut", A, 1, "truncated" },
 };

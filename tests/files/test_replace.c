@@ -1,5 +1,5 @@
-/* test_replace.c: what may be saved where: trying says what saving does, and neither leaves or loses anything else, nor
- * waits for anyone. */
+/* test_replace.c: what may be saved where: trying says what saving does, and neither leaves or loses anything
+ * else, nor waits for anyone. */
 #define _XOPEN_SOURCE 700
 #define _DEFAULT_SOURCE /* setgroups, flock */
 #include "tests/files.h"

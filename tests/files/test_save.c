@@ -1,7 +1,7 @@
 /* test_save.c: what is saved loads bit for bit; what is damaged is refused; what fails changes nothing.
  *
- * Oracles: the bits that were saved, and files made by hand from the format's definition. Disks that fail are in
- * tests/faults. */
+ * Oracles: the bits that were saved, and files made by hand from the format's definition. Disks that fail are
+ * in tests/faults. */
 #define _XOPEN_SOURCE 700
 #define _DEFAULT_SOURCE /* wait4 */
 #include "tests/files.h"
@@ -41,7 +41,8 @@ static void assert_same_file(const char *path, bytes expected)
     assert_memory_equal(b.at, expected.at, b.count);
 }
 
-/* A file with this header, in which ' stands for " and ` for \", and so many bytes of data, zeros where data is NULL. */
+/* A file with this header, in which ' stands for " and ` for \", and so many bytes of data, zeros where data
+ * is NULL. */
 static void write_model(const char *path, const char *header, size_t size, const void *data)
 {
     char text[1 << 14];
@@ -337,7 +338,7 @@ static const struct dtype_case {
 } dtypes[] = {
     { "F64", 8, { 0x3fb999999999999a, 0x7ff8000000000001, 0xffefffffffffffff }, { 0.1, NAN, -DBL_MAX } },
     { "F64", 8, { 0x3ff0000010000000, 0x3ff0000030000000, 0x3690000000000001 },
-      { 0x1.0000010000000p0, 0x1.0000030000000p0, 0x1.0000000000001p-150 } }, /* ties; about half the least float */
+      { 0x1.0000010000000p0, 0x1.0000030000000p0, 0x1.0000000000001p-150 } }, /* ties; half the least float */
     { "F32", 4, { 0x807fffff, 0x00000001, 0xff800000 }, { -0x1.fffffcp-127, 0x1p-149, -INFINITY } },
     { "F16", 2, { 0xfbff, 0x83ff, 0x7e00 }, { -65504, -1023 * 0x1p-24, NAN } },
     { "BF16", 2, { 0xff80, 0x7f7f, 0x0001 }, { -INFINITY, 0x1.fep127, 0x1p-133 } },
@@ -395,7 +396,8 @@ static const damage damages[] = {
       "tensor 1.bias is not in the net", 16 },
     { "[1,2]", "[2,1]", "tensor 0.weight: F32 [2, 1]" },
     { "'F32','shape':[1],", "'I32','shape':[1],", "tensor 0.bias: I32" },
-    { "," BIAS, "," BIAS ",'x':{'dtype':'BOOL','shape':[2],'data_offsets':[12,14]}", "tensor x is not in", 14 },
+    { "," BIAS, "," BIAS ",'x':{'dtype':'BOOL','shape':[2],'data_offsets':[12,14]}",
+      "tensor x is not in", 14 },
     { "'shape':[1],'data_offsets':[8,12]", "'shape':[],'data_offsets':[8,12]", "tensor 0.bias: F32 []" },
     /* the architecture */
     { ARCHITECTURE, "dense", "architecture" },

@@ -1,4 +1,5 @@
-/* fuzz.h: what the fuzzers of all readers share: files of given bytes, and a look at what came of reading them.
+/* fuzz.h: what the fuzzers of all readers share: files of given bytes, and a look at what came of reading
+ * them.
  *
  *     static void feed(const uint8_t *at, size_t size)
  *     {
@@ -9,11 +10,12 @@
  *         st_tensor_free(x);
  *     }
  *
- * A refused input must leave one line of error, a taken one none; and until a reader has refused a file it may hold
- * no more memory than twice the files' bytes, unpacked, and a MiB. A program ends where that is not so.
+ * A refused input must leave one line of error, a taken one none; and until a reader has refused a file it
+ * may hold no more memory than twice the files' bytes, unpacked, and a MiB. A program ends where that is not
+ * so.
  *
- * Not counted are layers, which take more than the text that asks for one and whose number readers limit; and all
- * from st_net_build on: the file was found good by then. */
+ * Not counted are layers, which take more than the text that asks for one and whose number readers limit; and
+ * all from st_net_build on: the file was found good by then. */
 #ifndef STRIDE_TESTS_FUZZ_FUZZ_H
 #define STRIDE_TESTS_FUZZ_FUZZ_H
 
@@ -40,8 +42,8 @@ const char *fuzz_either(const char *name, bool gzip, const void *at, size_t size
 const char *fuzz_path(const char *name);                                 /* not written yet */
 size_t fuzz_pack(const void *at, size_t size, uint8_t *to, size_t room); /* as one gzip stream; its bytes */
 
-/* From here on the reader's memory is measured, up to where it says whether it took what it was given: that again,
- * and the error gone. */
+/* From here on the reader's memory is measured, up to where it says whether it took what it was given: that
+ * again, and the error gone. */
 void fuzz_begin(void);
 void fuzz_text(size_t size);      /* of the input that is in no file */
 void fuzz_allow(long long bytes); /* of memory more than that */
@@ -52,13 +54,13 @@ enum { FUZZ_NOTHING = -1 };
 void fuzz_seed(const void *at, size_t size);
 void fuzz_seed_file(const char *path, int before);
 
-/* A file of safetensors: 0 and the file itself, or 1, its header up to a 0, and its data, so that the header's length
- * is always right. */
+/* A file of safetensors: 0 and the file itself, or 1, its header up to a 0, and its data, so that the
+ * header's length is always right. */
 const char *fuzz_safetensors(const char *name, const uint8_t *at, size_t size);
 void fuzz_seed_safetensors(const char *path);
 
-/* Some MiB: a piece again and again, in which #s are counted, so that names differ. The text is the caller's; the
- * file is one of safetensors, of no data, with the text for its header. */
+/* Some MiB: a piece again and again, in which #s are counted, so that names differ. The text is the caller's;
+ * the file is one of safetensors, of no data, with the text for its header. */
 char *fuzz_large_text(const char *before, const char *again, const char *after);
 const char *fuzz_large(const char *name, const char *before, const char *again, const char *after);
 
@@ -68,7 +70,8 @@ void fuzz_claim(bool holds, const char *claim);
 /* Looks at each element. */
 void fuzz_look(st_tensor x);
 
-/* fuzz_took of a data set, whose samples are then finite, and of classes below that number unless it is 0; frees it. */
+/* fuzz_took of a data set, whose samples are then finite, and of classes below that number unless it is 0;
+ * frees it. */
 struct st_dataset;
 void fuzz_took_data(struct st_dataset *d, int classes);
 

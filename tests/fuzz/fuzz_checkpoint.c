@@ -1,7 +1,7 @@
 /* fuzz_checkpoint.c: st_train_run resumes from any file that it is given as its checkpoint.
  *
- * An input: a byte that says what is run, then a file of safetensors (fuzz.h). Bit 2: the run has its data, and steps on;
- * else the first step fails, so that it is known whether the file was taken. */
+ * An input: a byte that says what is run, then a file of safetensors (fuzz.h). Bit 2: the run has its data,
+ * and steps on; else the first step fails, so that it is known whether the file was taken. */
 #include "tests/fuzz/fuzz.h"
 
 #include "layers/layers.h"

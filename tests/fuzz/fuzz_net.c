@@ -1,8 +1,8 @@
 /* fuzz_net.c: safetensors_open, st_net_load and what reads a net's metadata take any file, and st_net_load
  * any architecture; a net that it makes is saved and comes back.
  *
- * An input: a byte, 0 or 1 for a file of safetensors (fuzz.h), 2 for a file that is read into a net, 3 for an architecture,
- * whose tensors are then written as it wants them. */
+ * An input: a byte, 0 or 1 for a file of safetensors (fuzz.h), 2 for a file that is read into a net, 3 for an
+ * architecture, whose tensors are then written as it wants them. */
 #define _POSIX_C_SOURCE 200809L
 #include "tests/fuzz/fuzz.h"
 

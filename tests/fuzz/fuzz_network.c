@@ -1,4 +1,5 @@
-/* fuzz_network.c: network_parse takes any text; the net that it makes is written so that it is read back the same.
+/* fuzz_network.c: network_parse takes any text; the net that it makes is written so that it is read back the
+ * same.
  *
  * An input: a byte for the shape of an image, and the text. */
 #define _POSIX_C_SOURCE 200809L

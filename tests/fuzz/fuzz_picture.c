@@ -1,8 +1,8 @@
-/* fuzz_picture.c: st_picture_load takes any bytes, and what it takes is 0 to 1. Its pixels take more than the file, each up
- * to 32 bytes, but no more of them than the file may hold.
+/* fuzz_picture.c: st_picture_load takes any bytes, and what it takes is 0 to 1. Its pixels take more than the
+ * file, each up to 32 bytes, but no more of them than the file may hold.
  *
- * An input: a byte that says what the rest is: a file; a PNG whose check sums are made right; or a PNG's 13 bytes of
- * header and rows, which are packed. */
+ * An input: a byte that says what the rest is: a file; a PNG whose check sums are made right; or a PNG's 13
+ * bytes of header and rows, which are packed. */
 #include "tests/fuzz/fuzz.h"
 
 #include "nn/pictures/pictures.h"

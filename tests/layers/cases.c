@@ -50,7 +50,8 @@ static st_layer *roll_conv2d(dice *d, st_shape *x)
     return st_conv2d_new(o);
 }
 
-/* Winograd's and the direct algorithm's sizes; SAME_UPPER's and SAME_LOWER's padding of even kernels and strides. */
+/* Winograd's and the direct algorithm's sizes; SAME_UPPER's and SAME_LOWER's padding of even kernels and
+ * strides. */
 static st_layer *roll_one_sided(dice *d, st_shape *x)
 {
     int k = (int)roll(d, 2, 4), s = (int)roll(d, 1, 2), top = (int)roll(d, 0, 2), left = (int)roll(d, 0, 2);
@@ -67,8 +68,8 @@ static st_layer *roll_depthwise(dice *d, st_shape *x)
                      .groups = channels, .no_bias = true);
 }
 
-/* What Winograd's tiles take. Every third is of sizes at which the longest vectors, bands and blocks of tiles end; shorter
- * ones end there too. */
+/* What Winograd's tiles take. Every third is of sizes at which the longest vectors, bands and blocks of tiles
+ * end; shorter ones end there too. */
 static st_layer *roll_3x3(dice *d, st_shape *x)
 {
     static const struct {
@@ -303,7 +304,8 @@ static st_layer *roll_adaptive_avgpool(dice *d, st_shape *x)
 
 /* ---- normalisation, softmax ------------------------------------------------------------------ */
 
-/* By group_of(index): each set of elements that have their moments in common; by weight_of(index): parameters. */
+/* By group_of(index): each set of elements that have their moments in common; by weight_of(index):
+ * parameters. */
 static naive normalised(const st_layer *l, st_tensor x, st_tensor dy, double epsilon,
                         ptrdiff_t (*group_of)(const st_layer *l, st_shape s, st_shape at),
                         ptrdiff_t (*weight_of)(const st_layer *l, st_shape s, st_shape at))
@@ -460,7 +462,8 @@ static st_layer *roll_log_softmax(dice *d, st_shape *x)
     return st_log_softmax(.axis = chance(d, 50) ? 0 : 1);
 }
 
-/* Each element of a row has the probability p[k]; dx = p (dy - sum p dy), or dy - p sum dy of the logarithm. */
+/* Each element of a row has the probability p[k]; dx = p (dy - sum p dy), or dy - p sum dy of the
+ * logarithm. */
 static naive soft(st_tensor x, st_tensor dy, int axis, bool logarithm)
 {
     naive want = { .y = st_tensor_new(x.shape), .dx = st_tensor_new(x.shape) };
@@ -790,9 +793,9 @@ static st_layer *roll_chain(dice *d, st_shape *x)
 
 /* ---- the table ------------------------------------------------------------------------------- */
 
-/* 3600 is a multiple of every product of two numbers up to 5, and of two up to 6 with which means are taken of
- * images up to 6x6. Norms divide by a deviation that may be as small as sqrt(epsilon) = 1/300. Activations round to
- * epsilon of 1, which is multiplied with x and dy. */
+/* 3600 is a multiple of every product of two numbers up to 5, and of two up to 6 with which means are taken
+ * of images up to 6x6. Norms divide by a deviation that may be as small as sqrt(epsilon) = 1/300. Activations
+ * round to epsilon of 1, which is multiplied with x and dy. */
 /* clang-format off */
 const layer_case layer_cases[] = {
     /* name                  roll                    want                   most scale limit traits */
@@ -805,8 +808,8 @@ const layer_case layer_cases[] = {
     { "dense",               roll_dense,             naive_dense,            4,  1,    0,    LINEAR },
     { "dense, [N, T, F]",    roll_dense_of_rows,     naive_dense,            4,  1,    0,    LINEAR },
     { "dense, large",        roll_many_features,     naive_dense,            4,  1,    0,    LINEAR | LARGE },
-    { "maxpool",             roll_maxpool,           naive_maxpool,          2,  1,    0,    EXTREMES | OFTEN },
-    { "maxpool, stride 2",   roll_maxpool_usual,     naive_maxpool,          2,  1,    0,    EXTREMES | OFTEN },
+    { "maxpool",             roll_maxpool,           naive_maxpool,          2,  1,    0,    EXTREMES|OFTEN },
+    { "maxpool, stride 2",   roll_maxpool_usual,     naive_maxpool,          2,  1,    0,    EXTREMES|OFTEN },
     { "avgpool",             roll_avgpool,           naive_avgpool,          4,  3600, 0,    LINEAR | OFTEN },
     { "pool",                roll_pool,              want_pool,              3,  1,    0,    0 },
     { "lppool",              roll_lppool,            want_lppool,            3,  0,    100,  0 },

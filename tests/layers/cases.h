@@ -1,4 +1,5 @@
-/* cases.h: the table of layers that test_cases.c goes through in all its modes. A new layer enters by one row. */
+/* cases.h: the table of layers that test_cases.c goes through in all its modes. A new layer enters by one
+ * row. */
 #ifndef STRIDE_TESTS_LAYER_CASES_H
 #define STRIDE_TESTS_LAYER_CASES_H
 

@@ -237,8 +237,8 @@ static bool beats(double x, double best)
     return !isnan(best) && (isnan(x) || x > best);
 }
 
-/* If padding is -inf only places in the image are looked at, and a window without any is -inf; where it is 0 all
- * are. */
+/* If padding is -inf only places in the image are looked at, and a window without any is -inf; where it is 0
+ * all are. */
 naive naive_maxpool(const st_layer *l, st_tensor x, st_tensor dy)
 {
     st_maxpool_options o = OPTIONS(st_maxpool_options);
@@ -465,8 +465,9 @@ FUNCTION(hardtanh_slope, x > NAIVE_HARDTANH[0] && x < NAIVE_HARDTANH[1])
 FUNCTION(gelu_argument, sqrt(2 / acos(-1)) * (x + 0.044715 * x * x * x))
 FUNCTION(gelu_argument_slope, sqrt(2 / acos(-1)) * (1 + 3 * 0.044715 * x * x))
 FUNCTION(gelu_tanh, x / 2 * (1 + tanh(gelu_argument(x))))
-FUNCTION(gelu_tanh_slope, fabs(x) > 50 ? x > 0 : (1 + tanh(gelu_argument(x))) / 2 +
-                                                 x / 2 * gelu_argument_slope(x) / pow(cosh(gelu_argument(x)), 2))
+FUNCTION(gelu_tanh_slope, fabs(x) > 50 ? x > 0
+                                       : (1 + tanh(gelu_argument(x))) / 2 +
+                                             x / 2 * gelu_argument_slope(x) / pow(cosh(gelu_argument(x)), 2))
 FUNCTION(hardswish_slope, x <= -3 ? 0 : x <= 3 ? x / 3 + 0.5 : 1)
 
 static st_layer *make_gelu(void)

@@ -1,5 +1,5 @@
-/* naive.h: layers computed from their definitions in plain loops over doubles: the oracles of the tests. Every result is
- * a new tensor. */
+/* naive.h: layers computed from their definitions in plain loops over doubles: the oracles of the tests.
+ * Every result is a new tensor. */
 #ifndef STRIDE_TESTS_NAIVE_H
 #define STRIDE_TESTS_NAIVE_H
 

@@ -1,5 +1,5 @@
-/* test_cases.c: the table of layers (cases.c) in every mode: exact, adjoint, gradient, threads, batches, refused,
- * exported.
+/* test_cases.c: the table of layers (cases.c) in every mode: exact, adjoint, gradient, threads, batches,
+ * refused, exported.
  *
  * STRIDE_CASES is how many random configurations of each row a mode tries. */
 #include "layers/fast/algorithms.h"
@@ -120,8 +120,8 @@ static void add_to(st_tensor gradients, naive want)
             *element(gradients, k++) += *element(wanted[i], e);
 }
 
-/* y and dx are overwritten whatever they held, and nothing beyond their images; gradients are added to what is there;
- * x, y and dy stay. So it is without dx, and where the layer was built for a larger batch. */
+/* y and dx are overwritten whatever they held, and nothing beyond their images; gradients are added to what
+ * is there; x, y and dy stay. So it is without dx, and where the layer was built for a larger batch. */
 static void computes(const layer_case *c, st_layer *l, st_tensor x, st_tensor dy, naive want)
 {
     st_shape s = x.shape, more = s;
@@ -322,8 +322,8 @@ static double dot(st_tensor a, st_tensor b)
     return sum;
 }
 
-/* Sums of less than 1000 terms each, of numbers that are not integers: both sides are rounded. A bias, which is not
- * linear, is 0. */
+/* Sums of less than 1000 terms each, of numbers that are not integers: both sides are rounded. A bias, which
+ * is not linear, is 0. */
 static void backward_is_its_adjoint(const layer_case *c, dice *d, st_layer *l, st_shape s)
 {
     view_kind kind = (view_kind)roll(d, 0, VIEWS - 1);
@@ -358,8 +358,8 @@ static bool is_finite(st_tensor x)
 
 static int vacuous, checked;
 
-/* Windows of nothing but padding make -inf, or zeros with gradients of zeros, which prove nothing: less than half may
- * be such. */
+/* Windows of nothing but padding make -inf, or zeros with gradients of zeros, which prove nothing: less than
+ * half may be such. */
 static void gradients_are_differences(const layer_case *c, dice *d, st_layer *l, st_shape s)
 {
     view_kind kind = (view_kind)roll(d, 0, MIXED);
@@ -705,7 +705,8 @@ TEST(a_clone_is_described_alike)
     each_case("cloned", 0, tries(), clone_is_described_alike);
 }
 
-/* The file is read elsewhere (tests/onnx, make onnx-check); what cannot be said in ONNX is refused by its type. */
+/* The file is read elsewhere (tests/onnx, make onnx-check); what cannot be said in ONNX is refused by its
+ * type. */
 static void is_exported_or_refused(const layer_case *c, dice *d, st_layer *l, st_shape s)
 {
     const char *path = path_of("net.onnx"), *type = l->type->name;

@@ -1,5 +1,5 @@
-/* test_engines.c: whatever the engine, the results: exact on small integers, for every machine's kernel that this
- * machine can run. */
+/* test_engines.c: whatever the engine, the results: exact on small integers, for every machine's kernel that
+ * this machine can run. */
 #define _POSIX_C_SOURCE 200809L /* setenv */
 #include "layers/layers.h"
 #include "layers/fast/kernel.h"
@@ -95,11 +95,12 @@ static void assert_as_the_reference(const char *engine, const st_layer *l, st_sh
     free_results(reference), free_results(fast);
 }
 
-/* More vectors of positions than rows of weights or of a block: the table of them must have room, or it runs into
- * dy, which in a chain lies behind it. So many channels that a block has the fewest rows, and rows so short that what they
- * lack counts; and a block of fewer windows than lanes at the end of an image, beyond which nothing may be read (a
- * sanitizer sees it). Several blocks of rows where lanes are channels, with a stride and without. More windows in a row
- * than the planes have columns, and more vectors in dy's planes than in x's. */
+/* More vectors of positions than rows of weights or of a block: the table of them must have room, or it runs
+ * into dy, which in a chain lies behind it. So many channels that a block has the fewest rows, and rows so
+ * short that what they lack counts; and a block of fewer windows than lanes at the end of an image, beyond
+ * which nothing may be read (a sanitizer sees it). Several blocks of rows where lanes are channels, with a
+ * stride and without. More windows in a row than the planes have columns, and more vectors in dy's planes
+ * than in x's. */
 TEST(large_and_narrow_images_are_convolved_as_by_the_reference)
 {
     auto_layer *points = st_sequence(st_conv2d(1, { 1 }), st_conv2d(1, { 1 }), st_relu()),
@@ -155,7 +156,8 @@ TEST(maxima_and_their_gradients_are_those_of_the_reference)
 
 /* ---- elements ---------------------------------------------------------------------------------------- */
 
-/* The least number above 0, of which 1 / 2^(bits of the mantissa) is left, and the least that has them all. */
+/* The least number above 0, of which 1 / 2^(bits of the mantissa) is left, and the least that has them
+ * all. */
 static const double least = sizeof(st_real) == 4 ? 0x1p-149 : 0x1p-1074;
 static const double normal = sizeof(st_real) == 4 ? 0x1p-126 : 0x1p-1022;
 
@@ -170,7 +172,8 @@ static void put_extremes(st_tensor x)
         *element(x, k) = (st_real)(k % 3 == 0 ? -extremes[k / 3 % EXTREMES] : extremes[k / 3 % EXTREMES]);
 }
 
-/* No sum in another order, no product that is not rounded; of extremes those that are taken element by element. */
+/* No sum in another order, no product that is not rounded; of extremes those that are taken element by
+ * element. */
 TEST(every_engine_rounds_alike)
 {
     st_layer *all[] = { st_relu(),
@@ -212,7 +215,7 @@ TEST(every_engine_rounds_alike)
     use_engine(NULL);
 }
 
-/* ---- denormal numbers ------------------------------------------------------------------------------------ */
+/* ---- denormal numbers ---------------------------------------------------------------------------------- */
 
 /* y of x, and dx and dw of dy; both times `unit`. */
 static results in_units(st_layer *l, st_tensor x, st_real unit)
@@ -248,8 +251,8 @@ static void assert_tiny(const char *engine, const st_layer *l, st_tensor x)
     free_results(one), free_results(tiny);
 }
 
-/* Multiples of the least number there is, times integers: as exact as integers, where nothing is taken for 0. (By
- * Winograd's way, which divides, they are not.) */
+/* Multiples of the least number there is, times integers: as exact as integers, where nothing is taken for 0.
+ * (By Winograd's way, which divides, they are not.) */
 TEST(no_engine_takes_denormal_numbers_for_zero)
 {
     auto_layer *dense = st_dense(.out_features = 100, .no_bias = true),

@@ -1,5 +1,5 @@
-/* test_functions.c: how near the activation functions and their derivatives are to the true ones, in units in the
- * last place, on every engine; and softmax near its limits. The oracle is the C library in long double.
+/* test_functions.c: how near the activation functions and their derivatives are to the true ones, in units in
+ * the last place, on every engine; and softmax near its limits. The oracle is the C library in long double.
  *
  *     STRIDE_ULP=1 build/float/tests/test_functions      prints the table of the worst, over all floats
  *
@@ -57,10 +57,12 @@ static real mish_rest(real x)
     static real NAME(real x) { return VALUE; }                                                               \
     static real NAME##_slope(real x) { return SLOPE; }
 FUNCTION(elu, x > 0 ? x : expm1l(x), x > 0 ? 1 : expl(x))
-FUNCTION(selu, SELU_SCALE * (x > 0 ? x : SELU_ALPHA * expm1l(x)), SELU_SCALE * (x > 0 ? 1 : SELU_ALPHA * expl(x)))
+FUNCTION(selu, SELU_SCALE * (x > 0 ? x : SELU_ALPHA * expm1l(x)),
+         SELU_SCALE * (x > 0 ? 1 : SELU_ALPHA * expl(x)))
 FUNCTION(gelu_none, x * normal_below(x), normal_below(x) + x * normal_density(x))
-FUNCTION(gelu_tanh, x * logistic(gelu_u(x)), logistic(gelu_u(x)) + x * logistic(gelu_u(x)) * logistic(-gelu_u(x)) *
-                                             2 * sqrtl(2 / acosl(-1)) * (1 + 3 * 0.044715L * x * x))
+FUNCTION(gelu_tanh, x * logistic(gelu_u(x)),
+         logistic(gelu_u(x)) + x * logistic(gelu_u(x)) * logistic(-gelu_u(x)) *
+                               2 * sqrtl(2 / acosl(-1)) * (1 + 3 * 0.044715L * x * x))
 FUNCTION(silu, x * logistic(x), logistic(x) * (1 + x * logistic(-x)))
 FUNCTION(mish, x * mish_factor(x), mish_factor(x) + x * logistic(x) * mish_rest(x))
 FUNCTION(sigmoid, logistic(x), logistic(x) * logistic(-x))
@@ -86,10 +88,11 @@ static st_layer *make_gelu_tanh(void)
     return st_gelu(.approximate = ST_GELU_TANH);
 }
 
-/* The greatest errors that are allowed, in float and in double. A slope that crosses 0 is measured there in units of
- * 1/64, and so is one from y, which has rounded off what a small slope depends on: its error there is at most 64 times
- * that of y. Definitions in double round the
- * argument of exp or erfc, which vectors of gelu do not; both multiply x with numbers below the normal range. */
+/* The greatest errors that are allowed, in float and in double. A slope that crosses 0 is measured there in
+ * units of 1/64, and so is one from y, which has rounded off what a small slope depends on: its error there
+ * is at most 64 times that of y. Definitions in double round the
+ * argument of exp or erfc, which vectors of gelu do not; both multiply x with numbers below the normal
+ * range. */
 static const struct function {
     const char *name;
     st_layer *(*make)(void);
@@ -134,7 +137,8 @@ static void take(worst *w, double ulps, st_real x)
     if (!(ulps <= w->ulps)) *w = (worst){ ulps, (double)x };
 }
 
-/* The k-th of `count` numbers that cover the bits of all finite ones, of doubles those of 2^-60 to 2^12 in size. */
+/* The k-th of `count` numbers that cover the bits of all finite ones, of doubles those of 2^-60 to 2^12 in
+ * size. */
 static st_real number(uint64_t k, uint64_t count)
 {
     st_real x;

@@ -330,7 +330,8 @@ static st_layer_needs planned_needs(st_layer *l, st_shape x)
 TEST(a_plan_is_measured_before_anything_is_allocated)
 {
     use_engine("reference");
-    /* conv2d: 4·2·3·3 + 4 parameters, one sum of them for each of 3 chunks; columns and the padded image */
+    /* conv2d: 4·2·3·3 + 4 parameters, one sum of them for each of 3 chunks; columns and the padded
+     * image */
     st_layer_needs n = planned_needs(st_conv2d(.out_channels = 4, .kernel = { 3, 3 }, .padding = { 1, 1 }),
                                      ST_SHAPE(19, 2, 8, 8));
     assert_int_equal(n.parameters, 76);
@@ -416,8 +417,9 @@ TEST(parameters_are_a_function_of_the_seed_and_their_place)
 
 enum { SEEN_FORWARD, SEEN_BACKWARD, SEEN_GRADIENT, SEEN_HOOKS };
 
-/* For each image and hook: how often it was seen, in pieces of how many images, and whether memory and scratch
- * were as promised. In one row for each hook; every image belongs to one piece, so no two threads meet. */
+/* For each image and hook: how often it was seen, in pieces of how many images, and whether memory and
+ * scratch were as promised. In one row for each hook; every image belongs to one piece, so no two threads
+ * meet. */
 static struct seen {
     int times;
     ptrdiff_t piece;

@@ -21,8 +21,8 @@ static void assert_function(const char *what, double x, st_real value, double ex
     fail_msg("%s of %.9g is %.9g, expected %.17g within %g", what, x, (double)value, expected, limit);
 }
 
-/* Up to 50 in size, erf, tanh and such are rounded to epsilon of 1, and that may be multiplied with x; beyond, all of
- * them have reached their limits and only the last product is rounded. */
+/* Up to 50 in size, erf, tanh and such are rounded to epsilon of 1, and that may be multiplied with x;
+ * beyond, all of them have reached their limits and only the last product is rounded. */
 static double function_limit(double x, double expected)
 {
     return 8 * (double)ST_REAL_EPSILON * fmax(1, fabs(x) <= 50 ? fabs(x) : fabs(expected));
@@ -63,8 +63,8 @@ TEST(activations_are_their_definitions_from_kinks_to_infinity)
         check_function(f, far), check_function(f, near);
 }
 
-/* Relative to the derivative, which is as small as 1e-13: from y, which has rounded to its limit, all digits would be
- * lost. */
+/* Relative to the derivative, which is as small as 1e-13: from y, which has rounded to its limit, all digits
+ * would be lost. */
 TEST(derivatives_of_elu_and_selu_keep_their_digits_far_below_0)
 {
     auto_tensor x = tensor_of(ST_SHAPE(6), -1, -5, -12, -17.5, -25, -30), dy = full(x.shape, 1);
@@ -173,7 +173,8 @@ static double five_deviations(double p, double count)
     return 5 * sqrt(p * (1 - p) / count);
 }
 
-/* The output of a dropout, or of a net with one, built for a batch, for its first images, where all are ones. */
+/* The output of a dropout, or of a net with one, built for a batch, for its first images, where all are
+ * ones. */
 static st_tensor ones_through(st_layer *l, st_shape batch, ptrdiff_t images, uint64_t seed, uint64_t step)
 {
     auto_tensor x = full(ST_SHAPE(images, batch.n[1]), 1);
@@ -307,8 +308,9 @@ TEST(a_mask_does_not_depend_on_the_batch_and_its_chunks)
 
 /* ---- batch normalisation --------------------------------------------------------------------- */
 
-/* Oracle: the definitions, in double. Two batches in training, a single image and a single value a channel among them,
- * whose variance is 0; then inference, where y and gradients are those of a fixed scale and shift. */
+/* Oracle: the definitions, in double. Two batches in training, a single image and a single value a channel
+ * among them, whose variance is 0; then inference, where y and gradients are those of a fixed scale and
+ * shift. */
 TEST(batchnorm_follows_the_batch_with_its_running_statistics)
 {
     dice d = { { 1 } };
@@ -389,7 +391,8 @@ static void check_even(st_layer *l, st_shape s, double value)
     st_layer_free(l);
 }
 
-/* The mean of equal numbers is the number, exactly, and epsilon is what is divided by: 0, also of a single one. */
+/* The mean of equal numbers is the number, exactly, and epsilon is what is divided by: 0, also of a single
+ * one. */
 TEST(norms_of_equal_numbers_are_zero)
 {
     const double values[] = {
@@ -407,9 +410,9 @@ TEST(norms_of_equal_numbers_are_zero)
         }
 }
 
-/* Squares of 2^530 overflow in double, those of 2^-530 underflow. y is that of the same numbers without the factor, and
- * dx without it divided by it: a norm's epsilon is 0 here. A factor of dy, with which dy x overflows in float, is one of
- * dx and of gradients. */
+/* Squares of 2^530 overflow in double, those of 2^-530 underflow. y is that of the same numbers without the
+ * factor, and dx without it divided by it: a norm's epsilon is 0 here. A factor of dy, with which dy x
+ * overflows in float, is one of dx and of gradients. */
 TEST(norms_of_large_and_small_numbers_are_those_of_others)
 {
     const bool is_double = sizeof(st_real) == 8;

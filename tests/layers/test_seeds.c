@@ -67,7 +67,8 @@ static const double B[] = {
 TEST(max_pooling_gives_the_first_maximum_the_gradient)
 {
     for (int route = 0; route < 2; route++) {
-        auto_tensor x = tensor_of_list(ST_SHAPE(1, 2, 6, 6), 72, A), b = tensor_of_list(ST_SHAPE(1, 2, 4, 4), 32, B);
+        auto_tensor x = tensor_of_list(ST_SHAPE(1, 2, 6, 6), 72, A);
+        auto_tensor b = tensor_of_list(ST_SHAPE(1, 2, 4, 4), 32, B);
         auto_layer *l = max_routes[route]((st_maxpool_options){ .kernel = { 3, 3 }, .stride = { 1, 1 } });
         auto_tensor y = run(l, x);
         assert_elements(y,
@@ -304,7 +305,8 @@ static conv_result by_layer(const convolution *v, st_tensor x, st_tensor w, st_t
                           st_permute(st_tensor_clone(l->grad[0]), ST_AXES(2, 3, 1, 0)) };
 }
 
-/* Oracle: the layer, which test_cases.c holds against its definition, and two routes to dX that share nothing. */
+/* Oracle: the layer, which test_cases.c holds against its definition, and two routes to dX that share
+ * nothing. */
 TEST(a_convolution_goes_backward_for_any_stride_and_padding)
 {
     dice d = { { 21 } };

@@ -1,11 +1,12 @@
 /* instrumented.c: what clang's memory sanitizer has to be told of libraries that it was not compiled with.
  *
- * It follows every byte from where it is written, and does not see what such a library writes. Matrix products are
- * done here, plainly, in place of BLAS. Memory that libraries allocate counts as written (MSAN_OPTIONS has
- * poison_in_malloc=0 and poison_in_free=0), ours does not: our calls of malloc, aligned_alloc, realloc and free come
- * here (-Wl,--wrap), and what they give is marked as unwritten. What libraries write into our memory is marked as
- * written. So what is read of theirs is never complained of; whatever our own code leaves unwritten and then depends on
- * is. Nor is what a layer finds in its scratch written, whoever had it before. */
+ * It follows every byte from where it is written, and does not see what such a library writes. Matrix
+ * products are done here, plainly, in place of BLAS. Memory that libraries allocate counts as written
+ * (MSAN_OPTIONS has poison_in_malloc=0 and poison_in_free=0), ours does not: our calls of malloc,
+ * aligned_alloc, realloc and free come here (-Wl,--wrap), and what they give is marked as unwritten. What
+ * libraries write into our memory is marked as written. So what is read of theirs is never complained of;
+ * whatever our own code leaves unwritten and then depends on is. Nor is what a layer finds in its scratch
+ * written, whoever had it before. */
 #define _GNU_SOURCE /* RTLD_NEXT */
 #include "layers/layer_impl.h"
 
@@ -115,7 +116,7 @@ void WRAP(st_layer_backward)(st_layer *l, st_tensor x, st_tensor y, st_tensor dy
     REAL(st_layer_backward)(l, x, y, dy, dx);
 }
 
-/* ---- what libraries write into our memory --------------------------------------------------------------- */
+/* ---- what libraries write into our memory -------------------------------------------------------------- */
 
 /* A place on the stack for a library's own variables: our functions leave theirs there as unwritten. */
 static __attribute__((noinline)) void clear_stack(void)

@@ -1,7 +1,8 @@
-/* bench_mpi.c: what ranks of one machine train in a second, and how long they take to say something to each other.
+/* bench_mpi.c: what ranks of one machine train in a second, and how long they take to say something to each
+ * other.
  *
- * Rounds of all kinds alternate; a figure is the best of its rounds, at rank 0: on a busy machine the others are
- * not its own.
+ * Rounds of all kinds alternate; a figure is the best of its rounds, at rank 0: on a busy machine the others
+ * are not its own.
  *
  *     mpirun -n 2 bench_mpi [talk]     without training */
 #define _POSIX_C_SOURCE 200809L
@@ -33,7 +34,7 @@ static double greatest(const double of[ROUNDS])
     return most;
 }
 
-/* ---- training -------------------------------------------------------------------------------------------- */
+/* ---- training ------------------------------------------------------------------------------------------ */
 
 typedef struct way {
     const char *name;
@@ -43,7 +44,8 @@ typedef struct way {
 static const way ways[] = { { "in order", 64, false }, { "in order", 32, false }, { "MPI's sum", 64, true } };
 enum { WAYS = sizeof ways / sizeof *ways };
 
-/* In a second: images by the clock, and steps of processor time, which at one rank is free of what else runs. */
+/* In a second: images by the clock, and steps of processor time, which at one rank is free of what else
+ * runs. */
 typedef struct speed {
     double images[ROUNDS], steps[ROUNDS];
 } speed;
@@ -72,7 +74,7 @@ static void measure_training(const char *name, const st_dataset *d)
                1e6 / greatest(s[w].steps));
 }
 
-/* ---- what they say to each other ---------------------------------------------------------------------------- */
+/* ---- what they say to each other ----------------------------------------------------------------------- */
 
 typedef struct talk {
     const char *name;

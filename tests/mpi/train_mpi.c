@@ -1,10 +1,12 @@
-/* train_mpi.c: the run of tests/ranks/together.h at ranks that mpirun started; ranks.sh compares what they leave.
+/* train_mpi.c: the run of tests/ranks/together.h at ranks that mpirun started; ranks.sh compares what they
+ * leave.
  *
  *     train_mpi FILE [KEY=NUMBER]...      parameters and states go to FILE, as they are; rank 0 writes it
  *
  *     micro=4  epochs=2  unordered=1      as in struct train
  *     checkpoint=1                        written at every step to FILE.safetensors, and gone on from
- *     kill=2 after=9 later=500            rank 2 is killed so many microseconds after its 9th step of this run began to
+ *     kill=2 after=9 later=500            rank 2 is killed so many microseconds after its 9th step of this
+ *     run began to
  *                                         add up gradients
  *     refuse=1                            the digits of that rank are no classes
  *     show=1                              progress, on stderr

@@ -1,4 +1,5 @@
-/* counter.h: a layer that is the identity and counts, in its state "seen", the batches that it is trained on. */
+/* counter.h: a layer that is the identity and counts, in its state "seen", the batches that it is trained
+ * on. */
 #ifndef STRIDE_TESTS_NN_COUNTER_H
 #define STRIDE_TESTS_NN_COUNTER_H
 

@@ -1,7 +1,8 @@
 /* test_gradcheck.c: the gradient checker passes every correct layer, and names every planted fault.
  *
- * Faults are planted in one small layer, y = W x² + b, which is checked to be right without them. All of them
- * change a derivative by as much as itself or more, so that float, good to two digits, finds them too. */
+ * Faults are planted in one small layer, y = W x² + b, which is checked to be right without them. All of
+ * them change a derivative by as much as itself or more, so that float, good to two digits, finds them
+ * too. */
 #include "tests/support.h"
 
 #include "nn/gradcheck.h"
@@ -20,9 +21,9 @@ typedef enum fault {
     WRITES_X, CHANGES_EACH_TIME, LEAVES_Y, ADDS_TO_Y, NAN_IN_Y, IGNORES_X, IGNORES_W, IGNORES_B, READS_FLAT,
     KEEPS_FIRST_X,
     /* in backward; scratch holds anything on entry */
-    FACTOR_IN_ONE_CHANNEL, TRANSPOSED, ADDS_TO_DX, LEAVES_DX, MEMORY_OF_NEIGHBOUR, X_FROM_SCRATCH, SIGN_OF_LAST,
-    NAN_IN_DX, ZEROES_DX, BACKWARD_WRITES_X, BACKWARD_WRITES_Y, BACKWARD_WRITES_DY, BACKWARD_SCALES_DY,
-    WRONG_IN_INFERENCE, FORGETS_W,
+    FACTOR_IN_ONE_CHANNEL, TRANSPOSED, ADDS_TO_DX, LEAVES_DX, MEMORY_OF_NEIGHBOUR, X_FROM_SCRATCH,
+    SIGN_OF_LAST, NAN_IN_DX, ZEROES_DX, BACKWARD_WRITES_X, BACKWARD_WRITES_Y, BACKWARD_WRITES_DY,
+    BACKWARD_SCALES_DY, WRONG_IN_INFERENCE, FORGETS_W,
     /* in gradient */
     NO_BIAS_GRADIENT, OVERWRITES_WEIGHT, OVERWRITES_BIAS, FIRST_IMAGE_ONLY, GRADIENT_TRANSPOSED,
     GRADIENT_OF_NEIGHBOUR, GRADIENT_TWICE, NAN_IN_GRADIENT, GRADIENT_WRITES_DY,
@@ -403,8 +404,8 @@ TEST(a_direction_of_any_view)
     }
 }
 
-/* There are 12 elements of x, 16 of the weight and 4 of the bias. One that is wrong among 12 is found by some draws
- * of 4 and not by others: by chance by one in three. */
+/* There are 12 elements of x, 16 of the weight and 4 of the bias. One that is wrong among 12 is found by some
+ * draws of 4 and not by others: by chance by one in three. */
 TEST(most_elements_are_drawn_at_random)
 {
     auto_layer *l = layer_with(NO_FAULT), *wrong = layer_with(SIGN_OF_LAST);

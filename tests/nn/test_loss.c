@@ -1,9 +1,9 @@
-/* test_loss.c: each loss is its definition and dy its derivative, of any shape, weights and view; huge, infinite and
- * missing numbers; accuracy and confusion.
+/* test_loss.c: each loss is its definition and dy its derivative, of any shape, weights and view; huge,
+ * infinite and missing numbers; accuracy and confusion.
  *
- * The oracle is the definition in PyTorch's documentation, written here position by position in long double. Elements
- * are multiples of 1/128, exact in both precisions, and sums are taken in double, so values agree to the last bits of a
- * double; derivatives are rounded to real. */
+ * The oracle is the definition in PyTorch's documentation, written here position by position in long double.
+ * Elements are multiples of 1/128, exact in both precisions, and sums are taken in double, so values agree to
+ * the last bits of a double; derivatives are rounded to real. */
 #include "tests/support.h"
 
 #include "nn/train.h"
@@ -114,8 +114,8 @@ static long double defined(const problem *p)
     return sum / total;
 }
 
-/* Central differences with a step that y can take exactly: truncation leaves 1e-11 of them, and rounding 1e-10 where a
- * long double is a double. */
+/* Central differences with a step that y can take exactly: truncation leaves 1e-11 of them, and rounding
+ * 1e-10 where a long double is a double. */
 static void assert_derivative(problem *p, st_tensor dy)
 {
     const st_real step = (st_real)1 / 262144;
@@ -222,7 +222,8 @@ static void check_extreme(const extreme *x)
     assert_near(dy, slopes, limit);
 }
 
-/* Certain and right costs 0, certain and wrong the distance of the logits; Huber is linear far away, and joins. */
+/* Certain and right costs 0, certain and wrong the distance of the logits; Huber is linear far away, and
+ * joins. */
 TEST(huge_logits_do_not_overflow)
 {
     const double huge[] = { 1e4, (double)(st_real)1e30, (double)ST_REAL_MAX / 4 }, most = (double)ST_REAL_MAX;

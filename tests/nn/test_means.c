@@ -68,8 +68,8 @@ static st_tensor roll_weights(dice *d, st_shape s)
     return w;
 }
 
-/* Classes, of which some do not count: all of the first images, at times. The last image of each batch has the last
- * class alone, which counts. Returns the class that is ignored. */
+/* Classes, of which some do not count: all of the first images, at times. The last image of each batch has
+ * the last class alone, which counts. Returns the class that is ignored. */
 static double roll_classes(dice *d)
 {
     const ptrdiff_t area = problem.height ? 2 * problem.height : 1;

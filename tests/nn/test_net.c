@@ -52,8 +52,8 @@ static st_net *exact(st_net *n, ptrdiff_t batch)
 
 /* ---- making -------------------------------------------------------------------------------------- */
 
-/* The layer that fails is named by its place; the first that could not be made gives the error, and the others are
- * freed. */
+/* The layer that fails is named by its place; the first that could not be made gives the error, and the
+ * others are freed. */
 TEST(nets_that_cannot_be_are_refused)
 {
     assert_null(st_net_new(ST_SHAPE(1, 8, 8), st_dense(3)));
@@ -161,7 +161,8 @@ static st_net *nested(void)
                       st_concat(st_identity(), st_layernorm()));
 }
 
-/* The state_dict() of Sequential(Sequential(Conv2d, ReLU, Sequential(counter)), Dropout, Flatten, Linear), and blocks. */
+/* The state_dict() of Sequential(Sequential(Conv2d, ReLU, Sequential(counter)), Dropout, Flatten, Linear),
+ * and blocks. */
 TEST(names_are_those_of_torch_nn_sequential)
 {
     auto_net *n = built(nested(), 2);
@@ -260,8 +261,9 @@ static const char lenet_table[] =
 "\n";
 /* clang-format on */
 
-/* 2 61,706 numbers of 4 bytes are 482.1 KiB. An image's activations are 2 4704 + 1176 + 2 1600 + 2 400 + 2 120 + 2 84
- * numbers, and two gradients between layers 2 4704 more: 64 images take 6.0 MiB. In double all is twice that. */
+/* 2 61,706 numbers of 4 bytes are 482.1 KiB. An image's activations are 2 4704 + 1176 + 2 1600 + 2 400 + 2
+ * 120 + 2 84 numbers, and two gradients between layers 2 4704 more: 64 images take 6.0 MiB. In double all is
+ * twice that. */
 static const char lenet_memory[] = "memory for batches of 64, float32\n"
                                    "  parameters and their gradients        482.1 KiB\n"
                                    "  activations                             6.0 MiB\n"
@@ -407,7 +409,8 @@ TEST(ten_images_in_batches_of_four_are_predicted_as_one_by_one)
     expect_failure(st_net_predict(n, x, (st_tensor){ 0 }), "st_net_predict: y is ");
 }
 
-/* Dropout of one half is 0 or twice the input in training, in other places at each step, and nothing in inference. */
+/* Dropout of one half is 0 or twice the input in training, in other places at each step, and nothing in
+ * inference. */
 TEST(modes_and_steps_reach_the_layers)
 {
     auto_net *n = built(st_net_new(ST_SHAPE(400), st_dropout(.p = 0.5)), 20);

@@ -1,8 +1,8 @@
 /* test_optim.c: optimizers and schedules are PyTorch's formulas, step by step; clipping does what it says.
  *
- * The oracles are the formulas of PyTorch's documentation, written here for one number in long double; the suite of
- * conformance holds the same against PyTorch itself. In float twenty roundings of numbers up to 3 add up to a few
- * millionths. */
+ * The oracles are the formulas of PyTorch's documentation, written here for one number in long double; the
+ * suite of conformance holds the same against PyTorch itself. In float twenty roundings of numbers up to 3
+ * add up to a few millionths. */
 #include "tests/support.h"
 
 #include "nn/callbacks/callbacks.h"
@@ -60,8 +60,8 @@ static double either(double *option, double value, double fallback)
     return value;
 }
 
-/* Each option is left out of half of them; ST_ZERO where 0 is not the default. RMSprop's running mean has the decay of
- * its squares. */
+/* Each option is left out of half of them; ST_ZERO where 0 is not the default. RMSprop's running mean has the
+ * decay of its squares. */
 static recipe roll_recipe(dice *d, int kind)
 {
     recipe r = { .kind = kind };
@@ -392,8 +392,8 @@ static double along_half_a_cosine(double from, double to, double at)
     return to + (from - to) * (1 + cos(acos(-1) * at)) / 2;
 }
 
-/* PyTorch's: a cosine has ended at step `total`; a cycle begins at 1/divisor, has its peak where `rise` of all steps are
- * done, and its end in the last one. Neither goes on. */
+/* PyTorch's: a cosine has ended at step `total`; a cycle begins at 1/divisor, has its peak where `rise` of
+ * all steps are done, and its end in the last one. Neither goes on. */
 TEST(cosines_and_cycles_are_their_formulas)
 {
     dice d = { { 2 } };

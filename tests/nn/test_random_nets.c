@@ -1,10 +1,10 @@
-/* test_random_nets.c: nets of random layers come to what their layers come to alone, one after another, by the
- * reference engine: y, dx and every gradient, on any engine and any number of threads, batches smaller than planned
- * included.
+/* test_random_nets.c: nets of random layers come to what their layers come to alone, one after another, by
+ * the reference engine: y, dx and every gradient, on any engine and any number of threads, batches smaller
+ * than planned included.
  *
  * All numbers are small integers, or halves of them, so that every sum is exact and results are compared for
- * equality: where a net runs in place, in another order, in chains or by another algorithm, nothing may differ.
- * STRIDE_FAST takes fewer nets, for processors that are emulated. */
+ * equality: where a net runs in place, in another order, in chains or by another algorithm, nothing may
+ * differ. STRIDE_FAST takes fewer nets, for processors that are emulated. */
 #include "layers/layers.h"
 #include "tensor/machine.h"
 #include "tests/support.h"
@@ -13,7 +13,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* ---- a user's own layers: y = -x, and backward they see that x and y still are what they were ----------- */
+/* ---- a user's own layers: y = -x, and backward they see that x and y still are what they were ---------- */
 
 static int plan_like(st_layer *l, st_shape x, st_shape *y)
 {
@@ -116,7 +116,7 @@ static st_layer *roll_sequence(dice *d, st_shape s, int parts, int deep, bool ke
     return st_sequence_of(parts, part);
 }
 
-/* ---- each layer alone ------------------------------------------------------------------------------------ */
+/* ---- each layer alone ---------------------------------------------------------------------------------- */
 
 /* The leaves of a tree in order, each run by itself, and what went through it. */
 static struct leaf {
@@ -188,7 +188,7 @@ static void gather(st_tensor of(const st_layer *l), st_tensor to)
     assert_int_equal(at, st_numel(to));
 }
 
-/* ---- and together ------------------------------------------------------------------------------------------ */
+/* ---- and together -------------------------------------------------------------------------------------- */
 
 typedef struct truth {
     st_tensor x, dy, y, dx, parameters, gradients;

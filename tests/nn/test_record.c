@@ -4,9 +4,9 @@
  * tests/nn/record.txt has a line for each environment, engine, precision and network, with CRC-32 sums of the
  * parameters and states after 10 steps, of the same after all steps, and of what is then predicted. There
  * are 50 steps, 10 for a large network. The sums are made by one thread; the test trains by two, a small
- * network after its first 10 steps. The environment is what the bits depend on besides our code: the C library
- * with its exp and sin, and whether the processor has fused multiply-add. A test is skipped where the file has
- * no line for it. gcc makes fused multiply-adds from -O2 on, or with
+ * network after its first 10 steps. The environment is what the bits depend on besides our code: the C
+ * library with its exp and sin, and whether the processor has fused multiply-add. A test is skipped where the
+ * file has no line for it. gcc makes fused multiply-adds from -O2 on, or with
  * -fexpensive-optimizations: with less the kernels of avx2 and avx512 give other bits, and their tests fail.
  *
  *     STRIDE_RECORD=1 build/float/tests/test_record      prints the lines of this environment

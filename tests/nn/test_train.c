@@ -182,8 +182,8 @@ TEST(one_weight_goes_where_it_is_pulled)
     assert_int_equal(r.best_epoch, 0);
 }
 
-/* Samples count alike, whatever batch they are in: 4, 4 and 2 of targets 0 … 9. At so small a rate the weight
- * stays 0, and the mean of all squares is 28.5; the mean of the three batches' means is 37.5. */
+/* Samples count alike, whatever batch they are in: 4, 4 and 2 of targets 0 … 9. At so small a rate the
+ * weight stays 0, and the mean of all squares is 28.5; the mean of the three batches' means is 37.5. */
 TEST(each_sample_counts_alike)
 {
     st_tensor x = st_tensor_new(ST_SHAPE(10, 1)),
@@ -342,8 +342,8 @@ static st_train_result stop_early(st_train_options options, st_net *n)
     return run_to(0, n, training.set, options);
 }
 
-/* Validation losses are 4, 1.21, 0.0841, 0.193 …: by steps of at least 1.2 the second is the best. Without patience
- * nothing is restored; with it the best is, however the run ends. */
+/* Validation losses are 4, 1.21, 0.0841, 0.193 …: by steps of at least 1.2 the second is the best. Without
+ * patience nothing is restored; with it the best is, however the run ends. */
 TEST(early_stopping_restores_the_best)
 {
     const struct {
@@ -461,7 +461,8 @@ static void assert_bar(const char *const parts[])
         if (!strstr(text, parts[i])) fail_msg("\"%s\", expected \"%s\"", text, parts[i]);
 }
 
-/* The last step of an epoch is always drawn; a line for the epoch replaces it. It is green unless NO_COLOR is set. */
+/* The last step of an epoch is always drawn; a line for the epoch replaces it. It is green unless NO_COLOR is
+ * set. */
 TEST(progress_on_a_terminal_is_a_bar)
 {
     static const char *const line = "\r\033[Kepoch 1/2  loss 90.5000  validation loss 1.2100";
@@ -553,7 +554,8 @@ TEST(data_that_do_not_fit_are_refused)
     train_fails(n, fits.set, .validation = bad.set), expect_error("train: the validation loss is");
 }
 
-/* By its place in the set, wherever it is in a batch: in training, shuffled or not, in validation and evaluation. */
+/* By its place in the set, wherever it is in a batch: in training, shuffled or not, in validation and
+ * evaluation. */
 TEST(a_class_that_there_is_not_is_told_with_its_sample)
 {
     const double classes[] = { 3, -1, 1.5, -0.5, NAN, INFINITY, -INFINITY, 2147483648., 1e30 };
@@ -590,7 +592,8 @@ TEST(a_source_that_fails_ends_the_run)
     assert_close(weight_of(n), pulled(2), weight_limit);
 }
 
-/* The step at which the weight overflows is the last; in double the loss, a double in both, overflows first. */
+/* The step at which the weight overflows is the last; in double the loss, a double in both, overflows
+ * first. */
 TEST(a_run_that_explodes_ends_at_that_step)
 {
     auto_samples s = pull(20, 10);

@@ -2,8 +2,8 @@
  *
  *     export FOLDER MODEL
  *
- * writes NAME.onnx, and NAME.x and NAME.y, the numbers alone, for each layer's samples and for MODEL, which `mnist`
- * has trained, on all test images. A line of stdout says of each what runtime.js needs to know. */
+ * writes NAME.onnx, and NAME.x and NAME.y, the numbers alone, for each layer's samples and for MODEL, which
+ * `mnist` has trained, on all test images. A line of stdout says of each what runtime.js needs to know. */
 #include "examples/stride/mnist.h"
 #include <stride.h>
 #include "tests/onnx/samples.h"

@@ -1,4 +1,5 @@
-/* test_pictures.c: pixels from PNG and JPEG files that are written here, their sizes changed, folders of them. */
+/* test_pictures.c: pixels from PNG and JPEG files that are written here, their sizes changed, folders of
+ * them. */
 #define _POSIX_C_SOURCE 200809L
 #include "nn/pictures/pictures.h"
 
@@ -420,8 +421,8 @@ TEST(sizes_and_colours_of_a_folder)
     expect_error("No such file");
 }
 
-/* Files that cannot be read are told, also where a second pass begins, in colour; folders without a picture are
- * no classes. */
+/* Files that cannot be read are told, also where a second pass begins, in colour; folders without a picture
+ * are no classes. */
 TEST(what_cannot_be_read_is_told)
 {
     char path[512];

@@ -1,7 +1,7 @@
 /* test_team.c: the result of a run depends on its micro-batches, not on the ranks that run them.
  *
- * One process is the oracle for ranks, an uncut batch for one that is cut, and a step by hand for layers that see a
- * micro-batch at a time. Ranks are threads here (together.h); tests/mpi has them as processes. */
+ * One process is the oracle for ranks, an uncut batch for one that is cut, and a step by hand for layers that
+ * see a micro-batch at a time. Ranks are threads here (together.h); tests/mpi has them as processes. */
 #define _POSIX_C_SOURCE 200809L
 #include "nn/data/digits.h"
 #include "nn/files/checkpoint.h"
@@ -17,7 +17,7 @@
 #include <string.h>
 #include <unistd.h>
 
-/* ---- outcomes -------------------------------------------------------------------------------------------- */
+/* ---- outcomes ------------------------------------------------------------------------------------------ */
 
 static void assert_same_outcome(const outcome *got, const outcome *expected)
 {
@@ -67,7 +67,7 @@ static void ranks_end_with(const together *what, int ranks, const char *expected
     }
 }
 
-/* ---- micro-batches ----------------------------------------------------------------------------------------- */
+/* ---- micro-batches ------------------------------------------------------------------------------------- */
 
 /* It remembers one number of all images that it sees, from forward to backward. */
 static int plan_one(st_layer *l, st_shape x, st_shape *y)
@@ -183,7 +183,8 @@ TEST(a_gradient_is_the_same_however_a_batch_is_cut)
     }
 }
 
-/* Batch normalisation, dropout: each micro-batch runs by itself from the step's states, and draws numbers of its own. */
+/* Batch normalisation, dropout: each micro-batch runs by itself from the step's states, and draws numbers of
+ * its own. */
 static st_net *with_states(void)
 {
     return st_net_new(ST_SHAPE(1, 28, 28), st_batchnorm(), st_flatten(), st_dropout(.p = 0.5),
@@ -234,7 +235,7 @@ TEST(a_micro_batch_is_a_batch_by_itself)
     outcome_free(&got);
 }
 
-/* ---- ranks ----------------------------------------------------------------------------------------------- */
+/* ---- ranks --------------------------------------------------------------------------------------------- */
 
 static void patient_and_clipped(st_train_options *o, int rank)
 {
@@ -296,7 +297,7 @@ TEST(a_sum_in_any_order_is_the_same_but_for_rounding)
     outcome_free(&expected);
 }
 
-/* ---- who does what ------------------------------------------------------------------------------------------ */
+/* ---- who does what ------------------------------------------------------------------------------------- */
 
 static FILE *shown[MOST_RANKS];
 static int calls[MOST_RANKS], rank_of_call[MOST_RANKS] = { 0, 1, 2, 3 };
@@ -328,7 +329,7 @@ TEST(rank_0_shows_and_all_are_called)
     }
 }
 
-/* ---- checkpoints ------------------------------------------------------------------------------------------- */
+/* ---- checkpoints --------------------------------------------------------------------------------------- */
 
 static bool enough(const st_train_report *r, void *context)
 {
@@ -371,7 +372,7 @@ TEST(a_checkpoint_that_cannot_be_read_ends_all)
     ranks_end_with(&(together){ .change = keep }, 4, "rank 0: ");
 }
 
-/* ---- what fails -------------------------------------------------------------------------------------------- */
+/* ---- what fails ---------------------------------------------------------------------------------------- */
 
 /* What differs at the last rank. */
 static enum difference { BATCH, RATE, SEED, LOSS, ORDER, OPTIMIZER } different;

@@ -67,7 +67,7 @@ outcome train_together(const together *what, const st_comm *t)
     return out;
 }
 
-/* ---- ranks that are threads -------------------------------------------------------------------------------- */
+/* ---- ranks that are threads ---------------------------------------------------------------------------- */
 
 /* Each shows the others where its own is, between two meetings. */
 typedef struct place {

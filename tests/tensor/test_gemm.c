@@ -117,7 +117,8 @@ static ptrdiff_t roll_size(dice *d)
     return sizes[roll(d, 0, sizeof sizes / sizeof *sizes - 1)];
 }
 
-/* Every layout of every matrix, every alpha and beta, over sizes that come by chance. What lies around c stays 0. */
+/* Every layout of every matrix, every alpha and beta, over sizes that come by chance. What lies around c
+ * stays 0. */
 static void three_loops(void)
 {
     static const st_real factors[] = { 0, 1, -2, (st_real)0.5 };

@@ -89,7 +89,8 @@ TEST(below_0_and_1_is_0)
 
 /* ---- tensors --------------------------------------------------------------------------------- */
 
-/* Element e of a tensor holds number e of the key's stream, wherever it lies; what is outside of a view stays. */
+/* Element e of a tensor holds number e of the key's stream, wherever it lies; what is outside of a view
+ * stays. */
 TEST(element_e_takes_counter_e_in_any_view)
 {
     dice d = { { 1 } };

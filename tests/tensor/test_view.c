@@ -15,7 +15,7 @@ enum { CHAINS = 20000, LONGEST = 6, MOST_ELEMENTS = 1500 };
 
 typedef struct operation {
     int axis, other;
-    ptrdiff_t a, b, c; /* select: index; narrow: start, length; step: step; window: size, step, dilation … */
+    ptrdiff_t a, b, c; /* select: index; narrow: start, length; window: size, step, dilation … */
     st_shape to;       /* expand, reshape */
     st_axes order;     /* permute */
 } operation;

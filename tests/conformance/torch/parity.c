@@ -1,7 +1,7 @@
 /* parity.c: does Stride give what PyTorch gives? The cases are files that cases.py wrote and describes.
  *
  *     parity CASE...                a line for each: ok, or not ok with the first element that differs;
- *                                   of those of ONNX, which onnx_cases.py wrote, y or the value alone is given
+ *                                   of ONNX's cases, which onnx_cases.py wrote, y or the value alone is given
  *     parity --state-dict DICT CASE the same with the parameters read from a file that PyTorch might save
  *     parity --save CASE SAVED RUN  trains the case's net for a step, saves it, and writes x with its y in
  *                                   inference to RUN, for PyTorch to load and compare
@@ -11,9 +11,10 @@
  * scale of 1 that is PyTorch's rule. Where the tensor's largest |expected| is less, as the gradients of a
  * mean are, the scale is that, down to 1/16. Of layers that sum many terms (convolutions, dense,
  * normalisations, nets of them) it is at least 1, and the largest where that is more: what cancels to nearly
- * 0 carries the rounding of its terms. A small difference of large terms can carry more: the absolute part is at least
- * four times the case's noise, which cases.py measures (how far float32 moves that tensor in PyTorch, against double),
- * whatever the processor that the case runs on. ONNX's cases are compared as ONNX does: 1e-3 and 1e-7, whatever the scale. */
+ * 0 carries the rounding of its terms. A small difference of large terms can carry more: the absolute part is
+ * at least four times the case's noise, which cases.py measures (how far float32 moves that tensor in
+ * PyTorch, against double), whatever the processor that the case runs on. ONNX's cases are compared as ONNX
+ * does: 1e-3 and 1e-7, whatever the scale. */
 #include "nn/files/files_impl.h"
 #include "nn/files/safetensors.h"
 #include <stride.h>
@@ -33,9 +34,9 @@ enum { MOST_TENSORS = 256 };
 typedef struct trial {
     safetensors *file;
     json_t *options, *noise; /* noise: of each tensor in float32 */
-    const char *dict; /* a file with the parameters; NULL: the case's own */
-    bool sums;        /* of many terms */
-    bool onnx;        /* compared as ONNX does */
+    const char *dict;        /* a file with the parameters; NULL: the case's own */
+    bool sums;               /* of many terms */
+    bool onnx;               /* compared as ONNX does */
     st_tensor kept[MOST_TENSORS];
     int count;
     int compared; /* tensors */

@@ -1,5 +1,5 @@
-/* cortex.c: runs model_predict on a Cortex-M4 without an operating system: what it takes to get there, and a main that
- * reads images and writes outputs by semihosting. */
+/* cortex.c: runs model_predict on a Cortex-M4 without an operating system: what it takes to get there, and a
+ * main that reads images and writes outputs by semihosting. */
 #define MODEL_DECLARE
 #include "model.c"
 

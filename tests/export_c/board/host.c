@@ -1,5 +1,5 @@
-/* host.c: runs model_predict on the images of a file, as cortex.c does; with a number, so often on the first one, and
- * prints the microseconds of one time. */
+/* host.c: runs model_predict on the images of a file, as cortex.c does; with a number, so often on the first
+ * one, and prints the microseconds of one time. */
 #define _POSIX_C_SOURCE 199309L
 #define MODEL_DECLARE
 #include "model.c"
