@@ -31,8 +31,8 @@
 #include "tensor/tensor.h"
 #include "tensor/threads.h"
 
-/* The version of these headers, MAJOR.MINOR.PATCH. While MAJOR is 0 another MINOR may break programs, and later only
- * another MAJOR. The Makefile has it from here. */
+/* The version of these headers, MAJOR.MINOR.PATCH. While MAJOR is 0 another MINOR may break programs, and
+ * later only another MAJOR. The Makefile has it from here. */
 #define ST_VERSION "0.1.0"
 #define ST_VERSION_MAJOR 0
 #define ST_VERSION_MINOR 1

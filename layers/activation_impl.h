@@ -1,9 +1,9 @@
-/* activation_impl.h: functions of one element, and the rows that apply them: activation.c has the definitions,
- * layers/fast/activation.c the same by vectors.
+/* activation_impl.h: functions of one element, and the rows that apply them: activation.c has the
+ * definitions, layers/fast/activation.c the same by vectors.
  *
- * `value` is f(x, a, b) and `derivative` is f'(x), from x or from y = f(x); a and b are the function's options.
- * Parameters of type double are for functions that are computed in double in either precision, so that float
- * results are rounded once. */
+ * `value` is f(x, a, b) and `derivative` is f'(x), from x or from y = f(x); a and b are the function's
+ * options. Parameters of type double are for functions that are computed in double in either precision, so
+ * that float results are rounded once. */
 #ifndef STRIDE_LAYERS_ACTIVATION_IMPL_H
 #define STRIDE_LAYERS_ACTIVATION_IMPL_H
 
@@ -59,8 +59,8 @@ bool activation_by_tanh(const st_layer *l);
 #endif
 
 /* M_NAME_value_row and M_NAME_derivative_row for instruction set M. A macro makes a row of each function, so
- * that the compiler inlines it into the loop, of which it makes vectors for strides of 1 (-O3). Iterations are
- * independent, also in place. */
+ * that the compiler inlines it into the loop, of which it makes vectors for strides of 1 (-O3). Iterations
+ * are independent, also in place. */
 #define ROWS(M, NAME)                                                                                        \
     M##_TARGET static void M##_##NAME##_value_row(ptrdiff_t n, st_real *const at[],                          \
                                                   const ptrdiff_t stride[], void *options)                   \
@@ -119,8 +119,8 @@ INLINE st_real square(st_real x)
     return x * x;
 }
 
-/* gelu with approximate = tanh: x (1 + tanh(u/2)) / 2 = x logistic(u), u = 2 sqrt(2/pi) (x + 0.044715 x³), and its
- * derivative with p = logistic(u). Beyond ±25 the logistic function is 0 or 1 in any precision. */
+/* gelu with approximate = tanh: x (1 + tanh(u/2)) / 2 = x logistic(u), u = 2 sqrt(2/pi) (x + 0.044715 x³),
+ * and its derivative with p = logistic(u). Beyond ±25 the logistic function is 0 or 1 in any precision. */
 INLINE double gelu_u(double x)
 {
     return 1.5957691216057307118 * (x + 0.044715 * x * x * x);

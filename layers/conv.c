@@ -1,8 +1,8 @@
 /* conv.c: convolution and its transpose: im2col or col2im, and a matrix product, image by image so that
  * columns stay in cache. The backward pass computes columns again instead of saving them.
  *
- * Windows are in x of a convolution and in y of a transposed one. The forward pass of each, without its bias, is
- * the backward pass of the other. */
+ * Windows are in x of a convolution and in y of a transposed one. The forward pass of each, without its bias,
+ * is the backward pass of the other. */
 #include "layers/conv_impl.h"
 #include "layers/init.h"
 #include "tensor/machine.h"
@@ -209,7 +209,7 @@ const st_layer_type layer_type_conv2d = {
 
 CONSTRUCTOR(conv2d, st_conv2d_options)
 
-/* ---- conv_transpose2d ------------------------------------------------------------------------------------- */
+/* ---- conv_transpose2d ---------------------------------------------------------------------------------- */
 
 /* The windows are in the output, one for each position of the input. */
 static int transposed_windows(const st_layer *l, st_shape x, st_shape *y, window *w)

@@ -63,7 +63,7 @@ st_layer *st_residual_projected(st_layer *body, st_layer *projection)
     return st_layer_new(&layer_type_residual, NULL, 2, (st_layer *const[]){ body, projection });
 }
 
-/* ---- concat: branches side by side, their channels one after another: Szegedy et al. 2015 --------------- */
+/* ---- concat: branches side by side, their channels one after another: Szegedy et al. 2015 -------------- */
 
 enum { CONCAT_DX, CONCAT_DY }; /* scratch: dx of one branch, and its part of dy */
 

@@ -8,17 +8,17 @@
  *     gradient  dw += (dy/dw)ᵀ dy      adds to the parameters' gradients
  *
  * Plan may fail, arithmetic may not: wrong shapes and options are found before anything is computed. y, dy
- * and dx are contiguous; x may be any view. Hooks must not write x, dy, or (in backward) y. They must not throw a
- * C++ exception or leave by longjmp, which ends the process or leaves the library in the middle of its work: a hook
- * that fails sets an error (st_error_set), and docs/from-cpp.md shows one that catches.
+ * and dx are contiguous; x may be any view. Hooks must not write x, dy, or (in backward) y. They must not
+ * throw a C++ exception or leave by longjmp, which ends the process or leaves the library in the middle of
+ * its work: a hook that fails sets an error (st_error_set), and docs/from-cpp.md shows one that catches.
  *
  * plan requests memory of four kinds. The slots of each kind are numbered from 0, in the order of its
  * requests:
  *
  *     st_layer_parameter   c->param[i], st_grad(c, i)   trained and saved
  *     st_layer_state       c->layer->state[i]           saved, not trained (a running mean)
- *     st_layer_memory      st_memory(c, i)              saved by forward for backward: [N, ...], or [1, ...] for a
- *                                                       type that sees the whole batch
+ *     st_layer_memory      st_memory(c, i)              saved by forward for backward: [N, ...], or [1, ...]
+ *                                                       for a type that sees the whole batch
  *     st_layer_scratch     st_scratch(c, i)             workspace of one call; undefined on entry
  *
  * plan may also compute data once (a geometry, a table) and keep it in st_layer_plan_data; hooks read it as

@@ -34,8 +34,8 @@ typedef struct st_layer_traits {
 typedef struct layer_algorithm {
     const st_layer_type *type;
     bool (*suits)(const st_layer *l); /* called after the layer's plan */
-    /* Requests scratch and plan data anew, and the size of tables. `given` is the type's plan data, which is freed
-     * afterwards. */
+    /* Requests scratch and plan data anew, and the size of tables. `given` is the type's plan data, which is
+     * freed afterwards. */
     int (*plan)(st_layer *l, const void *given);
     /* Fills in the tables, whose size depends on shapes, when the layer is built; NULL: there are none. */
     void (*fill)(st_layer *l, void *tables);
@@ -106,7 +106,8 @@ int layer_child_path(char to[ST_LAYER_PATH], const st_layer *l, const char *path
 
 int layer_threads(const st_layer *l); /* that would run the planned tree now */
 
-/* The elements that a built layer allocates for these needs, its parameters' gradients included; not x and y. */
+/* The elements that a built layer allocates for these needs, its parameters' gradients included; not x and
+ * y. */
 double layer_needed(const st_layer_needs *needs);
 
 void layer_run_free(st_layer *l); /* if l is the root that owns it */
@@ -120,9 +121,9 @@ bool layer_trains(const st_layer *l);
 /* The number of this layer's own parameters. */
 ptrdiff_t layer_own_parameters(const st_layer *l);
 
-/* The chunk rule, which depends on the batch and the type alone: the number of images per call of this layer's
- * hooks, for a batch of n; the most chunks of a batch of at most n; and if each chunk's gradient, of so many
- * parameters, is summed separately, so that chunks can run in parallel. */
+/* The chunk rule, which depends on the batch and the type alone: the number of images per call of this
+ * layer's hooks, for a batch of n; the most chunks of a batch of at most n; and if each chunk's gradient, of
+ * so many parameters, is summed separately, so that chunks can run in parallel. */
 ptrdiff_t layer_chunk(const st_layer *l, ptrdiff_t n);
 ptrdiff_t layer_most_chunks(const st_layer *l, ptrdiff_t n);
 bool layer_sums_chunks(const st_layer *l, ptrdiff_t parameters);
@@ -130,7 +131,8 @@ bool layer_sums_chunks(const st_layer *l, ptrdiff_t parameters);
 /* Work in elements read and written; multiply-adds count by the time that they take. */
 double layer_work(const st_layer *l, ptrdiff_t images);
 
-/* A call of a hook on a chunk, and running the layer's hooks on it. backward runs `gradient` before `backward`. */
+/* A call of a hook on a chunk, and running the layer's hooks on it. backward runs `gradient` before
+ * `backward`. */
 st_call layer_call(const st_layer *l, ptrdiff_t first, ptrdiff_t images, int thread);
 void layer_call_forward(const st_call *c, st_tensor x, st_tensor y);
 void layer_call_backward(const st_call *c, bool gradient, bool backward, st_tensor x, st_tensor y,

@@ -7,7 +7,9 @@
  * One-dimensional data are images of one row, [N, C, 1, L], with a kernel of { 1, 3 } and a padding of
  * { 0, 1 }. Output sizes are those of PyTorch:
  *
- *     OH = floor((H + padding of both sides - dilation (kernel - 1) - 1) / stride) + 1      (ceil in ceil_mode) */
+ *     OH = floor((H + padding of both sides - dilation (kernel - 1) - 1) / stride) + 1
+ *
+ * with ceil in place of floor in ceil_mode. */
 #ifndef STRIDE_LAYERS_LAYERS_H
 #define STRIDE_LAYERS_LAYERS_H
 
@@ -63,10 +65,10 @@ st_layer *st_conv_transpose2d_new(st_conv_transpose2d_options options);
 #define st_conv_transpose2d(...) st_conv_transpose2d_new(ST_OPTIONS(st_conv_transpose2d_options, __VA_ARGS__))
 
 /* ---- pooling: [N, C, H, W] -> [N, C, OH, OW] ---------------------------------------------------- *
- * A kernel of 0 covers its whole axis: st_maxpool() is global pooling. The stride defaults to the kernel. Each
- * side is padded by `padding`, and by pad_height = { top, bottom } and pad_width = { left, right } besides; the
- * sum must be less than the dilated kernel. ceil_mode also takes a last window that begins inside the
- * image or its left padding and extends beyond the right edge. */
+ * A kernel of 0 covers its whole axis: st_maxpool() is global pooling. The stride defaults to the kernel.
+ * Each side is padded by `padding`, and by pad_height = { top, bottom } and pad_width = { left, right }
+ * besides; the sum must be less than the dilated kernel. ceil_mode also takes a last window that begins
+ * inside the image or its left padding and extends beyond the right edge. */
 
 /* The value of padding elements. */
 typedef enum st_pad_value {
@@ -217,8 +219,8 @@ st_layer *st_prelu_new(st_prelu_options options);
 /* Over the batch, for each channel: Ioffe and Szegedy 2015. Parameters: weight [C] = 1, bias [C] = 0. States:
  * running_mean [C] = 0, running_var [C] = 1. Training uses the batch's mean and variance, and updates running
  * = (1 - momentum) running + momentum batch (with the unbiased variance; 0 for a single value per channel).
- * Inference uses the running ones. A channel whose batch mean or variance is not finite keeps its running mean
- * and variance (PyTorch's become NaN); its y and gradients are NaN. */
+ * Inference uses the running ones. A channel whose batch mean or variance is not finite keeps its running
+ * mean and variance (PyTorch's become NaN); its y and gradients are NaN. */
 typedef struct st_batchnorm_options {
     double epsilon;  /* 1e-5 */
     double momentum; /* 0.1 */
@@ -236,8 +238,8 @@ typedef struct st_layernorm_options {
 st_layer *st_layernorm_new(st_layernorm_options options);
 #define st_layernorm(...) st_layernorm_new(ST_OPTIONS(st_layernorm_options, __VA_ARGS__))
 
-/* y = weight x / sqrt(mean of x² + epsilon) over the last axes of each image: Zhang and Sennrich 2019. There is no
- * bias. Epsilon's default is ST_REAL_EPSILON, as in PyTorch. */
+/* y = weight x / sqrt(mean of x² + epsilon) over the last axes of each image: Zhang and Sennrich 2019. There
+ * is no bias. Epsilon's default is ST_REAL_EPSILON, as in PyTorch. */
 st_layer *st_rmsnorm_new(st_layernorm_options options);
 #define st_rmsnorm(...) st_rmsnorm_new(ST_OPTIONS(st_layernorm_options, __VA_ARGS__))
 
@@ -280,11 +282,11 @@ st_layer *st_pad2d_new(st_pad2d_options options);
 /* How pixels are interpolated. */
 typedef enum st_upsample_mode { ST_UPSAMPLE_NEAREST, ST_UPSAMPLE_BILINEAR } st_upsample_mode;
 
-/* Resizes the image by a whole `scale` or a `scale_factor` (PyTorch's, which may be fractional or less than 1: OH =
- * floor(H scale_factor)), or to `size`: one of the three is required. align_corners (bilinear only) aligns the
- * centres of the corner pixels, otherwise their outer edges are aligned. Bilinear interpolates between two pixels,
- * also where the image shrinks: pixels between them do not count. An axis that keeps its size is copied, and one
- * that doubles repeats its nearest pixels twice, whatever the scale_factor. */
+/* Resizes the image by a whole `scale` or a `scale_factor` (PyTorch's, which may be fractional or less than
+ * 1: OH = floor(H scale_factor)), or to `size`: one of the three is required. align_corners (bilinear only)
+ * aligns the centres of the corner pixels, otherwise their outer edges are aligned. Bilinear interpolates
+ * between two pixels, also where the image shrinks: pixels between them do not count. An axis that keeps its
+ * size is copied, and one that doubles repeats its nearest pixels twice, whatever the scale_factor. */
 typedef struct st_upsample_options {
     int scale[2];
     st_upsample_mode mode;

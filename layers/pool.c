@@ -257,7 +257,7 @@ static int plan_lppool(st_layer *l, st_shape x, st_shape *y)
     return plan_windows(l, x, y, WINDOW_OF(o), o->ceil_mode, lppool_value, lppool_adjoint) ? 0 : -1;
 }
 
-/* ---- pool: a function of the user's; its adjoint, too, or central differences ---------------------------- */
+/* ---- pool: a function of the user's; its adjoint, too, or central differences -------------------------- */
 
 static st_real pool_value(const pool_window *at)
 {

@@ -7,7 +7,7 @@
 
 #include <math.h>
 
-/* ---- pad2d: a border of zeros, of a constant, of the image mirrored, or of its edge repeated --------------- *
+/* ---- pad2d: a border of zeros, of a constant, of the image mirrored, or of its edge repeated ------------ *
  * The middle is a copy of the image, and every strip of the border a copy of a view of it: a flip for
  * reflection, an expanded row for replication. Rows first, then columns over the full height. The adjoint
  * runs the same list backwards: each copy becomes an add of the strip to its source. */
@@ -162,8 +162,8 @@ static void separable_backward(const st_call *c, st_tensor x, st_tensor y, st_te
     }
 }
 
-/* The position of output row `out` in the input, as PyTorch defines it: a scale_factor is used as it is given,
- * also where it makes a fraction of a row. */
+/* The position of output row `out` in the input, as PyTorch defines it: a scale_factor is used as it is
+ * given, also where it makes a fraction of a row. */
 static double source(const st_upsample_options *o, ptrdiff_t out, ptrdiff_t from, ptrdiff_t to)
 {
     if (o->align_corners) return to > 1 ? (double)out * (double)(from - 1) / (double)(to - 1) : 0;

@@ -13,8 +13,8 @@ static int plan(st_layer *l, st_shape x, st_shape *y)
     return 0;
 }
 
-/* y = exp(x - m) / s or x - m - log(s), m being the maximum and s the sum of exp(x - m). The maxima's ones are
- * counted apart, since 1 + tiny is 1 and its logarithm 0. A NaN makes the whole row NaN. */
+/* y = exp(x - m) / s or x - m - log(s), m being the maximum and s the sum of exp(x - m). The maxima's ones
+ * are counted apart, since 1 + tiny is 1 and its logarithm 0. A NaN makes the whole row NaN. */
 static void forward_row(ptrdiff_t n, ptrdiff_t step, st_real *y, bool logarithm)
 {
     double most = -INFINITY, rest = 0;

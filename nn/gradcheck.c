@@ -350,7 +350,8 @@ static bool forward_holds(const subject *s, st_tensor x)
            same(s, s->y, s->above, true, "forward leaves some of y, or gives another result each time: y");
 }
 
-/* Checks that backward does not write its inputs, and overwrites dx. `spare`: of the shapes of dx, y and dy. */
+/* Checks that backward does not write its inputs, and overwrites dx. `spare`: of the shapes of dx, y and
+ * dy. */
 static bool backward_holds(const subject *s, st_tensor x, const st_tensor spare[3])
 {
     st_copy(spare[1], s->y), st_copy(spare[2], s->dy);

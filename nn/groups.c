@@ -1,4 +1,5 @@
-/* groups.c: groups of parameters, by name: which of them train, and with which learning rate and weight decay. */
+/* groups.c: groups of parameters, by name: which of them train, and with which learning rate and weight
+ * decay. */
 #include "nn/optim_impl.h"
 #include "tensor/array.h"
 

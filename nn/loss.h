@@ -1,8 +1,9 @@
 /* loss.h: losses: what training minimises.
  *
- * A loss is a kind and its options. It is a value: pass it, return it. st_loss_value returns the mean over the batch and, unless dy is
- * null, overwrites dy (of y's shape) with its derivative with respect to y. Sums are accumulated in double. A
- * wrong shape or a class out of range is an error: the value is NaN, and dy is unchanged.
+ * A loss is a kind and its options. It is a value: pass it, return it. st_loss_value returns the mean over
+ * the batch and, unless dy is null, overwrites dy (of y's shape) with its derivative with respect to y. Sums
+ * are accumulated in double. A wrong shape or a class out of range is an error: the value is NaN, and dy is
+ * unchanged.
  *
  * Logits may be any finite numbers, without overflow. Infinite logits make the value infinite or NaN, except
  * for -inf in cross-entropy without smoothing, which excludes a class. */
@@ -98,7 +99,8 @@ typedef struct st_huber_options {
 } st_huber_options;
 st_loss st_huber_new(st_huber_options options);
 #define st_huber(...) st_huber_new(ST_OPTIONS(st_huber_options, __VA_ARGS__))
-/* -p t log s(y) - (1-t) log(1 - s(y)), s the logistic function, t in 0..1, p the weight of positive targets */
+/* -p t log s(y) - (1-t) log(1 - s(y)), s the logistic function, t in 0..1, p the weight of positive
+ * targets */
 typedef struct st_bce_with_logits_options {
     st_tensor pos_weight; /* broadcast to y's shape, such as [K]; must outlive the loss; null: 1 */
 } st_bce_with_logits_options;

@@ -43,7 +43,8 @@ typedef struct st_optim_call {
  *             m[i] = (st_real)(o->beta2 * m[i] + (1 - o->beta2) * g[i]);
  *         }
  *     }
- *     static const st_optim_kind lion = { "lion", sizeof(lion_options), lion_fields, .states = 1, .step = lion_step };
+ *     static const st_optim_kind lion = { "lion", sizeof(lion_options), lion_fields,
+ *                                         .states = 1, .step = lion_step };
  *     st_optim *o = st_optim_new(&lion, &(lion_options){ .lr = 0.25 }); */
 typedef struct st_optim_kind {
     const char *name;
@@ -114,8 +115,8 @@ void st_optim_free(st_optim *o); /* NULL is allowed */
 int st_optim_build(st_optim *o, ptrdiff_t parameters);
 
 /* A group of parameters: all whose name in the state dict matches a pattern with the wildcards *, ? and
- * [01]. The pattern may also name a layer, for all parameters in it: "0" is "0.weight" and "0.bias", "3.body" all of
- * that block. */
+ * [01]. The pattern may also name a layer, for all parameters in it: "0" is "0.weight" and "0.bias", "3.body"
+ * all of that block. */
 typedef struct st_param_group {
     const char *names;   /* the pattern */
     bool vectors;        /* of these, only tensors of rank 1: biases, and weights of normalisations */

@@ -1,7 +1,7 @@
 /* optim_impl.h: the steps of the optimizers, and how they run; private to the library.
  *
- * The steps are inline, so that nn/fast/ compiles the same definitions for each instruction set. Their iterations
- * are independent, and arrays do not overlap. */
+ * The steps are inline, so that nn/fast/ compiles the same definitions for each instruction set. Their
+ * iterations are independent, and arrays do not overlap. */
 #ifndef STRIDE_NN_OPTIM_IMPL_H
 #define STRIDE_NN_OPTIM_IMPL_H
 
@@ -26,14 +26,14 @@ struct st_optim_ranges {
 /* A step of n parameters; false if one of them is NaN or infinite afterwards. */
 typedef bool optim_sweep(const st_optim_call *c, ptrdiff_t n, st_real *w, const st_real *g);
 
-/* The same as a kind's step by vectors, or NULL. Without nn/fast/ there are none, and the pointer is NULL. Not
- * const: clang would read the weak definition when it compiles. */
+/* The same as a kind's step by vectors, or NULL. Without nn/fast/ there are none, and the pointer is NULL.
+ * Not const: clang would read the weak definition when it compiles. */
 extern optim_sweep *(*optim_sweep_by_vectors)(const st_optim_kind *kind);
 
 extern const st_optim_kind optim_kind_sgd, optim_kind_adam, optim_kind_adamw, optim_kind_rmsprop;
 
-/* x - x is NaN if x is NaN or infinite, otherwise 0 (or -0, where numbers are rounded downward): a loop without
- * branches, which vectors can run. */
+/* x - x is NaN if x is NaN or infinite, otherwise 0 (or -0, where numbers are rounded downward): a loop
+ * without branches, which vectors can run. */
 INLINE bool optim_all_finite(ptrdiff_t n, const st_real *w)
 {
     machine_bits any = 0;

@@ -20,8 +20,8 @@ ST_API_BEGIN
  *         const inverse_root_options *o = options;
  *         return 1 / sqrt(1 + step / o->scale);
  *     }
- *     static const st_schedule_kind inverse_root_kind = { "inverse_root", sizeof(inverse_root_options), NULL, true,
- *                                                         inverse_root };
+ *     static const st_schedule_kind inverse_root_kind = { "inverse_root", sizeof(inverse_root_options),
+ *                                                         NULL, true, inverse_root };
  *     st_schedule s = st_schedule_new(&inverse_root_kind, &(inverse_root_options){ .scale = 4 }); */
 typedef struct st_schedule_kind {
     const char *name;

@@ -10,8 +10,9 @@
 
 #include "tensor/names.h"
 
-/* Declarations between these two have C linkage and are exported by the shared library. In C++ types of double are
- * others than those of float, and so are functions and templates over them: one program may have both. */
+/* Declarations between these two have C linkage and are exported by the shared library. In C++ types of
+ * double are others than those of float, and so are functions and templates over them: one program may have
+ * both. */
 #ifdef __cplusplus
 #pragma GCC system_header /* -Wextra would warn of each option that a call of a macro below leaves out */
 #include <initializer_list>
@@ -49,8 +50,8 @@ template <typename... T> char (&st_arguments(T...))[sizeof...(T)];
 #define ST_LIST(type, ...) ((type const[]){ __VA_ARGS__ })
 #endif
 
-/* function(first, ST_OPTIONS(type, ...)), for macros whose options may all be left out: f(x), f(x, .a = 1). ISO C
- * wants an argument for each "...", so the list of options ends with a comma. */
+/* function(first, ST_OPTIONS(type, ...)), for macros whose options may all be left out: f(x), f(x, .a = 1).
+ * ISO C wants an argument for each "...", so the list of options ends with a comma. */
 #define ST_CALL(function, type, ...) ST_CALL_LIST(function, type, __VA_ARGS__, )
 #define ST_CALL_LIST(function, type, first, ...) function(first, ST_OPTIONS(type, __VA_ARGS__))
 

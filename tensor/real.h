@@ -1,11 +1,11 @@
 /* real.h: the one file that depends on the precision.
  *
- * The same source builds libstride (float) and libstride-double (double, with -DSTRIDE_DOUBLE), whose functions have
- * other names (names.h), so that one program may use both. Every file that includes this one refers to a symbol that
- * only the matching library defines, so that the linker says why a file does not link with the other library alone
- * ("undefined reference to st_precision_is_double"). Denormals are not flushed to zero.
- * They were measured to cost at most 20 % with AVX2 or AVX-512, and up to four times the time without. Math
- * functions are called by their type-generic names (<tgmath.h>): exp(x) is expf for a float. */
+ * The same source builds libstride (float) and libstride-double (double, with -DSTRIDE_DOUBLE), whose
+ * functions have other names (names.h), so that one program may use both. Every file that includes this one
+ * refers to a symbol that only the matching library defines, so that the linker says why a file does not link
+ * with the other library alone ("undefined reference to st_precision_is_double"). Denormals are not flushed
+ * to zero. They were measured to cost at most 20 % with AVX2 or AVX-512, and up to four times the time
+ * without. Math functions are called by their type-generic names (<tgmath.h>): exp(x) is expf for a float. */
 #ifndef STRIDE_TENSOR_REAL_H
 #define STRIDE_TENSOR_REAL_H
 

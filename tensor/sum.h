@@ -6,8 +6,8 @@
 
 #include <stddef.h>
 
-/* Sixteen sums, each of every sixteenth element; they become four, and the four one. Vectors of any width can keep
- * this order. */
+/* Sixteen sums, each of every sixteenth element; they become four, and the four one. Vectors of any width can
+ * keep this order. */
 INLINE double sum_of_row(ptrdiff_t n, const st_real *x)
 {
     double part[16] = { 0 }, four[4];

@@ -146,7 +146,8 @@ void st_max(st_tensor y, st_tensor x, st_axes over); /* propagates NaN */
 void st_argmax(ptrdiff_t *index, st_tensor x, st_axes over);
 
 /* y[index[e]] += x[e] for every element e of x in row-major order. For each element `index` holds one
- * coordinate per axis of y; duplicates are summed. An index out of range is an error, and nothing is added. */
+ * coordinate per axis of y; duplicates are summed. An index out of range is an error, and nothing is
+ * added. */
 void st_scatter_add(st_tensor y, const ptrdiff_t *index, st_tensor x);
 
 /* Iterates over views of the same shape, row by row: row() gets the row's length n, and for views[i] a

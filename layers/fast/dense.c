@@ -42,7 +42,7 @@ static bool suits(const st_layer *l)
     return in >= kernel_of(l)->lanes && rows_of(l) <= MOST_IMAGES && out <= MOST_IMAGES;
 }
 
-/* ---- pieces --------------------------------------------------------------------------------------------- */
+/* ---- pieces -------------------------------------------------------------------------------------------- */
 
 /* A piece of work: its number, where it begins, and its size. */
 static ptrdiff_t piece(ptrdiff_t i, ptrdiff_t size, ptrdiff_t whole, ptrdiff_t *count)
@@ -76,7 +76,7 @@ static ptrdiff_t strip_width(ptrdiff_t in, ptrdiff_t i)
     return i + 1 < strips(in) ? strip_size(in) : in - i * strip_size(in);
 }
 
-/* ---- plan ----------------------------------------------------------------------------------------------- */
+/* ---- plan ---------------------------------------------------------------------------------------------- */
 
 /* Makes a table of multiples of `step` at *room, and advances *room. */
 static ptrdiff_t *multiples(ptrdiff_t **room, ptrdiff_t count, ptrdiff_t step)
@@ -161,7 +161,7 @@ static st_tensor contiguous(const st_call *c, st_tensor x)
     return copy;
 }
 
-/* ---- forward: yᵀ = W xᵀ, so that neither needs to be packed: lanes are images ------------------------------- */
+/* ---- forward: yᵀ = W xᵀ, so that neither needs to be packed: lanes are images ---------------------- */
 
 /* Fills TRANSPOSED [slab, depth, SLAB] for some inputs of the block and a slab of images. */
 static void transpose_piece(ptrdiff_t i, void *context)
@@ -176,8 +176,8 @@ static void transpose_piece(ptrdiff_t i, void *context)
                      SLAB, NULL);
 }
 
-/* Computes some outputs of a slab of images: RESULT [slab, out, SLAB], which begins as b, += the block's columns
- * of W times TRANSPOSED [slab, depth, SLAB]. After the last block it is transposed into y. */
+/* Computes some outputs of a slab of images: RESULT [slab, out, SLAB], which begins as b, += the block's
+ * columns of W times TRANSPOSED [slab, depth, SLAB]. After the last block it is transposed into y. */
 static void forward_piece(ptrdiff_t i, void *context)
 {
     const job *j = context;
@@ -201,7 +201,7 @@ static void forward_piece(ptrdiff_t i, void *context)
                          NULL);
 }
 
-/* ---- forward of few images: lanes are inputs ---------------------------------------------------------------- */
+/* ---- forward of few images: lanes are inputs ----------------------------------------------------------- */
 
 static void few_piece(ptrdiff_t i, void *context)
 {
@@ -239,7 +239,7 @@ static void forward(const st_call *c, st_tensor x, st_tensor y)
     }
 }
 
-/* ---- backward: dx = dy W ------------------------------------------------------------------------------------ */
+/* ---- backward: dx = dy W ------------------------------------------------------------------------------- */
 
 static void backward_piece(ptrdiff_t i, void *context)
 {
@@ -256,7 +256,7 @@ static void backward(const st_call *c, st_tensor x, st_tensor y, st_tensor dy, s
     st_parallel_for(c, strips(j.y.shape.n[1]), backward_piece, &j);
 }
 
-/* ---- gradient: dW += dyᵀ x ------------------------------------------------------------------------------------ */
+/* ---- gradient: dW += dyᵀ x --------------------------------------------------------------------------- */
 
 static void gradient_piece(ptrdiff_t i, void *context)
 {

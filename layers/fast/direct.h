@@ -76,9 +76,9 @@ typedef struct direct_plan {
     direct_pass forward, backward, gradient;
 } direct_plan;
 
-/* The functions that plan a pass, and fill in its tables unless they are NULL; and those that run it for an image's group, whose planes are given: forward
- * and backward make `to`, the gradient adds up over images. `begin` comes before the first image, `end` after
- * the last one; NULL: nothing. */
+/* The functions that plan a pass, and fill in its tables unless they are NULL; and those that run it for an
+ * image's group, whose planes are given: forward and backward make `to`, the gradient adds up over images.
+ * `begin` comes before the first image, `end` after the last one; NULL: nothing. */
 typedef struct direct_algorithm {
     void (*plan_images)(const direct_plan *d, direct_pass *p);
     void (*begin)(const st_call *c, const direct_pass *p);

@@ -82,8 +82,8 @@ static void plan_gradient(const direct_plan *d, direct_pass *p)
     p->transposed = p->straight ? 0 : d->s.out * largest(d->k->lanes, span(p, p->rows));
 }
 
-/* dw[o][tap] += Σ_position dy[o][position] plane[tap + position]; dy is straight, or copied into rows of `pitch`
- * positions, between zeros. */
+/* dw[o][tap] += Σ_position dy[o][position] plane[tap + position]; dy is straight, or copied into rows of
+ * `pitch` positions, between zeros. */
 static void accumulate(const st_call *call, ptrdiff_t group, const st_real *plane, const st_real *dy,
                        bool add)
 {

@@ -1,8 +1,8 @@
 /* functions.h: exp and its kin as arithmetic without branches, which the compiler makes vectors of.
  *
- * A loop over one of these functions becomes a loop of vectors (-O3) of the instruction set that its caller is
- * compiled for. Additions and multiplications are not fused, so that every instruction set, and every place in a
- * row, gives the same bits.
+ * A loop over one of these functions becomes a loop of vectors (-O3) of the instruction set that its caller
+ * is compiled for. Additions and multiplications are not fused, so that every instruction set, and every
+ * place in a row, gives the same bits.
  *
  * exp, expm1 and logistic are in st_real; the functions with `wide` in their names take and return double in
  * either precision. The float build rounds their results to float: they need errors of 2^-28 only.
@@ -12,11 +12,12 @@
  *     logistic   m = exp(-|x|): m / (1 + m) below 0, 1 / (1 + m) above
  *     tanh       m = expm1(-2|x|): -m / (2 + m), with the sign of x
  *     log1p      of t in [0, 1]: s = t / (2 + t), 2 atanh(s) = s (2 + s² p(s²)), another p
- *     normal     Φ(-t) = exp(-t²/2) q(y) / (t + 4), y = (t - 4) / (t + 4), for t >= 0; erf(x) is 2Φ(x√2) - 1
+ *     normal     Φ(-t) = exp(-t²/2) q(y) / (t + 4), y = (t - 4) / (t + 4), for t >= 0;
+ *                erf(x) is 2Φ(x√2) - 1
  *
- * The polynomials p and q have the smallest greatest relative error (Remez's exchange, in 60 digits): 2^-26 and
- * 2^-30 in the float build, 2^-62 and 2^-55 in double. What activations make of them is measured by `make check-ulp`;
- * fast_exp and fast_expm1 are within 1 ulp, logistic_times(1, x) within 2.5. */
+ * The polynomials p and q have the smallest greatest relative error (Remez's exchange, in 60 digits): 2^-26
+ * and 2^-30 in the float build, 2^-62 and 2^-55 in double. What activations make of them is measured by `make
+ * check-ulp`; fast_exp and fast_expm1 are within 1 ulp, logistic_times(1, x) within 2.5. */
 #ifndef STRIDE_LAYERS_FAST_FUNCTIONS_H
 #define STRIDE_LAYERS_FAST_FUNCTIONS_H
 
@@ -92,7 +93,8 @@ INLINE st_real power_of_2(real_bits e)
     return power;
 }
 
-/* x 2^n: the power as two factors, neither of which overflows. A result below the normal range is rounded once. */
+/* x 2^n: the power as two factors, neither of which overflows. A result below the normal range is rounded
+ * once. */
 INLINE st_real times_power(st_real x, exponent e)
 {
     real_bits half = e.biased >> 1;
@@ -121,7 +123,7 @@ INLINE st_real logistic_times(st_real factor, st_real x)
     return x < 0 ? times_power(factor * m / denominator, e) : factor / denominator;
 }
 
-/* ---- in double ------------------------------------------------------------------------------------------ */
+/* ---- in double ----------------------------------------------------------------------------------------- */
 
 #ifdef STRIDE_DOUBLE
 

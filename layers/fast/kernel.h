@@ -77,7 +77,7 @@ void kernel_transpose(const kernel *k, ptrdiff_t rows, ptrdiff_t columns, const 
 /* The next multiple of lanes. */
 ptrdiff_t kernel_padded(const kernel *k, ptrdiff_t count);
 
-/* ---- SHUFFLE(M, u, v, M##_OF(EVEN)) and others: lanes of two vectors ------------------------------------ */
+/* ---- SHUFFLE(M, u, v, M##_OF(EVEN)) and others: lanes of two vectors ----------------------------------- */
 
 /* Interleaves the lower halves, or the upper halves, of two vectors. */
 #define LOWER_2 0, 2

@@ -39,8 +39,9 @@ typedef struct pooling {
     machine_bits number[NOWHERE]; /* 0, 1, ...: in memory, as instructions broadcast what they read */
     ptrdiff_t room;               /* elements of each row of */
     machine_bits *tables;
-    /* [room]: -1 for what is no window, from window -KW on; [room]: the columns of a window left of the image;
-     * [stride, room]: -1 for what is no column of the image, of those that window i reads at i * stride + j */
+    /* [room]: -1 for what is no window, from window -KW on; [room]: the columns of a window left of the
+     * image; [stride, room]: -1 for what is no column of the image, of those that window i reads at i *
+     * stride + j */
 } pooling;
 
 /* y of channels x [channels, H, W], and unless NULL the positions of maxima; and dx. */
@@ -115,8 +116,8 @@ INLINE void spread_mean(ptrdiff_t area, st_real part, st_real *dx)
 #define BITS_AT(M, at) ((M##_mask)AT(M, at))
 #define PICK_BITS(mask, a, b) (((mask) & (a)) | (~(mask) & (b)))
 
-/* Vectors go down a channel, so that a row that two windows share is searched once. What they write beyond the
- * end of a row is overwritten by the next one. Unless `exact`, there must be no NaN: the result tells. */
+/* Vectors go down a channel, so that a row that two windows share is searched once. What they write beyond
+ * the end of a row is overwritten by the next one. Unless `exact`, there must be no NaN: the result tells. */
 #define FIND(M)                                                                                              \
     typedef struct M##_maxima {                                                                              \
         M##_vector best;                                                                                     \

@@ -1,8 +1,8 @@
 /* sequence.c: a sequence whose consecutive layers run chunk by chunk.
  *
- * Layers whose batch is cut into the same chunks form a fused run: a chunk passes through all of them before the
- * next one begins, so that a layer's output is in cache when the next layer reads it, and threads synchronise only
- * at the ends of the run. In a run,
+ * Layers whose batch is cut into the same chunks form a fused run: a chunk passes through all of them before
+ * the next one begins, so that a layer's output is in cache when the next layer reads it, and threads
+ * synchronise only at the ends of the run. In a run,
  *
  *     dx between layers is a chunk in one of two buffers of the thread, which take turns;
  *     a layer that works element by element overwrites its input, and dy;
@@ -10,8 +10,8 @@
  *     same, and there are fewer elements;
  *     in inference, x between layers is a buffer of the thread, too.
  *
- * The gradients of the layers are the bits of the definition: chunks are those of each layer, and their gradients
- * are added in order. */
+ * The gradients of the layers are the bits of the definition: chunks are those of each layer, and their
+ * gradients are added in order. */
 #include "layers/fast/algorithms.h"
 #include "layers/types.h"
 #include "tensor/counts.h"
@@ -33,7 +33,8 @@ typedef struct sequence_plan {
     link link[];
 } sequence_plan;
 
-/* Scratch slots: dx between runs, in turns; buffers of dx, two for each thread, [2 threads, elements of a chunk]. */
+/* Scratch slots: dx between runs, in turns; buffers of dx, two for each thread, [2 threads, elements of a
+ * chunk]. */
 enum { BETWEEN_RUNS, OTHER_BETWEEN_RUNS, BUFFERS };
 
 /* ---- planning ---------------------------------------------------------------------------------------- */
@@ -81,7 +82,8 @@ static void keep_outputs(const st_layer *l, link *k)
     }
 }
 
-/* The number of links, from the first one on, that form a fused run. Adds to the buffers and partial gradients. */
+/* The number of links, from the first one on, that form a fused run. Adds to the buffers and partial
+ * gradients. */
 static int length_of_run(st_layer *l, const link *k, int count, ptrdiff_t *buffer)
 {
     const st_layer *first = l->child[k[0].child];
@@ -218,8 +220,9 @@ static void backward_chunk(ptrdiff_t k, int thread, void *context)
     }
 }
 
-/* Layers that hold layers are run by st_layer_forward. So are those that are alone, which may have to sum their
- * gradients chunk by chunk; but a layer that has moved has another x than the one that it was planned for. */
+/* Layers that hold layers are run by st_layer_forward. So are those that are alone, which may have to sum
+ * their gradients chunk by chunk; but a layer that has moved has another x than the one that it was planned
+ * for. */
 static bool runs_alone(const station *at, int links)
 {
     st_shape planned = at->l->x;

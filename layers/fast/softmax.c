@@ -1,5 +1,5 @@
-/* softmax.c: softmax and its logarithm by vectors, for each instruction set. Sums are in a fixed order, so that
- * every instruction set gives the same bits. */
+/* softmax.c: softmax and its logarithm by vectors, for each instruction set. Sums are in a fixed order, so
+ * that every instruction set gives the same bits. */
 #include "layers/softmax_impl.h"
 #include "layers/fast/algorithms.h"
 #include "layers/fast/functions.h"

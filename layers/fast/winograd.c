@@ -39,7 +39,7 @@ enum {
     CLEARANCE = 64 / sizeof(st_real) /* between planes, which would otherwise share cache sets */
 };
 
-/* ---- the two sides of a convolution ---------------------------------------------------------------------- */
+/* ---- the two sides of a convolution -------------------------------------------------------------------- */
 
 /* Images divided into tiles of reach x reach pixels, WINOGRAD_SIZE apart; the first begins `before` pixels
  * outside. Scratch holds the pixels of a band of rows, and a block of tiles in Winograd's domain. */
@@ -64,7 +64,7 @@ typedef struct winograd_plan {
     ptrdiff_t *unit, *by_in, *by_out;
 } winograd_plan;
 
-/* ---- places of tiles -------------------------------------------------------------------------------------- */
+/* ---- places of tiles ----------------------------------------------------------------------------------- */
 
 /* A tile's position. */
 typedef struct place {
@@ -87,7 +87,7 @@ static bool closes_band(const winograd_plan *p, place at)
     return at.column == p->columns - 1 && ((at.row + 1) % p->band == 0 || at.row == p->rows - 1);
 }
 
-/* ---- pixels: [C, H, W] to [H, W, C] and back ------------------------------------------------------------- */
+/* ---- pixels: [C, H, W] to [H, W, C] and back ----------------------------------------------------------- */
 
 /* Moves to the band of rows with a tile. */
 static void move_to_band(const winograd_plan *p, side *s, place at)
@@ -133,7 +133,7 @@ static void give_band(const winograd_plan *p, side *s, place at)
                      NULL);
 }
 
-/* ---- tiles ----------------------------------------------------------------------------------------------- */
+/* ---- tiles --------------------------------------------------------------------------------------------- */
 
 static void pixels_of(const side *s, place at, st_real *pixel[])
 {
@@ -161,7 +161,7 @@ static void transform_tiles(const winograd_plan *p, side *s, winograd_transform 
     }
 }
 
-/* ---- scratch --------------------------------------------------------------------------------------------- */
+/* ---- scratch ------------------------------------------------------------------------------------------- */
 
 static ptrdiff_t plane_of(ptrdiff_t padded)
 {
@@ -249,7 +249,7 @@ static void fill(st_layer *l, void *tables)
     iota(p->by_out, count, kernel_padded(p->k, l->y.n[1]));
 }
 
-/* ---- passes ---------------------------------------------------------------------------------------------- */
+/* ---- passes -------------------------------------------------------------------------------------------- */
 
 /* The images of x, dx or y, with scratch for their pixels and tiles. */
 static side side_of(const st_call *c, st_tensor images, int pixels, int tiles)
@@ -273,7 +273,8 @@ static side side_of(const st_call *c, st_tensor images, int pixels, int tiles)
     return s;
 }
 
-/* Kernel i of `in` kernels' rows [9, padded] in the buffer, and as rows of the matrices [places, in, padded]. */
+/* Kernel i of `in` kernels' rows [9, padded] in the buffer, and as rows of the matrices [places, in,
+ * padded]. */
 static void rows_of(ptrdiff_t i, ptrdiff_t in, ptrdiff_t padded, st_real *buffer, st_real *matrices,
                     st_real *row[], st_real *element[])
 {

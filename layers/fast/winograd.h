@@ -7,9 +7,9 @@
  *
  * The G of F(4x4) has thirds; here it is multiplied by 3, so that all elements are multiples of 1/8. Results
  * for integers are then exact while sums keep their fractions: in float always if |x| |w| times the channels
- * is at most 113, backward if |dy| |w| times the channels is at most 43, and in the gradient if |x| |dy| times
- * the tiles is at most 53. Random integers of both signs were exact up to 31 with 256 channels. The scaling
- * does not change other results. */
+ * is at most 113, backward if |dy| |w| times the channels is at most 43, and in the gradient if |x| |dy|
+ * times the tiles is at most 53. Random integers of both signs were exact up to 31 with 256 channels. The
+ * scaling does not change other results. */
 #ifndef STRIDE_LAYERS_FAST_WINOGRAD_H
 #define STRIDE_LAYERS_FAST_WINOGRAD_H
 
@@ -22,8 +22,8 @@ enum {
     WINOGRAD_SCALE = 9
 };
 
-/* out = T in Tᵀ for each channel: `in` and `out` are squares of pointers to rows of channels, whose number is
- * a multiple of lanes. The transforms to y, dw and dx divide by WINOGRAD_SCALE; the one to dx adds. */
+/* out = T in Tᵀ for each channel: `in` and `out` are squares of pointers to rows of channels, whose number
+ * is a multiple of lanes. The transforms to y, dw and dx divide by WINOGRAD_SCALE; the one to dx adds. */
 typedef void winograd_transform(ptrdiff_t channels, const st_real *const in[], st_real *const out[]);
 
 typedef struct winograd {

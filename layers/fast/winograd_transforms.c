@@ -4,7 +4,7 @@
 #include "layers/fast/winograd.h"
 #include "tensor/machine.h"
 
-/* ---- F(4, 3): polynomials at 0, 1, -1, 2, -2 and infinity; of G three times ------------------------------- */
+/* ---- F(4, 3): polynomials at 0, 1, -1, 2, -2 and infinity; of G three times ---------------------------- */
 
 #define HALF ((st_real)0.5)
 #define EIGHTH ((st_real)0.125)
@@ -43,7 +43,7 @@
     e[1] = (d[2] - d[1]) * HALF + (d[3] - d[4]) * QUARTER,                                                   \
     e[2] = ((d[3] + d[4]) - (d[1] + d[2])) * HALF + d[5] * THREE
 
-/* ---- along both axes ------------------------------------------------------------------------------------- */
+/* ---- along both axes ----------------------------------------------------------------------------------- */
 
 #define AT(type, place) (*(type *)(place))
 
@@ -71,9 +71,9 @@
         }                                                                                                    \
     }
 
-/* Exact for multiples of 9. The number nearest to 1/9 is (1 + δ)/9, δ = 2^-27 in float and -2^-54 in double.
- * 9q times it is q (1 + δ), whose nearest number is q. (In double, below a power of two, there is a tie,
- * which rounds to the even number q.) */
+/* Exact for multiples of 9. The number nearest to 1/9 is (1 + δ)/9, δ = 2^-27 in float and -2^-54 in
+ * double. 9q times it is q (1 + δ), whose nearest number is q. (In double, below a power of two, there is a
+ * tie, which rounds to the even number q.) */
 #define ONE ((st_real)1)
 #define NINE ((st_real)9)
 #define NINTH (1 / (st_real)9)

@@ -40,8 +40,8 @@ static first_bad find_bad(st_tensor x)
 
 /* ---- the first one of a step ----------------------------------------------------------------------- */
 
-/* When values are computed: the output of layer i at i, its gradients at DERIVATIVES - 2 i, dx after them, and
- * the gradients of the whole batch last. Parameters and the batch are looked at before. */
+/* When values are computed: the output of layer i at i, its gradients at DERIVATIVES - 2 i, dx after them,
+ * and the gradients of the whole batch last. Parameters and the batch are looked at before. */
 enum { LOSS = 1 << 20, DERIVATIVES = 1 << 22, LAST = 1 << 23 };
 
 typedef struct search {

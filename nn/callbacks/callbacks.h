@@ -40,10 +40,10 @@ st_callback st_ema_new(st_ema_options options);
 #define st_ema(...) st_ema_new(ST_OPTIONS(st_ema_options, __VA_ARGS__))
 
 /* Finds a learning rate (Smith 2017): raises it exponentially from `least` to `most` over `steps` steps, or
- * until the loss explodes, and stops the run. *lr becomes the rate at which the loss falls most steeply before
- * its minimum, and at most a tenth of the rate at the minimum. Losses are smoothed by an exponential moving
- * average. The net and the optimizer are restored. It is an error, and *lr is unchanged, if the loss falls by no
- * more than its noise, rises from the first steps on, or still falls at `most`. */
+ * until the loss explodes, and stops the run. *lr becomes the rate at which the loss falls most steeply
+ * before its minimum, and at most a tenth of the rate at the minimum. Losses are smoothed by an exponential
+ * moving average. The net and the optimizer are restored. It is an error, and *lr is unchanged, if the loss
+ * falls by no more than its noise, rises from the first steps on, or still falls at `most`. */
 typedef struct st_lr_finder_options {
     double *lr;         /* required */
     double least, most; /* 1e-7, 10 */
@@ -61,8 +61,8 @@ st_callback st_progress(FILE *to);
  * The same seed writes the same bytes.
  *
  * A new run overwrites the file. A resumed run removes the lines of epochs that it repeats, and an incomplete
- * line; the file must be such a log. A second run with the same file ends at once with an error that names the
- * process of the first. List it before the checkpoint. NULL: no log. */
+ * line; the file must be such a log. A second run with the same file ends at once with an error that names
+ * the process of the first. List it before the checkpoint. NULL: no log. */
 st_callback st_log(const char *path);
 
 /* Checks the loss and the gradients before each optimizer step. If one is not finite, repeats the forward and

@@ -1,7 +1,7 @@
 /* lr_finder.c: finds a learning rate by raising it: Smith 2017.
  *
- * Rises and falls of the loss are compared with each other and with its noise, the mean difference between two
- * steps: a constant added to the loss, or a loss below zero, changes nothing. */
+ * Rises and falls of the loss are compared with each other and with its noise, the mean difference between
+ * two steps: a constant added to the loss, or a loss below zero, changes nothing. */
 #include "nn/callbacks/callbacks.h"
 #include "tensor/array.h"
 

@@ -112,8 +112,8 @@ static bool warps(const st_augment_options *o)
     return o->flip > 0 || o->shear > 0 || o->rotation > 0 || o->scale > 0 || o->shift > 0;
 }
 
-/* The inverse, from output to input, of p -> z R S F p + t (flip, shear, rotate, scale, shift): F S⁻¹ R⁻¹
- * (p - t) / z. / */
+/* The inverse, from output to input, of p -> z R S F p + t (flip, shear, rotate, scale, shift):
+ * F S⁻¹ R⁻¹ (p - t) / z. */
 static affine draw_map(const augmented *a, ptrdiff_t i)
 {
     const st_augment_options *o = &a->options;

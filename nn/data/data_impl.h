@@ -1,13 +1,13 @@
-/* data_impl.h: shared by the data sets of this folder: the bytes of a file, images whose pixels are bytes, and
- * sets that wrap another one. */
+/* data_impl.h: shared by the data sets of this folder: the bytes of a file, images whose pixels are bytes,
+ * and sets that wrap another one. */
 #ifndef STRIDE_NN_DATA_DATA_IMPL_H
 #define STRIDE_NN_DATA_DATA_IMPL_H
 
 #include "nn/data.h"
 
-/* All bytes of a file, plain or gzipped, and a zero after them; to be freed. NULL with an error that names the
- * file, or begins with `who`: no path, missing, truncated, corrupt, larger than 4 GiB. Memory grows with what
- * is read. */
+/* All bytes of a file, plain or gzipped, and a zero after them; to be freed. NULL with an error that names
+ * the file, or begins with `who`: no path, missing, truncated, corrupt, larger than 4 GiB. Memory grows with
+ * what is read. */
 char *data_read(const char *who, const char *path, ptrdiff_t *size);
 char *data_read_text(const char *who, const char *path,
                      ptrdiff_t *size); /* a zero byte is an error at once */

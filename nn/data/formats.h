@@ -67,9 +67,10 @@ enum {
 
 /* Numbers are decimal, with a point in any locale, finite, and may be quoted (RFC 4180: quoted fields may
  * hold delimiters and line ends). Blanks around them, empty lines, a byte order mark, and a delimiter at the
- * end of every line are ignored. Classes are integers from 0 on, or words, whose names are sorted. All lines have as
- * many columns as the first one, and columns in use have different names. As R writes tables, a header may
- * have one name fewer if the first column holds quoted row names, which are skipped. NULL with an error. */
+ * end of every line are ignored. Classes are integers from 0 on, or words, whose names are sorted. All lines
+ * have as many columns as the first one, and columns in use have different names. As R writes tables, a
+ * header may have one name fewer if the first column holds quoted row names, which are skipped. NULL with an
+ * error. */
 st_dataset *st_dataset_csv_new(const char *path, st_csv_options options);
 #define st_dataset_csv(...) ST_CALL(st_dataset_csv_new, st_csv_options, __VA_ARGS__)
 
@@ -81,8 +82,8 @@ st_dataset *st_dataset_csv_new(const char *path, st_csv_options options);
 
 /* A new tensor, converted to st_real from float16, float32, float64, int8 to int64, uint8 to uint64 or bool,
  * in either byte order. An array in Fortran order becomes a permuted view. Null with an error: missing, not a
- * regular file, another dtype, more than ST_MAX_RANK axes, a size that differs from the header. Nothing larger
- * than the file is allocated before it is checked. */
+ * regular file, another dtype, more than ST_MAX_RANK axes, a size that differs from the header. Nothing
+ * larger than the file is allocated before it is checked. */
 st_tensor st_npy_load(const char *path);
 
 /* Writes any view, in C order and this library's precision. The file is replaced atomically. -1 with an

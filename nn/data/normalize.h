@@ -5,7 +5,7 @@
  *     st_dataset *normal = st_dataset_normalize(training, scale);
  *     st_net_set_normalization(n, scale);                          // before st_net_save
  *
- *     st_normalization *scale = st_net_normalization(n);            // after st_net_load: the program needs no flags
+ *     st_normalization *scale = st_net_normalization(n);            // after st_net_load: from the file
  *     st_normalization_apply(scale, x);
  *
  * Channels are the first axis of a sample: C of [C, H, W], the features of [F]. Augment

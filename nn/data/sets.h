@@ -20,7 +20,8 @@ st_dataset *st_dataset_slice(const st_dataset *of, ptrdiff_t first, ptrdiff_t co
 typedef void st_sample_function(void *context, ptrdiff_t i, st_tensor x, st_tensor y);
 st_dataset *st_dataset_map(const st_dataset *of, st_sample_function *change, void *context);
 
-/* The samples of all sets, one set after the other: st_dataset_concat(a, b, c). Their shapes must be equal. */
+/* The samples of all sets, one set after the other: st_dataset_concat(a, b, c). Their shapes must be
+ * equal. */
 st_dataset *st_dataset_concat_of(int count, const st_dataset *const sets[]);
 #define st_dataset_concat(...)                                                                               \
     st_dataset_concat_of(ST_COUNT(const st_dataset *, __VA_ARGS__), ST_LIST(const st_dataset *, __VA_ARGS__))
@@ -40,8 +41,8 @@ int st_dataset_split(const st_dataset *of, double fraction, uint64_t seed, st_da
                      st_dataset **rest);
 
 /* `count` samples an epoch, drawn with replacement, sample i of `of` with a probability in proportion to
- * weight[i]; drawn again in each epoch, as a function of the seed and st_dataset_begin_epoch's pass. PyTorch's
- * WeightedRandomSampler. */
+ * weight[i]; drawn again in each epoch, as a function of the seed and st_dataset_begin_epoch's pass.
+ * PyTorch's WeightedRandomSampler. */
 st_dataset *st_dataset_weighted(const st_dataset *of, ptrdiff_t count, const double weight[], uint64_t seed);
 
 ST_API_END

@@ -13,8 +13,8 @@ ST_API_BEGIN
 
 /* Writes a checkpoint after each epoch, every `every` steps, and when a callback before it stops the run.
  * List it last: it saves what callbacks before it keep. The file is replaced atomically and flushed to disk
- * before training continues. A second run with the same file ends at once with an error that names the process
- * of the first: PATH.stride.lock, which the run removes at its end, is its lock.
+ * before training continues. A second run with the same file ends at once with an error that names the
+ * process of the first: PATH.stride.lock, which the run removes at its end, is its lock.
  *
  * With `resume` the run continues from the file, if it exists, and the parameters become bit-identical to
  * those of an uninterrupted run. The options and the engine (STRIDE_ENGINE) must be the same, and so must the

@@ -104,8 +104,8 @@ static bool lock(int descriptor, const char *name)
 /* ---- temporary files -------------------------------------------------------------------------------
  *
  * A file NAME is written as NAME.PID-N.stride.tmp beside it. The writer, process PID, has that file locked
- * until it is renamed or removed. If there is neither lock nor process, the writer was killed. Nobody waits for
- * a lock. */
+ * until it is renamed or removed. If there is neither lock nor process, the writer was killed. Nobody waits
+ * for a lock. */
 
 #define ENDING ".stride.tmp"
 #define HELD ".stride.lock" /* see file_hold */
@@ -278,7 +278,8 @@ int st_file_try(const char *path, st_file_writer *write, const void *context)
 
 /* ---- holding ---------------------------------------------------------------------------------------
  *
- * A run that writes NAME again and again has NAME.stride.lock locked, a file with the number of its process. */
+ * A run that writes NAME again and again has NAME.stride.lock locked, a file with the number of its
+ * process. */
 
 #define HOLDER "process "
 

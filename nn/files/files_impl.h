@@ -53,7 +53,7 @@ int backup_add(backup *b, st_tensor x);
 int backup_add_net(backup *b, const st_net *n);
 int backup_end(backup *b, int status); /* puts the elements back unless the status, which it returns, is 0 */
 
-/* ---- the configuration of a run, which a resumed run and other ranks must have, too (checkpoint.c) ------ */
+/* ---- the configuration of a run, which a resumed run and other ranks must have, too (checkpoint.c) ----- */
 
 /* `sum` is the CRC-32 of samples. To be freed by json_decref; NULL with an error. */
 json_t *checkpoint_terms(const st_run *run, uint32_t sum);

@@ -27,8 +27,8 @@ int st_file_replace(const char *path, st_file_writer *write, const void *context
  * renaming it. */
 int st_file_try(const char *path, st_file_writer *write, const void *context);
 
-/* True if `name` is that of a temporary file of `path`, which may be removed, or of the lock that a run with a
- * checkpoint or a log has on it, PATH.stride.lock. Only the texts are compared. */
+/* True if `name` is that of a temporary file of `path`, which may be removed, or of the lock that a run with
+ * a checkpoint or a log has on it, PATH.stride.lock. Only the texts are compared. */
 bool st_file_is_temporary(const char *name, const char *path);
 
 ST_API_END

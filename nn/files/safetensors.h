@@ -57,8 +57,8 @@ typedef struct safetensors_item {
     st_tensor value;
 } safetensors_item;
 
-/* Replaces the file by the tensors, in this order and in this library's precision, and `metadata`, an object of
- * strings that stays the caller's. */
+/* Replaces the file by the tensors, in this order and in this library's precision, and `metadata`, an object
+ * of strings that stays the caller's. */
 int safetensors_write(const char *path, int count, const safetensors_item items[], json_t *metadata);
 
 #endif

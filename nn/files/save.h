@@ -36,10 +36,10 @@ typedef struct st_net_load_options {
     bool plan_only; /* the net is neither built nor read, which takes no memory: for st_net_summary */
 } st_net_load_options;
 
-/* A built net with its metadata: st_net_load("a.safetensors"), or st_net_load(path, .batch = 1, .known = { ... }).
- * NULL with an error that names the file and the reason: missing, truncated, not safetensors, a tensor or option
- * that does not fit, an unknown type, more memory than allowed. Nothing large is allocated before all of this is
- * checked. */
+/* A built net with its metadata: st_net_load("a.safetensors"), or st_net_load(path, .batch = 1, .known = {
+ * ... }). NULL with an error that names the file and the reason: missing, truncated, not safetensors, a
+ * tensor or option that does not fit, an unknown type, more memory than allowed. Nothing large is allocated
+ * before all of this is checked. */
 st_net *st_net_load_file(const char *path, st_net_load_options options);
 #define st_net_load(...) ST_CALL(st_net_load_file, st_net_load_options, __VA_ARGS__)
 

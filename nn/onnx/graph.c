@@ -1,5 +1,5 @@
-/* graph.c: nodes, attributes and constants in protobuf-c's structs, whose memory belongs to the graph. Texts are
- * not copied: protobuf-c only reads them. */
+/* graph.c: nodes, attributes and constants in protobuf-c's structs, whose memory belongs to the graph. Texts
+ * are not copied: protobuf-c only reads them. */
 #include "nn/onnx/graph.h"
 
 #include <math.h>

@@ -37,7 +37,8 @@ typedef struct graph_place {
 const char *graph_print(graph *g, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
 /* Adds a node with these inputs, and returns its output; "" is an omitted input. graph_end adds the layer's
- * last node, named as the layer; graph_step adds the nodes before it, with names such as "3.body.0.Sigmoid". */
+ * last node, named as the layer; graph_step adds the nodes before it, with names such as
+ * "3.body.0.Sigmoid". */
 #define graph_step(place, op, ...)                                                                           \
     graph_add(place, op, true, ST_COUNT(const char *, __VA_ARGS__), (const char *[]){ __VA_ARGS__ })
 #define graph_end(place, op, ...)                                                                            \

@@ -49,7 +49,8 @@ static bool is_folder(const char *path)
     return stat(path, &about) == 0 && S_ISDIR(about.st_mode);
 }
 
-/* Appends the folders in a folder, or its pictures of every format, sorted by name. Hidden ones are ignored. */
+/* Appends the folders in a folder, or its pictures of every format, sorted by name. Hidden ones are
+ * ignored. */
 static int list(const char *in, bool folders, paths *to)
 {
     char path[LONGEST_PATH];

@@ -1,6 +1,6 @@
 /* pictures.h: pictures from PNG and JPEG files, and folders of them as data sets.
  *
- *     st_dataset *pets = st_pictures("pets", .height = 64, .width = 64);    // pets/cat/1.jpg, pets/dog/2.png, ...
+ *     st_dataset *pets = st_pictures("pets", .height = 64, .width = 64);    // pets/cat/1.jpg, ...
  *     st_train(net, pets, ...);
  *
  * It is a separate library, so that Stride itself needs neither libpng nor TurboJPEG; link with the flags of
@@ -10,7 +10,8 @@
  *
  *     st_class_names *names = st_net_classes(net);
  *     const st_shape x = net->input;                                        // [C, H, W]
- *     st_dataset *more = st_pictures("more", .channels = (int)x.n[0], .height = (int)x.n[1], .width = (int)x.n[2]);
+ *     st_dataset *more = st_pictures("more", .channels = (int)x.n[0], .height = (int)x.n[1],
+ *                                    .width = (int)x.n[2]);
  *     st_pictures_match(more, names->count, names->name);
  *
  * through the normalisation that st_net_normalization returns (nn/data/normalize.h). */
@@ -30,8 +31,8 @@ ST_API_BEGIN
  * not a regular file, broken, truncated, neither PNG nor JPEG, of a format whose library is missing. */
 st_tensor st_picture_load(const char *path);
 
-/* A new tensor [channels, height, width] from an image [1, H, W] or [3, H, W]; 0: unchanged. Grey is copied to
- * three channels; three channels become grey by luminance (ITU-R BT.601). Sizes change by bilinear
+/* A new tensor [channels, height, width] from an image [1, H, W] or [3, H, W]; 0: unchanged. Grey is copied
+ * to three channels; three channels become grey by luminance (ITU-R BT.601). Sizes change by bilinear
  * interpolation, which averages when shrinking. Null with an error, or for a null image. */
 st_tensor st_picture_fit(st_tensor image, int channels, int height, int width);
 
@@ -70,8 +71,9 @@ typedef struct st_pictures_options {
 } st_pictures_options;
 
 /* A set from a folder that has one folder of pictures for each class, numbered by name. Pictures are kept in
- * memory, 16 bits an element. Hidden files, files that are no pictures and empty folders are ignored. NULL with
- * an error: no such folder, fewer than one class, pictures of different sizes, or that cannot be read. */
+ * memory, 16 bits an element. Hidden files, files that are no pictures and empty folders are ignored. NULL
+ * with an error: no such folder, fewer than one class, pictures of different sizes, or that cannot be
+ * read. */
 st_dataset *st_pictures_new(const char *path, st_pictures_options options);
 #define st_pictures(path, ...) st_pictures_new(path, ST_OPTIONS(st_pictures_options, __VA_ARGS__))
 

@@ -5,9 +5,9 @@
  *
  * Every rank trains with the same options and the same data, and loads a shard of each batch. Options and
  * engines are compared first: a difference is an error at all ranks that names the rank and the option. The
- * run starts from the parameters of rank 0. Only rank 0 shows progress, logs and writes checkpoints; callbacks of your
- * own are called at every rank and can read run->rank. An error or a stop at one rank ends the run at all
- * ranks, after the same step. */
+ * run starts from the parameters of rank 0. Only rank 0 shows progress, logs and writes checkpoints;
+ * callbacks of your own are called at every rank and can read run->rank. An error or a stop at one rank ends
+ * the run at all ranks, after the same step. */
 #ifndef STRIDE_NN_RANKS_RANKS_H
 #define STRIDE_NN_RANKS_RANKS_H
 

@@ -154,8 +154,8 @@ static void *serve(void *number)
     }
 }
 
-/* When the process ends, idle workers end first: tools that look for leaks find nothing of theirs. A pool at work is
- * left alone. */
+/* When the process ends, idle workers end first: tools that look for leaks find nothing of theirs. A pool at
+ * work is left alone. */
 __attribute__((destructor)) static void dismiss(void)
 {
     if (atomic_exchange(&pool.busy, true) || pool.workers == 0) return;
