@@ -172,6 +172,16 @@ bool chance(dice *d, int percent)
     return roll(d, 0, 99) < percent;
 }
 
+ptrdiff_t roll_channels(dice *d, ptrdiff_t low, ptrdiff_t high)
+{
+    return roll(d, low, d->wider > 1 ? high * d->wider : high);
+}
+
+ptrdiff_t roll_side(dice *d, ptrdiff_t low, ptrdiff_t high)
+{
+    return roll(d, low, d->longer > 1 ? high * d->longer : high);
+}
+
 st_shape roll_shape(dice *d, int least_rank, int most_rank, ptrdiff_t least, ptrdiff_t most)
 {
     st_shape s = { .rank = (int)roll(d, least_rank, most_rank) };

@@ -99,10 +99,13 @@ void end_dataset(struct st_dataset **d);
 typedef struct dice {
     st_random_key key;
     uint64_t rolls;
+    int wider, longer; /* how many times as many channels, as long sides of images may be rolled; 0: once */
 } dice;
 
 ptrdiff_t roll(dice *d, ptrdiff_t low, ptrdiff_t high); /* low … high */
 bool chance(dice *d, int percent);
+ptrdiff_t roll_channels(dice *d, ptrdiff_t low, ptrdiff_t high); /* low … high, or more with `wider` */
+ptrdiff_t roll_side(dice *d, ptrdiff_t low, ptrdiff_t high);     /* likewise with `longer` */
 st_shape roll_shape(dice *d, int least_rank, int most_rank, ptrdiff_t least, ptrdiff_t most);
 void roll_elements(dice *d, st_tensor x, ptrdiff_t low, ptrdiff_t high);   /* integers; of any view */
 st_tensor roll_tensor(dice *d, st_shape s, ptrdiff_t low, ptrdiff_t high); /* a new one */

@@ -15,12 +15,13 @@ static ptrdiff_t roll_batch(dice *d)
 
 static st_shape roll_images(dice *d)
 {
-    return ST_SHAPE(roll_batch(d), roll(d, 1, 4), roll(d, 1, 6), roll(d, 1, 6));
+    return ST_SHAPE(roll_batch(d), roll_channels(d, 1, 4), roll_side(d, 1, 6), roll_side(d, 1, 6));
 }
 
 static st_shape roll_any(dice *d)
 {
-    st_shape s = roll_shape(d, 2, 5, 1, 5);
+    st_shape s = { .rank = (int)roll(d, 2, 5) };
+    for (int i = 0; i < s.rank; i++) s.n[i] = i == 1 ? roll_channels(d, 1, 5) : roll_side(d, 1, 5);
     s.n[0] = roll_batch(d);
     return s;
 }
@@ -33,8 +34,8 @@ static st_layer *roll_conv2d(dice *d, st_shape *x)
     bool large = chance(d, 15), point = chance(d, 15);
     int groups = (int)roll(d, 1, 3);
     st_conv2d_options o = { .groups = groups == 1 ? 0 : groups, .no_bias = chance(d, 30) };
-    o.out_channels = groups * (int)roll(d, 1, large ? 20 : 3);
-    *x = ST_SHAPE(large ? roll(d, 1, 2) : roll_batch(d), groups * roll(d, 1, large ? 6 : 3), 0, 0);
+    o.out_channels = groups * (int)roll_channels(d, 1, large ? 20 : 3);
+    *x = ST_SHAPE(large ? roll(d, 1, 2) : roll_batch(d), groups * roll_channels(d, 1, large ? 6 : 3), 0, 0);
     for (int axis = 0; axis < 2; axis++) {
         o.kernel[axis] = point ? 1 : (int)roll(d, 1, 4);
         o.stride[axis] = point ? 1 : (int)roll(d, 1, chance(d, 50) ? 1 : o.kernel[axis] + 2);
@@ -44,7 +45,7 @@ static st_layer *roll_conv2d(dice *d, st_shape *x)
         int *side = axis == 0 ? o.pad_height : o.pad_width;
         for (int end = 0; end < 2 && chance(d, 30); end++) side[end] = (int)roll(d, 0, point ? 1 : 3);
         int least = reach - 2 * o.padding[axis] - side[0] - side[1];
-        x->n[2 + axis] = large ? roll(d, 13, 28) : (least > 1 ? least : 1) + roll(d, 0, 6);
+        x->n[2 + axis] = large ? roll_side(d, 13, 28) : (least > 1 ? least : 1) + roll_side(d, 0, 6);
     }
     keep_zero(o.padding);
     return st_conv2d_new(o);
@@ -55,15 +56,15 @@ static st_layer *roll_conv2d(dice *d, st_shape *x)
 static st_layer *roll_one_sided(dice *d, st_shape *x)
 {
     int k = (int)roll(d, 2, 4), s = (int)roll(d, 1, 2), top = (int)roll(d, 0, 2), left = (int)roll(d, 0, 2);
-    *x = ST_SHAPE(1, roll(d, 8, 12), roll(d, 11, 16), roll(d, 11, 16));
-    return st_conv2d(.out_channels = (int)roll(d, 8, 24), .kernel = { k, k }, .stride = { s, s },
+    *x = ST_SHAPE(1, roll_channels(d, 8, 12), roll_side(d, 11, 16), roll_side(d, 11, 16));
+    return st_conv2d(.out_channels = (int)roll_channels(d, 8, 24), .kernel = { k, k }, .stride = { s, s },
                      .pad_height = { top, (int)roll(d, 0, 2) }, .pad_width = { left, 2 - left });
 }
 
 static st_layer *roll_depthwise(dice *d, st_shape *x)
 {
-    int channels = (int)roll(d, 2, 9);
-    *x = ST_SHAPE(roll_batch(d), channels, roll(d, 5, 20), roll(d, 5, 20));
+    int channels = (int)roll_channels(d, 2, 9);
+    *x = ST_SHAPE(roll_batch(d), channels, roll_side(d, 5, 20), roll_side(d, 5, 20));
     return st_conv2d(.out_channels = channels * (int)roll(d, 1, 2), .kernel = { 3, 3 }, .padding = { 1, 1 },
                      .groups = channels, .no_bias = true);
 }
@@ -88,11 +89,11 @@ static st_layer *roll_3x3(dice *d, st_shape *x)
     };
     int above = (int)roll(d, 0, 2), left = (int)roll(d, 0, 2);
     bool one_sided = chance(d, 50); /* what is padded at the top is not at the bottom */
-    st_conv2d_options o = { .out_channels = (int)roll(d, 1, 20),
+    st_conv2d_options o = { .out_channels = (int)roll_channels(d, 1, 20),
                             .kernel = { 3, 3 },
                             .no_bias = chance(d, 30) };
-    *x = ST_SHAPE(chance(d, 10) ? 17 : roll(d, 1, 4), roll(d, 1, 20), roll(d, above && !one_sided ? 1 : 3, 9),
-                  roll(d, left && !one_sided ? 1 : 3, 9));
+    *x = ST_SHAPE(chance(d, 10) ? 17 : roll(d, 1, 4), roll_channels(d, 1, 20),
+                  roll_side(d, above && !one_sided ? 1 : 3, 9), roll_side(d, left && !one_sided ? 1 : 3, 9));
     if (one_sided) o.pad_height[0] = above, o.pad_height[1] = 2 - above, o.pad_width[chance(d, 50)] = left;
     else o.padding[0] = above, o.padding[1] = left;
     keep_zero(o.padding);
@@ -116,8 +117,8 @@ static st_layer *roll_conv_transpose2d(dice *d, st_shape *x)
 {
     int groups = (int)roll(d, 1, 3);
     st_conv_transpose2d_options o = { .groups = groups, .no_bias = chance(d, 30) };
-    o.out_channels = groups * (int)roll(d, 1, 3);
-    *x = ST_SHAPE(roll_batch(d), groups * roll(d, 1, 3), roll(d, 1, 5), roll(d, 1, 5));
+    o.out_channels = groups * (int)roll_channels(d, 1, 3);
+    *x = ST_SHAPE(roll_batch(d), groups * roll_channels(d, 1, 3), roll_side(d, 1, 5), roll_side(d, 1, 5));
     for (int axis = 0; axis < 2; axis++) {
         int kernel = (int)roll(d, 1, 4), stride = (int)roll(d, 1, 4), dilation = (int)roll(d, 1, 3);
         int reach = dilation * (kernel - 1) + 1, more = stride > dilation ? stride : dilation;
@@ -133,15 +134,16 @@ static st_layer *roll_conv_transpose2d(dice *d, st_shape *x)
 static st_layer *roll_dense(dice *d, st_shape *x)
 {
     static const ptrdiff_t batches[] = { 1, 2, 8, 9, 19, 32, 33, 70 };
-    *x = ST_SHAPE(batches[roll(d, 0, 7)], roll(d, 1, 70));
-    return st_dense(.out_features = (int)roll(d, 1, 40), .no_bias = chance(d, 30));
+    *x = ST_SHAPE(batches[roll(d, 0, 7)], roll_channels(d, 1, 70));
+    return st_dense(.out_features = (int)roll_channels(d, 1, 40), .no_bias = chance(d, 30));
 }
 
 /* Few rows, or many. */
 static st_layer *roll_dense_of_rows(dice *d, st_shape *x)
 {
-    *x = ST_SHAPE(roll_batch(d), chance(d, 30) ? 1 : roll(d, 2, chance(d, 20) ? 40 : 5), roll(d, 1, 40));
-    return st_dense(.out_features = (int)roll(d, 1, 40), .no_bias = chance(d, 30));
+    *x = ST_SHAPE(roll_batch(d), chance(d, 30) ? 1 : roll_side(d, 2, chance(d, 20) ? 40 : 5),
+                  roll_channels(d, 1, 40));
+    return st_dense(.out_features = (int)roll_channels(d, 1, 40), .no_bias = chance(d, 30));
 }
 
 static st_layer *roll_many_features(dice *d, st_shape *x)
@@ -157,10 +159,10 @@ static st_maxpool_options roll_windows(dice *d, st_shape *x)
 {
     st_maxpool_options o = { .ceil_mode = chance(d, 50), .pad_value = (st_pad_value)roll(d, 0, 2) };
     int size = chance(d, 40) ? (int)roll(d, 2, 3) : 0;
-    *x = ST_SHAPE(roll_batch(d), roll(d, 1, 3), 0, 0);
+    *x = ST_SHAPE(roll_batch(d), roll_channels(d, 1, 3), 0, 0);
     for (int axis = 0; axis < 2; axis++) {
         bool global = chance(d, 10);
-        ptrdiff_t high = roll(d, 1, global ? 5 : axis == 1 && chance(d, 40) ? 60 : 9);
+        ptrdiff_t high = roll_side(d, 1, global ? 5 : axis == 1 && chance(d, 40) ? 60 : 9);
         int kernel = global ? (int)high : size ? size : (int)roll(d, 1, 5);
         o.kernel[axis] = global ? 0 : kernel;
         o.stride[axis] = size && chance(d, 70) ? 2 : (int)roll(d, 0, kernel + 2);
@@ -187,7 +189,7 @@ static st_layer *roll_maxpool(dice *d, st_shape *x)
 static st_layer *roll_maxpool_usual(dice *d, st_shape *x)
 {
     const int kernel = (int)roll(d, 2, 3), padding = (int)roll(d, 0, kernel / 2);
-    *x = ST_SHAPE(roll(d, 1, 3), roll(d, 1, 3), roll(d, 4, 40), roll(d, 4, 40));
+    *x = ST_SHAPE(roll(d, 1, 3), roll_channels(d, 1, 3), roll_side(d, 4, 40), roll_side(d, 4, 40));
     return st_maxpool(.kernel = { kernel }, .stride = { 2 }, .padding = { padding, padding });
 }
 
@@ -390,7 +392,7 @@ static naive want_batchnorm(const st_layer *l, st_tensor x, st_tensor dy)
 static st_layer *roll_layernorm(dice *d, st_shape *x)
 {
     *x = roll_any(d);
-    x->n[x->rank - 1] = roll(d, 3, 40);
+    x->n[x->rank - 1] = roll_channels(d, 3, 40);
     return st_layernorm(.axes = (int)roll(d, 0, x->rank - 1), .epsilon = roll_epsilon(d),
                         .no_affine = chance(d, 30));
 }
@@ -403,7 +405,7 @@ static naive want_layernorm(const st_layer *l, st_tensor x, st_tensor dy)
 static st_layer *roll_rmsnorm(dice *d, st_shape *x)
 {
     *x = roll_any(d);
-    x->n[x->rank - 1] = roll(d, 3, 40);
+    x->n[x->rank - 1] = roll_channels(d, 3, 40);
     return st_rmsnorm(.axes = (int)roll(d, 0, x->rank - 1), .epsilon = chance(d, 50) ? 1e-2 : 0.5,
                       .no_affine = chance(d, 30));
 }
@@ -438,7 +440,7 @@ static st_layer *roll_groupnorm(dice *d, st_shape *x)
 {
     int groups = (int)roll(d, 1, 4);
     *x = roll_any(d);
-    x->n[1] = groups * roll(d, 3, 4);
+    x->n[1] = groups * roll_channels(d, 3, 4);
     return st_groupnorm(.groups = groups, .epsilon = roll_epsilon(d), .no_affine = chance(d, 30));
 }
 
@@ -451,7 +453,7 @@ static st_layer *roll_softmax(dice *d, st_shape *x)
 {
     *x = roll_any(d);
     int axis = (int)roll(d, 1, x->rank - 1);
-    x->n[axis] = roll(d, 2, 40);
+    x->n[axis] = roll_channels(d, 2, 40);
     return st_softmax(.axis = axis);
 }
 
@@ -536,7 +538,7 @@ FUNCTION(hardswish)
 static st_layer *roll_prelu(dice *d, st_shape *x)
 {
     *x = roll_any(d);
-    x->n[1] = roll(d, 2, 6);
+    x->n[1] = roll_channels(d, 2, 6);
     return st_prelu(.num_parameters = chance(d, 50) ? (int)x->n[1] : 0);
 }
 
@@ -575,7 +577,7 @@ static naive want_same(const st_layer *l, st_tensor x, st_tensor dy)
 static st_layer *roll_dropout(dice *d, st_shape *x)
 {
     *x = roll_any(d);
-    x->n[1] = roll(d, 8, 12);
+    x->n[1] = roll_channels(d, 8, 12);
     return st_dropout(.p = 0.125 * (double)roll(d, 0, 2));
 }
 
@@ -627,7 +629,7 @@ static st_layer *roll_resized(dice *d, st_shape *x)
     st_upsample_options o = { .mode = chance(d, 60) ? ST_UPSAMPLE_BILINEAR : ST_UPSAMPLE_NEAREST };
     *x = roll_images(d);
     o.align_corners = o.mode == ST_UPSAMPLE_BILINEAR && chance(d, 30);
-    if (chance(d, 50)) o.size[0] = (int)roll(d, 1, 9), o.size[1] = (int)roll(d, 1, 9);
+    if (chance(d, 50)) o.size[0] = (int)roll_side(d, 1, 9), o.size[1] = (int)roll_side(d, 1, 9);
     else {
         o.scale_factor = 0.25 * (double)roll(d, 2, 11);
         x->n[2]++, x->n[3]++; /* half of 2 is a pixel */
@@ -662,7 +664,7 @@ static st_layer *roll_residual(dice *d, st_shape *x)
 {
     *x = roll_images(d);
     if (chance(d, 50)) return st_residual(roll_same(d, (int)x->n[1]));
-    int out = (int)roll(d, 1, 4);
+    int out = (int)roll_channels(d, 1, 4);
     st_layer *body = roll_same(d, out);
     return st_residual_projected(body, roll_same(d, out));
 }
@@ -687,7 +689,8 @@ static naive want_residual(const st_layer *l, st_tensor x, st_tensor dy)
 static st_layer *roll_concat(dice *d, st_shape *x)
 {
     *x = roll_images(d);
-    st_layer *first = roll_same(d, (int)roll(d, 1, 4)), *third = roll_same(d, (int)roll(d, 1, 4));
+    st_layer *first = roll_same(d, (int)roll_channels(d, 1, 4)),
+             *third = roll_same(d, (int)roll_channels(d, 1, 4));
     return st_concat(first, st_identity(), third);
 }
 
@@ -723,7 +726,7 @@ static st_layer *roll_multiply(dice *d, st_shape *x)
 {
     *x = roll_images(d);
     const bool three = chance(d, 50);
-    const int channels = three ? (int)x->n[1] : (int)roll(d, 1, 3);
+    const int channels = three ? (int)x->n[1] : (int)roll_channels(d, 1, 3);
     st_layer *first = roll_factor(d, *x, channels), *last = roll_factor(d, *x, channels);
     return three ? st_multiply(first, st_identity(), last) : st_multiply(first, last);
 }
@@ -770,7 +773,7 @@ static naive want_multiply(const st_layer *l, st_tensor x, st_tensor dy)
 /* Every kind of layer inside of others, batch normalisation in blocks. */
 static st_layer *roll_nested(dice *d, st_shape *x)
 {
-    *x = ST_SHAPE(roll(d, 3, 19), 4, 4, 4);
+    *x = ST_SHAPE(roll(d, 3, 19), 4, roll_side(d, 4, 4), roll_side(d, 4, 4));
     st_layer *body = st_sequence(roll_same(d, 4), st_batchnorm(), st_silu(), st_groupnorm(.groups = 1));
     st_layer *wide = st_concat(st_residual(body), st_layernorm(.axes = 2), st_softmax());
     return st_sequence(wide, st_channel_dropout(.p = 0.25), st_batchnorm(),
@@ -785,7 +788,7 @@ static st_layer *roll_nested(dice *d, st_shape *x)
 /* A relu and a maximum, whichever comes first; a chain as of a small net. */
 static st_layer *roll_chain(dice *d, st_shape *x)
 {
-    *x = ST_SHAPE(roll_batch(d), 2, 8, roll(d, 8, 12));
+    *x = ST_SHAPE(roll_batch(d), 2, roll_side(d, 8, 8), roll_side(d, 8, 12));
     return st_sequence(st_conv2d(.out_channels = 4, .kernel = { 3, 3 }, .padding = { 1, 1 }), st_relu(),
                        st_maxpool(.kernel = { 2, 2 }), st_sequence(roll_same(d, 3), st_tanh()),
                        st_dropout(.p = 0.25), st_flatten(), st_dense(.out_features = 5));
