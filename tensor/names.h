@@ -1,5 +1,5 @@
-/* names.h: what public headers declare is called st_double_... in libstride-double, so that one program may be
- * linked with both libraries. make writes this file. */
+/* names.h: what public headers declare is called st_double_... in libstride-double, so that one program may
+ * be linked with both libraries. make writes this file. */
 #ifndef STRIDE_TENSOR_NAMES_H
 #define STRIDE_TENSOR_NAMES_H
 
