@@ -30,12 +30,14 @@ INLINE double silu_slope_of(double x, double p)
     return p * (1 + x * (1 - p));
 }
 
+#define SELU_BELOW (SELU_SCALE * SELU_ALPHA)
+
 /* clang-format off */
 VALUE(elu, st_real, x < 0 ? a * fast_expm1(below(x)) : x)
 DERIVATIVE(elu, st_real, x, x > 0 ? 1 : a * fast_exp(below(x)))
 
-VALUE(selu, st_real, (st_real)SELU_SCALE * (x < 0 ? (st_real)SELU_ALPHA * fast_expm1(below(x)) : x))
-DERIVATIVE(selu, st_real, x, (st_real)SELU_SCALE * (x > 0 ? 1 : (st_real)SELU_ALPHA * fast_exp(below(x))))
+VALUE(selu, st_real, x < 0 ? (st_real)SELU_BELOW * fast_expm1(below(x)) : (st_real)SELU_SCALE * x)
+DERIVATIVE(selu, st_real, x, x > 0 ? (st_real)SELU_SCALE : (st_real)SELU_BELOW * fast_exp(below(x)))
 
 VALUE(gelu_none, st_real, above(x) * wide_normal(x).below)
 DERIVATIVE(gelu_none, st_real, x, gelu_none_slope_of(within(x), wide_normal(x)))
@@ -43,18 +45,18 @@ DERIVATIVE(gelu_none, st_real, x, gelu_none_slope_of(within(x), wide_normal(x)))
 VALUE(gelu_tanh, st_real, above(x) * wide_logistic(gelu_u(x)))
 DERIVATIVE(gelu_tanh, st_real, x, gelu_tanh_slope_of(at_25(x), wide_logistic(gelu_u(at_25(x)))))
 
-VALUE(silu, st_real, logistic_times(at_least(x, LEAST_EXPONENT), x))
+VALUE(silu, st_real, fast_silu(x))
 DERIVATIVE(silu, st_real, x, silu_slope_of(within(x), wide_logistic(x)))
 
 VALUE(mish, st_real, mish_value_of(above(x), wide_exp(at_most(x, 40))))
 DERIVATIVE(mish, st_real, x, mish_slope_of(at_most(above(x), 40), wide_exp(at_most(x, 40))))
 
-VALUE(sigmoid, st_real, logistic_times(1, x))
+VALUE(sigmoid, st_real, fast_logistic(x))
 
 VALUE(tanh, st_real, wide_tanh(x))
 
 VALUE(softplus, st_real, (double)at_least(x, 0) + wide_log1p(wide_exp(-fabs(x))))
-DERIVATIVE(softplus, st_real, x, logistic_times(1, x))
+DERIVATIVE(softplus, st_real, x, fast_logistic(x))
 /* clang-format on */
 
 /* ---- the algorithms --------------------------------------------------------------------------------- */
