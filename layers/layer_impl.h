@@ -26,8 +26,6 @@ typedef struct st_layer_traits {
     /* Tests if each y is the maximum of some x, or 0: a monotone layer then gives the same results after this
      * one as before it. NULL: it is not. */
     bool (*takes_maxima)(const st_layer *l);
-    /* See layer_hooks. */
-    void (*both)(const st_call *c, st_tensor x, st_tensor y, st_tensor dy, st_tensor dx);
 } layer_traits;
 
 /* An algorithm that replaces a type's definition when it is suitable. */

@@ -120,8 +120,7 @@ static int choose_algorithm(st_layer *l, bool reference)
 {
     const st_layer_type *type = l->type;
     layer_impl *own = l->impl;
-    own->hooks = (layer_hooks){ type->forward, type->backward, type->gradient,
-                                type->traits ? type->traits->both : NULL };
+    own->hooks = (layer_hooks){ type->forward, type->backward, type->gradient, NULL };
     for (const layer_algorithm **a = layer_algorithms; *a && !reference; a++) {
         if ((*a)->type != type || !(*a)->suits(l)) continue;
         own->hooks = (*a)->hooks;

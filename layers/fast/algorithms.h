@@ -7,6 +7,7 @@
 extern const layer_algorithm conv_winograd, conv_direct;
 extern const layer_algorithm dense_unpacked;
 extern const layer_algorithm maxpool_vectors, avgpool_vectors;
+extern const layer_algorithm batchnorm_sets, layernorm_sets, rmsnorm_sets, groupnorm_sets;
 extern const layer_algorithm sequence_fused;
 extern const layer_algorithm softmax_vectors, log_softmax_vectors;
 

@@ -15,6 +15,10 @@ static const layer_algorithm *all[] = {
     /* clang-format on */
     &gelu_tanh_vectors,
     &prelu_vectors,
+    &batchnorm_sets,
+    &layernorm_sets,
+    &rmsnorm_sets,
+    &groupnorm_sets,
     &softmax_vectors,
     &log_softmax_vectors,
     &sequence_fused,
