@@ -21,8 +21,8 @@ static void stop_at_target(st_callback *self, st_run *run, st_event event)
     t->smoothed = t->smoothed < 0 ? run->loss : 0.8 * t->smoothed + 0.2 * run->loss;
     if (t->smoothed > t->loss) return;
     run->stop = true;
-    t->step = run->batch;
-    t->steps = run->steps_per_epoch;
+    t->step = run->report.batch;
+    t->steps = run->report.batches;
 }
 
 /* ---- runs ------------------------------------------------------------------------------------------- */

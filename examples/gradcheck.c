@@ -1,5 +1,5 @@
 /* gradcheck.c: every layer we ship, in several configurations, held against central differences. */
-#include "nn/gradcheck.h"
+#include "nn/check/gradcheck.h"
 #include "nn/net.h"
 
 #include <math.h>

@@ -44,6 +44,7 @@ void train_batches_free(train_batches *b)
     st_tensor_free(b->target);
     st_tensor_free(b->dy);
     free(b->picked);
+    free(b->order);
     *b = (train_batches){ 0 };
 }
 
@@ -59,8 +60,8 @@ static int check_classes(const train_batches *b, const st_loss *l, const st_net 
         if (loss_ignores(l, class)) continue;
         ptrdiff_t sample = first + i / positions;
         return st_error_set("train: sample %td: class %g is out of range, the net has %td outputs",
-                            b->order ? b->order[sample] : b->base + sample,
-                            isnan(class) ? (double)NAN : class, n->output.n[0]);
+                            b->order ? b->order[sample] : sample, isnan(class) ? (double)NAN : class,
+                            n->output.n[0]);
     }
     return 0;
 }
@@ -70,7 +71,7 @@ int train_fetch(const train_batches *b, const st_loss *l, const st_net *n, ptrdi
 {
     const ptrdiff_t *order = b->order ? b->order + first : NULL;
     *x = st_narrow(b->x, 0, 0, count), *target = st_narrow(b->target, 0, 0, count);
-    if (st_dataset_batch(b->data, order, order ? 0 : b->base + first, count, *x, *target)) return -1;
+    if (st_dataset_batch(b->data, order, order ? 0 : first, count, *x, *target)) return -1;
     return check_classes(b, l, n, first, *target);
 }
 
@@ -81,28 +82,14 @@ void tally_add(tally *sum, tally t)
     sum->loss += t.loss, sum->weight += t.weight, sum->hits += t.hits, sum->counted += t.counted;
 }
 
-/* The number of outputs before this one in descending order; equal ones and NaN stay in their order. */
-static ptrdiff_t rank_of(const st_real *y, ptrdiff_t classes, ptrdiff_t stride, ptrdiff_t class)
-{
-    const st_real own = y[class * stride];
-    ptrdiff_t before = 0;
-    for (ptrdiff_t k = 0; k < classes; k++)
-        before += k != class && (k < class ? !(y[k * stride] < own) : !(y[k * stride] <= own));
-    return before;
-}
-
 /* Outputs y [N, K, ...] and classes [N, ...], both contiguous. */
 static void count_classes(tally *t, const train_batches *b, const st_loss *l, st_tensor y, st_tensor target)
 {
-    const ptrdiff_t classes = y.shape.n[1], positions = st_numel(target) / target.shape.n[0];
     st_argmax(b->picked, y, ST_AXES(1));
     for (ptrdiff_t i = 0; i < st_numel(target); i++) {
         if (loss_ignores(l, (double)st_data(target)[i])) continue;
-        const ptrdiff_t class = (ptrdiff_t)st_data(target)[i];
-        const st_real *at = st_data(y) + i / positions * classes * positions + i % positions;
         t->counted++;
-        t->hits += b->top ? rank_of(at, classes, positions, class) < b->top : b->picked[i] == class;
-        if (b->matrix) b->matrix[class * classes + b->picked[i]]++;
+        t->hits += b->picked[i] == (ptrdiff_t)st_data(target)[i];
     }
 }
 
@@ -121,7 +108,7 @@ tally train_tally(const train_batches *b, const st_loss *l, const st_net *n, st_
 
 /* ---- sets ---------------------------------------------------------------------------------------------- */
 
-static tally evaluate_batch(st_net *n, const st_loss *l, const train_batches *b, ptrdiff_t first)
+tally train_tally_at(st_net *n, const st_loss *l, const train_batches *b, ptrdiff_t first)
 {
     st_tensor x, target;
     ptrdiff_t count = smallest(b->x.shape.n[0], b->data->count - first);
@@ -129,22 +116,9 @@ static tally evaluate_batch(st_net *n, const st_loss *l, const train_batches *b,
     return train_tally(b, l, n, st_net_forward(n, x, ST_PREDICT), target, (st_tensor){ 0 });
 }
 
-/* Adds up in the order of the batches. */
-int train_score_of(st_net *n, const st_loss *l, const train_batches *b, st_group *g, st_metrics *score)
+int train_mean(tally sum, st_metrics *score)
 {
-    const int ranks = g->ranks;
-    const ptrdiff_t batch = b->x.shape.n[0], count = b->data->count;
-    tally sum = { 0 }, *of = array_new("train", ranks, sizeof *of);
-    for (ptrdiff_t first = 0; first < count && of; first += ranks * batch) {
-        ptrdiff_t mine = first + g->rank * batch;
-        of[g->rank] = mine < count ? evaluate_batch(n, l, b, mine) : (tally){ 0 };
-        if (g->all_gather) g->all_gather(g, ranks, sizeof *of, of);
-        for (int q = 0; q < ranks; q++) tally_add(&sum, of[q]);
-        if (train_agree(g, false)) break;
-    }
-    free(of);
     if (st_error()) return -1;
-    if (!score) return 0;
     if (sum.weight == 0)
         return st_error_set("train: nothing counts in the set to evaluate: all targets are ignored or have a "
                             "class weight of 0");
@@ -152,39 +126,22 @@ int train_score_of(st_net *n, const st_loss *l, const train_batches *b, st_group
     return 0;
 }
 
-static int evaluate(const char *who, st_net *n, const st_dataset *d, const st_loss *l, int top,
-                    ptrdiff_t *matrix, st_metrics *score)
+int train_score(st_net *n, const st_loss *l, const train_batches *b, st_metrics *score)
 {
-    st_group alone = { .ranks = 1 };
-    train_batches b;
-    if (!n || n->batch < 1) return st_error_set("%s before st_net_build", who);
-    if (train_fits(n, d, "data")) return -1;
-    if ((top || matrix) && (!l->kind->classes || !train_counts_hits(l, n, d)))
-        return st_error_set("%s: outputs %s and targets %s, expected a loss of classes, [K, ...] and [...]",
-                            who, st_shape_text(n->output).text, st_shape_text(d->target).text);
-    int status = train_batches_new(&b, n, d, n->batch);
-    b.top = top, b.matrix = matrix;
-    for (ptrdiff_t i = 0; matrix && i < n->output.n[0] * n->output.n[0]; i++) matrix[i] = 0;
-    if (status == 0) status = train_score_of(n, l, &b, &alone, score);
-    train_batches_free(&b);
-    return status;
+    tally sum = { 0 };
+    for (ptrdiff_t first = 0; first < b->data->count && !st_error(); first += b->x.shape.n[0])
+        tally_add(&sum, train_tally_at(n, l, b, first));
+    return train_mean(sum, score);
 }
 
 int st_evaluate(st_net *n, const st_dataset *d, st_loss l, st_metrics *score)
 {
-    return evaluate("st_evaluate", n, d, &l, 0, NULL, score);
-}
-
-int st_confusion_matrix(st_net *n, const st_dataset *d, st_loss l, ptrdiff_t matrix[])
-{
-    if (!matrix) return st_error_set("st_confusion_matrix: the matrix is NULL");
-    return evaluate("st_confusion_matrix", n, d, &l, 0, matrix, NULL);
-}
-
-double st_top_k_accuracy(st_net *n, const st_dataset *d, st_loss l, int k)
-{
-    st_metrics score = { .accuracy = NAN };
-    if (k < 1) st_error_set("st_top_k_accuracy: k is %d, expected at least 1", k);
-    else evaluate("st_top_k_accuracy", n, d, &l, k, NULL, &score);
-    return score.accuracy;
+    train_batches b;
+    st_metrics unused;
+    if (!n || n->batch < 1) return st_error_set("st_evaluate before st_net_build");
+    if (train_fits(n, d, "data")) return -1;
+    int status =
+        train_batches_new(&b, n, d, n->batch) || train_score(n, &l, &b, score ? score : &unused) ? -1 : 0;
+    train_batches_free(&b);
+    return status;
 }

@@ -37,11 +37,6 @@ st_net *st_net_new_of(st_shape input, int count, st_layer *const layers[]);
     st_net_new_of(input, ST_COUNT(st_layer *, __VA_ARGS__), ST_LIST(st_layer *, __VA_ARGS__))
 void st_net_free(st_net *n); /* NULL is allowed */
 
-/* A table: each layer with its options, output shape, parameters and FLOPs of one image, and what a batch
- * takes. 0, or -1 where the needs overflow or the stream fails. The last forward pass of a built net is
- * lost. */
-int st_net_summary(st_net *n, ptrdiff_t batch, FILE *to);
-
 /* Allocates memory for batches of up to `batch` images. The first time parameters are initialised from the
  * seed; they are kept when a net is built again. After a failure a net must be built again before it runs. */
 int st_net_build(st_net *n, ptrdiff_t batch, uint64_t seed);

@@ -20,11 +20,7 @@
 
 ST_API_BEGIN
 
-enum {
-    ST_MAX_CALLBACKS = 12, /* the most callbacks of a run */
-    ST_MAX_KEPT = 16,      /* the most tensors and lists that callbacks keep in checkpoints */
-    ST_MAX_NUMBERS = 16    /* the most numbers in a list */
-};
+enum { ST_MAX_CALLBACKS = 12 }; /* the most callbacks of a run */
 
 typedef struct st_run st_run;
 
@@ -60,8 +56,8 @@ typedef enum st_event {
  *     }
  *     st_callback ema = { "average", average, &mean };
  *
- * An error that it sets (st_error_set) ends the run; it must not throw a C++ exception or longjmp. `self` is the
- * run's copy, which the callback may write to. */
+ * An error that it sets (st_error_set) ends the run; it must not throw a C++ exception or longjmp. `self` is
+ * the run's copy, which the callback may write to. */
 typedef struct st_callback st_callback;
 struct st_callback {
     const char *name;
@@ -75,21 +71,6 @@ struct st_callback {
 
 /* ---- options ------------------------------------------------------------------------------------------- */
 
-/* Ranks that train one net together: nn/ranks/ranks.h makes them; a zeroed group is this process alone.
- * All ranks call the same functions in the same order, also when an error is set. */
-typedef struct st_group st_group;
-struct st_group {
-    int rank, ranks;                         /* ranks 0: this process alone, without functions */
-    void (*begin)(st_group *g, st_run *run); /* copies rank 0's state to all ranks */
-    bool (*agree)(st_group *g, bool stop);   /* shares an error or a stop with all ranks */
-    void (*all_gather)(st_group *g, ptrdiff_t rows, size_t size,
-                       void *table);                        /* each rank has an equal part of the rows */
-    void (*add)(st_group *g, st_run *run, int micro_batch); /* adds up the gradients: see below */
-    void *context;
-    bool unordered, failed; /* failed: an error is set at all ranks */
-    st_tensor sum, theirs;  /* freed by the run */
-};
-
 /* Options of a run. Zeros are defaults. */
 typedef struct st_train_options {
     int epochs;                   /* 0: 1 */
@@ -99,108 +80,49 @@ typedef struct st_train_options {
     st_schedule schedule;         /* zero: constant */
     const st_dataset *validation; /* evaluated after each epoch; NULL: none */
     uint64_t seed;       /* of the order of samples, and of the parameters if the net is not built yet */
-    int steps_per_epoch; /* 0: the number of batches in the set; required for endless sets */
-    int micro_batches;   /* per batch: see below; 0: the number of ranks */
+    int steps_per_epoch; /* 0: the number of batches in the set */
+    int micro_batches;   /* per batch; 0: the number of ranks */
     st_param_group groups[ST_MAX_GROUPS]; /* of this run, by name: frozen, learning rates; see nn/optim.h */
     bool keep_order;                      /* samples are not shuffled */
     bool drop_last;                       /* skips an incomplete last batch */
-    st_group group;                       /* ranks that train together */
+    const struct st_comm *ranks;          /* processes that train this net together; NULL: this one alone */
+    bool unordered;                       /* with ranks: gradients are added in any order */
     st_callback callbacks[ST_MAX_CALLBACKS];
     struct st_train_result *result; /* filled in unless NULL */
 } st_train_options;
 
 /* The loss of a batch, and its gradient, are means over all of its targets that count, with their weights
- * (st_loss_weight), however it is cut into micro-batches. A batch or a validation set in which nothing counts is
- * an error.
+ * (st_loss_weight), however it is cut into micro-batches. A batch or a validation set in which nothing counts
+ * is an error.
  *
  * An epoch is one pass over the set, in a new random order. With steps_per_epoch it ends after that many
- * batches. A set of more than 2^31 samples is then endless: it is not shuffled, and each epoch continues
- * where the last one ended.
+ * batches.
  *
- * A batch of n images may be cut into S micro-batches: micro-batch s has the images from s n / S up to (s +
- * 1) n / S. Each runs forward and backward by itself, so that only the memory of one is needed, and their
- * gradients are added in order. Each draws its own dropout masks and counts as a step of the net. Batch
- * normalisation uses the statistics of each micro-batch, as in PyTorch with gradient accumulation; each
- * starts from the states before the step, and the new states are the mean of theirs. The trainer rejects
- * batches of fewer images than micro-batches.
- *
- * With R ranks, rank r runs micro-batches r, r + R, ...; gradients are all-reduced every step, so that all
- * ranks have the same parameters. Results depend on the number of micro-batches but not on the number of
- * ranks, which must divide it. */
+ * nn/ranks/ranks.h says what micro-batches and ranks are; a library without nn/ranks/ rejects them. */
 
-/* ---- results ------------------------------------------------------------------------------------------------ */
+/* ---- results ------------------------------------------------------------------------------------------ */
 
 /* Loss and accuracy on a data set. */
 typedef struct st_metrics {
     double loss;
-    /* Losses of classes: the fraction of samples (of pixels, say, of outputs [K, H, W]) whose largest output is
-     * their class; those of ignore_index do not count. Binary losses: the fraction of outputs that are above 0
-     * where the target is above 1/2, and not above 0 elsewhere. Other losses: NaN. */
+    /* Losses of classes: the fraction of samples (of pixels, say, of outputs [K, H, W]) whose largest output
+     * is their class; those of ignore_index do not count. Binary losses: the fraction of outputs that are
+     * above 0 where the target is above 1/2, and not above 0 elsewhere. Other losses: NaN. */
     double accuracy;
 } st_metrics;
 
 /* The progress of a run. */
 typedef struct st_train_report {
-    int epoch, epochs;     /* counted from 1 */
-    long step, steps;      /* steps taken; steps of the whole run */
-    double lr;             /* of the last step; a callback may set it at ST_ON_GRADIENTS */
-    st_metrics training;   /* mean over this epoch so far, in training mode */
-    st_metrics validation; /* after the epoch; NaN without a validation set */
-    double seconds;        /* since the run began */
-    bool best;             /* this epoch's validation loss is the lowest so far */
+    int epoch, epochs;         /* counted from 1; a callback may raise `epochs` at ST_ON_BEGIN */
+    long step, steps;          /* steps taken; steps of the whole run */
+    long batch, batches;       /* steps taken in this epoch; steps of an epoch */
+    double lr;                 /* of the last step; a callback may set it at ST_ON_GRADIENTS */
+    st_metrics training;       /* mean over this epoch so far, in training mode */
+    st_metrics validation;     /* after the epoch; NaN without a validation set */
+    double seconds;            /* since the run began */
+    double samples_per_second; /* of training so far, without validation */
+    bool best;                 /* this epoch's validation loss is the lowest so far */
 } st_train_report;
-
-/* A tensor or numbers that a callback keeps in checkpoints. */
-typedef struct st_kept {
-    const char *name;
-    st_tensor tensor;
-    double *numbers;
-    int count; /* of the numbers; 0: a tensor */
-} st_kept;
-
-/* Sizes of memory and positions in it: a callback that wrote them would write past its end. Files of the
- * trainer define ST_TRAINER. */
-#ifdef ST_TRAINER
-#define ST_READ_ONLY
-#else
-#define ST_READ_ONLY const
-#endif
-
-/* A run, as callbacks see it. They may set `stop` and report.lr, and change the net and the optimizer. */
-struct st_run {
-    st_net *ST_READ_ONLY net;
-    st_optim *ST_READ_ONLY optim;
-    const st_dataset *ST_READ_ONLY data;
-    ST_READ_ONLY st_train_options options; /* defaults filled in; `callbacks` are the run's */
-    st_train_report report;
-    bool stop;                /* ends the run after this event */
-    ST_READ_ONLY double loss; /* mean of the batch; valid at ST_ON_GRADIENTS and ST_ON_STEP */
-    ST_READ_ONLY long steps_per_epoch,
-        resumed; /* resumed: steps before the checkpoint that it resumed from */
-    ST_READ_ONLY double training_seconds, images; /* without validation; images trained on by this call */
-    ST_READ_ONLY int rank, ranks;                 /* 0 of 1 for a single process */
-
-    /* The position in the run. With the net and `kept` it is all that a checkpoint needs. */
-    ST_READ_ONLY int epoch, best_epoch; /* of the next step, from 1; best_epoch 0: none yet */
-    ST_READ_ONLY long batch, step;      /* steps taken in that epoch; in the run */
-    ST_READ_ONLY uint64_t begun;        /* the net's step when that epoch began, which determines its order */
-    ST_READ_ONLY double loss_sum, seen, hits, counted; /* sums over this epoch so far: seen: of weights */
-    ST_READ_ONLY double best_loss;                     /* NaN: none yet */
-    ST_READ_ONLY st_metrics validation; /* of the last epoch, or of the one that was restored */
-
-    /* The optimizer's are the first. C++20 does not add two enums. */
-    ST_READ_ONLY st_kept kept[+ST_MAX_KEPT + ST_OPTIM_STATES];
-    ST_READ_ONLY int kept_count;
-    ST_READ_ONLY bool sealed; /* the checkpoint was read: `kept` is final */
-
-    struct st_train_memory *ST_READ_ONLY memory; /* private */
-};
-
-/* For a callback that is listed before the checkpoint, at ST_ON_BEGIN: keeps a tensor or numbers in
- * checkpoints under a name of at most 60 bytes. They are borrowed until the run ends, and overwritten when a
- * run is resumed. -1 with an error: too many. */
-int st_run_keep(st_run *run, const char *name, st_tensor value);
-int st_run_keep_numbers(st_run *run, const char *name, int count, double numbers[]);
 
 /* The outcome of a run. */
 typedef struct st_train_result {
@@ -212,6 +134,20 @@ typedef struct st_train_result {
     double seconds, samples_per_second; /* of training, without validation */
 } st_train_result;
 
+/* A run, as callbacks see it. They may set `stop`, report.lr and, at ST_ON_END, the result, and change the
+ * parameters of the net and the optimizer. */
+struct st_run {
+    st_net *const net;
+    st_optim *const optim;
+    const st_train_options *const options; /* with defaults filled in */
+    st_train_report report;
+    double loss;                  /* mean of the batch; valid at ST_ON_GRADIENTS and ST_ON_STEP */
+    bool stop;                    /* ends the run after this event */
+    int rank;                     /* 0 for a single process */
+    st_train_result result;       /* complete at ST_ON_END */
+    struct st_trainer *const own; /* private */
+};
+
 /* Trains the net. 0, or -1 with an error: options out of range, a set that does not fit the net, a loss or a
  * parameter that is not finite, an error of a callback. The net then has the parameters of the step at which
  * the run ended. `result` may be NULL. */
@@ -219,16 +155,9 @@ int st_train_run(st_net *n, const st_dataset *d, st_train_options options, st_tr
 #define st_train(net, dataset, ...)                                                                          \
     st_train_run(net, dataset, ST_OPTIONS(st_train_options, __VA_ARGS__), NULL)
 
-/* Evaluates the net in inference mode, in batches of the size that it is built for: the mean of the loss is over
- * the whole set. -1 with an error, also if no target counts. */
+/* Evaluates the net in inference mode, in batches of the size that it is built for: the mean of the loss is
+ * over the whole set. -1 with an error, also if no target counts. */
 int st_evaluate(st_net *n, const st_dataset *d, st_loss l, st_metrics *score);
-
-/* For nets with outputs [K] or [K, ...] and classes as targets: matrix[t * K + p], of K * K numbers, becomes the
- * number of samples (of pixels, say) of class t whose largest output is p; -1 with an error. Top-k accuracy is
- * the fraction whose class is among the k largest outputs; NaN with an error. Targets that the loss ignores do
- * not count. */
-int st_confusion_matrix(st_net *n, const st_dataset *d, st_loss l, ptrdiff_t matrix[]);
-double st_top_k_accuracy(st_net *n, const st_dataset *d, st_loss l, int k);
 
 ST_API_END
 

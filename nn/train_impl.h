@@ -1,4 +1,4 @@
-/* train_impl.h: shared by the files of the trainer. */
+/* train_impl.h: the trainer's own part of a run, and the table by which nn/ranks/ takes steps in parts. */
 #ifndef STRIDE_NN_TRAIN_IMPL_H
 #define STRIDE_NN_TRAIN_IMPL_H
 
@@ -13,16 +13,88 @@ void tally_add(tally *sum, tally t);
 /* Samples, and memory for a batch of them. */
 typedef struct train_batches {
     const st_dataset *data;
-    const ptrdiff_t *order; /* NULL: in order, from `base` on */
-    ptrdiff_t base;
+    ptrdiff_t *order; /* NULL: in place */
     st_tensor x, target, dy;
     ptrdiff_t *picked; /* argmax */
-    int top;           /* a target among so many largest outputs is a hit; 0: argmax */
-    ptrdiff_t *matrix; /* NULL, or counts by target and argmax, to which train_tally adds */
 } train_batches;
+
+typedef struct st_trainer {
+    st_run *run;
+    st_train_options options;
+    const st_dataset *data;
+    const struct train_parts *parts; /* NULL: one process takes the whole batch at once */
+    void *own;                       /* of `parts` */
+    struct train_kept *kept;         /* of checkpoints: nn/files/kept.c */
+
+    /* The position. With the net, the optimizer and `kept` it is all that a checkpoint needs. */
+    int epoch, best_epoch; /* of the next step, from 1; best_epoch 0: none yet */
+    long batch, step;      /* steps taken in that epoch; in the run */
+    uint64_t begun;        /* the net's step when that epoch began, which determines its order */
+    tally sum;             /* over that epoch so far */
+    double best_loss;      /* NaN: none yet */
+    st_metrics validation; /* of the last epoch */
+
+    train_batches batches, validated; /* of micro-batches; of validation, in the same memory */
+    bool grouped;                     /* options.groups are in force */
+
+    /* The current step. */
+    ptrdiff_t first, images; /* of its batch: the place in the order, and the number */
+    uint64_t net_step;       /* the net's, before it */
+    st_tensor x, target;     /* loaded last */
+    tally of_batch;
+
+    double began, step_began, seconds, samples; /* times; seconds of steps, and samples in them */
+} trainer;
+
+/* A step in parts: micro-batches, by one process or several. */
+typedef struct train_parts {
+    int (*plan)(trainer *t);       /* checks the options before the net is built, and sets micro_batches */
+    int (*begin)(trainer *t);      /* after ST_ON_BEGIN: all ranks become as the first */
+    void (*gradients)(trainer *t); /* forward, loss and backward of each part; sets of_batch */
+    int (*score)(trainer *t, st_metrics *score); /* in place of train_score */
+    bool (*agree)(trainer *t);                   /* true at all ranks if one of them stops or has an error */
+    void (*end)(trainer *t);                     /* frees what begin allocated */
+} train_parts;
+
+/* NULL without nn/ranks/. Not const: clang would read the weak definition when it compiles. */
+extern const train_parts *train_in_parts;
+
+/* ---- before the first step (setup.c) ------------------------------------------------------------------ */
 
 extern const st_field train_fields[];        /* of train */
 int train_groups(const st_train_options *o); /* their number */
+
+int train_check_options(trainer *t);
+int train_allocate(trainer *t);
+void train_release(trainer *t);
+
+/* ---- a step (step.c) ---------------------------------------------------------------------------------- */
+
+double train_now(void); /* seconds */
+
+/* True: the run ends. train_tell calls every callback. */
+bool train_stops(trainer *t);
+bool train_tell(trainer *t, st_event event);
+
+/* Loads the next batch; false at the end of the epoch. */
+bool train_next(trainer *t);
+
+/* Loads part s of options.micro_batches of the current batch, with gradients of 0. */
+int train_fetch_part(trainer *t, int s);
+
+/* The loss's derivative with respect to y, of the batch that is loaded. */
+st_tensor train_loss(trainer *t, st_tensor y);
+
+/* After the gradients: the batch's loss and the learning rate. True: the run ends, by an error. */
+bool train_measure(trainer *t);
+
+/* The optimizer's step, and what is reported of it. True: the run ends, by an error. */
+bool train_step(trainer *t);
+
+/* Means over this epoch so far. */
+st_metrics train_training_score(const trainer *t);
+
+/* ---- batches and scores (evaluate.c) ------------------------------------------------------------------ */
 
 int train_fits(const st_net *n, const st_dataset *d, const char *what);
 bool train_counts_hits(const st_loss *l, const st_net *n, const st_dataset *d);
@@ -39,48 +111,10 @@ int train_fetch(const train_batches *b, const st_loss *l, const st_net *n, ptrdi
 tally train_tally(const train_batches *b, const st_loss *l, const st_net *n, st_tensor y, st_tensor target,
                   st_tensor dy);
 
-/* The loop's memory. Ranks run micro-batches in turn; in a table that is all-gathered, those of a rank are
- * adjacent. */
-struct st_train_memory {
-    train_batches batches, validation; /* of the size of a micro-batch */
-    ptrdiff_t *order;                  /* NULL: endless */
-    tally *tally, sums;                /* of each micro-batch, and of the batch */
-    st_tensor states, new_states;      /* before the step; after each micro-batch; null for a single one */
-    uint64_t net_step;                 /* the net's before the step */
-    ptrdiff_t first, images;           /* the current batch */
-    double began;
-};
-
-double train_now(void); /* seconds */
-
-/* The position in the run as numbers, all that a checkpoint and other ranks need besides tensors; and back:
- * -1 with an error if the run has no such position. `check` does not change the run. */
-typedef struct train_place {
-    double epoch, batch, step, begun, net_step, optim_steps, best_epoch, seed_high, seed_low; /* integers */
-    double loss_sum, hits, seen, best_loss, validation_loss, validation_accuracy, counted;
-} train_place;
-enum { TRAIN_PLACE = sizeof(train_place) / sizeof(double) };
-train_place train_place_of(const st_run *run);
-int train_go_to(st_run *run, const train_place *p, bool check);
-
-/* Calls every callback; true: the run ends. */
-bool train_tell(st_run *run, st_event event);
-
-/* One step and its events: forward, loss and backward of each micro-batch, which leave the gradients of the
- * batch in the net; then, unless the run has stopped, the optimizer's update. */
-void train_gradients(st_run *run);
-void train_update(st_run *run);
-
-/* Means over this epoch so far. */
-st_metrics train_training_score(const st_run *run);
-
-/* True at all ranks if one of them stops or has an error. */
-bool train_agree(st_group *g, bool stop);
-
-/* Ranks of a group take batches in turn. */
-int train_score_of(st_net *n, const st_loss *l, const train_batches *b, st_group *g, st_metrics *score);
-
-/* Loads micro-batch s of this step, and gives the net's step for its dropout. */
-int train_fetch_micro(const st_run *run, int s, st_tensor *x, st_tensor *target, uint64_t *step);
+/* The score of a batch of the set, from sample `first` on; of the whole set; and a score from its sums, or -1
+ * with an error if nothing counts. */
+tally train_tally_at(st_net *n, const st_loss *l, const train_batches *b, ptrdiff_t first);
+int train_score(st_net *n, const st_loss *l, const train_batches *b, st_metrics *score);
+int train_mean(tally sum, st_metrics *score);
 
 #endif

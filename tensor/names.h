@@ -82,7 +82,6 @@
 #define st_gradcheck_layer st_double_gradcheck_layer
 #define st_gradcheck_layer_at st_double_gradcheck_layer_at
 #define st_gradcheck_net st_double_gradcheck_net
-#define st_group_of st_double_group_of
 #define st_groupnorm_new st_double_groupnorm_new
 #define st_hardsigmoid st_double_hardsigmoid
 #define st_hardswish st_double_hardswish

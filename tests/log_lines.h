@@ -12,7 +12,8 @@ typedef struct log_lines {
 
 static inline int log_tell(log_lines *l, st_event event, st_train_report r)
 {
-    st_run run = { .report = r, .epoch = r.epoch, .step = l->resumed };
+    st_run run = { .report = r };
+    if (event == ST_ON_EPOCH_BEGIN) run.report.step = l->resumed;
     l->c.call(&l->c, &run, event);
     return st_error() ? -1 : 0;
 }

@@ -26,7 +26,7 @@ static int learn(st_net *n, const mnist *digits, const settings *s, const st_com
     int status = st_train(n, digits->train, .epochs = (int)s->epochs, .batch = (int)s->batch,
                           .loss = st_cross_entropy(.label_smoothing = 0.05), .optim = o,
                           .schedule = st_one_cycle_lr(.pct_start = 0.2), .seed = (uint64_t)s->seed,
-                          .micro_batches = (int)s->micro_batches, .group = st_group_of(all, s->unordered),
+                          .micro_batches = (int)s->micro_batches, .ranks = all, .unordered = s->unordered,
                           .callbacks = { st_progress(s->quiet ? NULL : stderr), kept }, .result = result);
     st_optim_free(o);
     return status;

@@ -1,5 +1,5 @@
 /* gradcheck.c: stride gradcheck: compares a network's gradients with finite differences, in double. */
-#include "nn/gradcheck.h"
+#include "nn/check/gradcheck.h"
 #include "examples/stride/commands.h"
 #include "examples/stride/model.h"
 

@@ -3,6 +3,7 @@
 #include "examples/stride/model.h"
 #include "examples/stride/network.h"
 #include "examples/stride/text.h"
+#include "nn/check/summary.h"
 
 typedef struct settings {
     net_options subject;

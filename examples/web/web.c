@@ -71,10 +71,10 @@ EMSCRIPTEN_KEEPALIVE void web_draw(int seed)
 static void tell(st_callback *self, st_run *run, st_event event)
 {
     (void)self;
-    const double speed = run->images / run->training_seconds;
-    if (event == ST_ON_STEP) report((int)run->step, (int)run->report.steps, run->loss, speed, -1);
+    const double speed = run->report.samples_per_second;
+    if (event == ST_ON_STEP) report((int)run->report.step, (int)run->report.steps, run->loss, speed, -1);
     if (event == ST_ON_EPOCH)
-        report((int)run->step, (int)run->report.steps, run->report.validation.loss, speed,
+        report((int)run->report.step, (int)run->report.steps, run->report.validation.loss, speed,
                run->report.validation.accuracy);
 }
 

@@ -140,17 +140,16 @@ static void explain(st_run *run)
 {
     const uint64_t before = run->net->step;
     search s = { 0 };
-    st_tensor x, target;
-    for (int i = 0; i < run->options.micro_batches && !s.found; i++) {
-        if (train_fetch_micro(run, i, &x, &target, &run->net->step)) break;
-        s = find(run->net, x, target, run->options.loss);
+    for (int i = 0; i < run->options->micro_batches && !s.found; i++) {
+        if (train_fetch_part(run->own, i)) break;
+        s = find(run->net, run->own->x, run->own->target, run->options->loss);
     }
     run->net->step = before;
     if (st_error()) return;
     st_error_set(
         "train: the loss is %g at step %ld (epoch %d): %s; a learning rate below %g, or clipping, may "
         "help",
-        isnan(run->loss) ? (double)NAN : run->loss, run->step + 1, run->report.epoch,
+        isnan(run->loss) ? (double)NAN : run->loss, run->report.step + 1, run->report.epoch,
         s.found ? s.text : "repeated, the step is finite", run->report.lr);
 }
 

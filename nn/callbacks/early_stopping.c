@@ -1,6 +1,6 @@
 /* early_stopping.c: ends a run when validation no longer improves, and restores the best parameters. */
-#define ST_TRAINER
 #include "nn/callbacks/callbacks.h"
+#include "nn/files/checkpoint.h"
 
 #include <math.h>
 #include <string.h>
@@ -15,7 +15,7 @@ typedef struct memory {
 
 static void begin(memory *m, st_run *run)
 {
-    if (!run->options.validation) st_error_set("early_stopping: there is no validation set");
+    if (!run->options->validation) st_error_set("early_stopping: there is no validation set");
     m->best = (struct numbers){ .loss = NAN };
     m->parameters = st_tensor_clone(st_net_parameters(run->net));
     m->states = st_tensor_clone(st_net_states(run->net));
@@ -38,8 +38,8 @@ static void end(const memory *m, st_run *run)
     if (m->best.epoch > 0) {
         st_copy(st_net_parameters(run->net), m->parameters);
         st_copy(st_net_states(run->net), m->states);
-        run->validation = (st_metrics){ m->best.score_loss, m->best.score_accuracy };
-        run->best_epoch = (int)m->best.epoch;
+        run->result.validation = (st_metrics){ m->best.score_loss, m->best.score_accuracy };
+        run->result.best_epoch = (int)m->best.epoch;
     }
     st_tensor_free(m->parameters);
     st_tensor_free(m->states);

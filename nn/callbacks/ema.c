@@ -1,5 +1,6 @@
 /* ema.c: an exponential moving average of the parameters. */
 #include "nn/callbacks/callbacks.h"
+#include "nn/files/checkpoint.h"
 
 #include <string.h>
 

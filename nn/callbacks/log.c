@@ -109,7 +109,7 @@ static int copy_lines(FILE *to, const void *context)
 /* Keeps the lines of earlier epochs, and opens the file to append to it. */
 static void place(memory *m, const st_run *run)
 {
-    const earlier e = { m, run->step > 0 ? run->epoch : 0 };
+    const earlier e = { m, run->report.step > 0 ? run->report.epoch : 0 };
     if (st_file_replace(m->path, copy_lines, &e) == 0 && !(m->to = fopen(m->path, "a"))) fail(m);
 }
 

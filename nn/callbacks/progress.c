@@ -66,11 +66,6 @@ static void put_time(line *l, double seconds)
     else put(l, "%ld:%02ld", s / 60, s % 60);
 }
 
-static double samples_per_second(const st_run *run)
-{
-    return run->training_seconds > 0 ? run->images / run->training_seconds : 0;
-}
-
 /* Prints text in a colour; returns its columns, at most `room`. */
 static int paint(const progress *p, const char *colour, const char *text, int room)
 {
@@ -97,16 +92,16 @@ static void draw(const progress *p, const line *head, int done, const line *tail
 static void show_step(progress *p, const st_run *run)
 {
     const st_train_report *r = &run->report;
-    if (!p->terminal || (r->seconds - p->shown < redraw_seconds && run->batch < run->steps_per_epoch)) return;
+    if (!p->terminal || (r->seconds - p->shown < redraw_seconds && r->batch < r->batches)) return;
     p->shown = r->seconds;
     p->drawn = true;
     line head = { .length = 0 }, tail = { .length = 0 };
-    put(&head, "epoch %d/%d %3ld %% [", r->epoch, r->epochs, 100 * run->batch / run->steps_per_epoch);
+    put(&head, "epoch %d/%d %3ld %% [", r->epoch, r->epochs, 100 * r->batch / r->batches);
     put_score(&tail, "", &r->training);
     put(&tail, "  ");
     put_time(&tail, r->seconds / (double)r->step * (double)(r->steps - r->step));
-    put(&tail, " left  %.0f samples/s", samples_per_second(run));
-    draw(p, &head, (int)(BAR * run->batch / run->steps_per_epoch), &tail);
+    put(&tail, " left  %.0f samples/s", r->samples_per_second);
+    draw(p, &head, (int)(BAR * r->batch / r->batches), &tail);
 }
 
 static void erase(progress *p)
@@ -122,7 +117,7 @@ static void show_epoch(progress *p, const st_run *run)
     put(&l, "epoch %d/%d", r->epoch, r->epochs);
     put_score(&l, "", &r->training);
     put_score(&l, "validation ", &r->validation);
-    put(&l, "  lr %.3g  %.0f samples/s  ", r->lr, samples_per_second(run));
+    put(&l, "  lr %.3g  %.0f samples/s  ", r->lr, r->samples_per_second);
     put_time(&l, r->seconds);
     erase(p);
     fputs(l.text, p->to);

@@ -1,11 +1,10 @@
 /* checkpoint.c: a run's position, its optimizer's states and the callbacks' state, in one file with the
  * net. */
-#define ST_TRAINER
 #include "nn/files/checkpoint.h"
 #include "nn/files/file.h"
 #include "nn/files/files_impl.h"
 #include "nn/files/json.h"
-#include "nn/train_impl.h"
+#include "nn/files/kept.h"
 #include "tensor/machine.h"
 
 #include <errno.h>
@@ -19,7 +18,6 @@
 
 enum {
     VERSION = 3, /* of the entry, raised when an older reader would misread it */
-    MOST_EXTRAS = ST_OPTIM_STATES + ST_MAX_KEPT,
     NAME = 80
 };
 
@@ -93,11 +91,11 @@ static const st_field lr_field[] = {
 /* The run configuration: everything that later steps depend on besides position, net and tensors. */
 json_t *checkpoint_terms(const st_run *run, uint32_t sum)
 {
-    const st_train_options *o = &run->options;
+    const st_train_options *o = run->options;
     const st_schedule *s = &o->schedule;
     const st_optim_kind *optim = run->optim->kind;
     const double decay = st_options_number(optim->fields, run->optim->options, "weight_decay");
-    const st_dataset *d = run->data;
+    const st_dataset *d = run->own->data;
     const char *engine = machine_engine();
     if (!engine) return NULL;
     json_t *all =
@@ -163,19 +161,19 @@ static int same_terms(const st_run *run, const memory *m, const json_t *theirs)
     return status;
 }
 
-/* ---- what the run keeps ----------------------------------------------------------------------- */
+/* ---- writing ---------------------------------------------------------------------------------------- */
 
-/* The tensors that the run keeps, by their names in the file. */
+/* The tensors among what a run keeps, by their names in the file. */
 typedef struct extras {
     int count;
-    safetensors_item item[MOST_EXTRAS];
-    char name[MOST_EXTRAS][NAME];
+    safetensors_item item[MOST_KEPT];
+    char name[MOST_KEPT][NAME];
 } extras;
 
-static void find_extras(const st_run *run, extras *e)
+static void find_extras(int count, const kept_item list[], extras *e)
 {
     e->count = 0;
-    for (const st_kept *k = run->kept; k < run->kept + run->kept_count; k++) {
+    for (const kept_item *k = list; k < list + count; k++) {
         if (k->count > 0) continue;
         snprintf(e->name[e->count], NAME, MODEL_EXTRA "%s", k->name);
         e->item[e->count] = (safetensors_item){ e->name[e->count], k->tensor };
@@ -183,34 +181,26 @@ static void find_extras(const st_run *run, extras *e)
     }
 }
 
-/* The position of the run, and the callbacks' numbers. */
-static json_t *write_numbers(const st_run *run)
+static json_t *write_numbers(int count, const kept_item list[])
 {
-    const train_place place = train_place_of(run);
-    json_t *object = json_pack("{s:o}", "place", json_numbers(TRAIN_PLACE, &place.epoch));
+    json_t *object = json_object();
     int status = object ? 0 : -1;
-    for (const st_kept *k = run->kept; k < run->kept + run->kept_count; k++)
+    for (const kept_item *k = list; k < list + count; k++)
         if (k->count > 0) status |= json_object_set_new(object, k->name, json_numbers(k->count, k->numbers));
     if (status == 0) return object;
     json_decref(object);
     return NULL;
 }
 
-static int read_list(const char *path, const char *name, const json_t *object, int count, double numbers[])
+static void write_file(st_run *run, const memory *m)
 {
-    if (json_read_numbers(json_object_get(object, name), count, numbers)) return 0;
-    return st_error_set("%s: expected a list of %d numbers for %s", path, count, name);
-}
-
-/* ---- writing ---------------------------------------------------------------------------------------- */
-
-static void keep(const st_run *run, const memory *m)
-{
+    kept_item list[MOST_KEPT];
     extras e;
-    find_extras(run, &e);
-    json_t *terms = checkpoint_terms(run, m->sum);
+    const int count = run_list(run, list);
+    find_extras(count, list, &e);
+    json_t *terms = count > 0 ? checkpoint_terms(run, m->sum) : NULL;
     json_t *entry = terms ? json_pack("{s:i, s:o, s:o}", "version", VERSION, "terms", terms, "numbers",
-                                      write_numbers(run))
+                                      write_numbers(count, list))
                           : NULL;
     char *text = entry ? json_write(entry) : NULL;
     if (text) model_write(run->net, m->o.path, (model_extra){ e.count, e.item, ENTRY, text });
@@ -250,25 +240,30 @@ static int read_tensors(st_net *n, const safetensors *file, const extras *e)
     return backup_end(&before, status || model_read(n, file) || read_extras(file, e, false) ? -1 : 0);
 }
 
+static int read_list(const char *path, const json_t *object, const kept_item *k, double numbers[])
+{
+    if (json_read_numbers(json_object_get(object, k->name), k->count, numbers)) return 0;
+    return st_error_set("%s: expected a list of %d numbers for %s", path, k->count, k->name);
+}
+
 /* Changes nothing before all of the file is checked. */
-static int read_all(st_run *run, const safetensors *file, const json_t *numbers)
+static int read_all(st_run *run, const safetensors *file, const json_t *object)
 {
     extras e;
-    train_place place;
-    double kept[ST_MAX_KEPT + ST_OPTIM_STATES][ST_MAX_NUMBERS];
-    find_extras(run, &e);
-    if (read_list(file->path, "place", numbers, TRAIN_PLACE, &place.epoch)) return -1;
-    for (int i = 0; i < run->kept_count; i++)
-        if (run->kept[i].count > 0 &&
-            read_list(file->path, run->kept[i].name, numbers, run->kept[i].count, kept[i]))
-            return -1;
+    kept_item list[MOST_KEPT];
+    double numbers[MOST_KEPT][ST_MAX_NUMBERS];
+    const int count = run_list(run, list);
+    find_extras(count, list, &e);
+    if (count == 0) return -1;
+    for (int i = 0; i < count; i++)
+        if (list[i].count > 0 && read_list(file->path, object, &list[i], numbers[i])) return -1;
     if (model_check(run->net, file) || read_extras(file, &e, true)) return -1;
-    if (train_go_to(run, &place, true)) return st_error_within("%s: ", file->path);
+    if (run_check_position(run, numbers[0])) return st_error_within("%s: ", file->path);
     if (read_tensors(run->net, file, &e)) return -1;
-    for (int i = 0; i < run->kept_count; i++)
-        if (run->kept[i].count > 0)
-            memcpy(run->kept[i].numbers, kept[i], (size_t)run->kept[i].count * sizeof(double));
-    return train_go_to(run, &place, false);
+    for (int i = 0; i < count; i++)
+        memcpy(list[i].numbers, numbers[i], (size_t)list[i].count * sizeof(double));
+    run_go_to_position(run);
+    return 0;
 }
 
 static void read_entry(st_run *run, const memory *m, const safetensors *file)
@@ -290,15 +285,16 @@ static void read_entry(st_run *run, const memory *m, const safetensors *file)
 
 static void begin(memory *m, st_run *run)
 {
-    const train_batches *b = &run->memory->batches;
+    const train_batches *b = &run->own->batches;
     const char *path = m->o.path;
-    run->sealed = true;
+    kept_item list[MOST_KEPT];
     m->held = NULL;
+    if (run_list(run, list) == 0) return; /* callbacks after this one can keep nothing */
     if (!path || m->o.every < 0)
         st_error_set("checkpoint: %s, every %d steps; expected a path, and at least 0 steps",
                      path ? path : "no path", m->o.every);
     if (st_error() || !(m->held = file_hold(path)) ||
-        sum_samples(run->data, st_narrow(b->x, 0, 0, 1), st_narrow(b->target, 0, 0, 1), &m->sum))
+        sum_samples(run->own->data, st_narrow(b->x, 0, 0, 1), st_narrow(b->target, 0, 0, 1), &m->sum))
         return;
     if (!m->o.resume) return;
     if (access(path, F_OK)) {
@@ -317,8 +313,9 @@ static void call(st_callback *self, st_run *run, st_event event)
     if (event == ST_ON_BEGIN) begin(m, run);
     if (event == ST_ON_END) file_release(m->held);
     if (st_error()) return;
-    bool due = m->o.every > 0 && run->step % m->o.every == 0 && run->batch < run->steps_per_epoch;
-    if (event == ST_ON_EPOCH || (event == ST_ON_STEP && (due || run->stop))) keep(run, m);
+    const st_train_report *r = &run->report;
+    bool due = m->o.every > 0 && r->step % m->o.every == 0 && r->batch < r->batches;
+    if (event == ST_ON_EPOCH || (event == ST_ON_STEP && (due || run->stop))) write_file(run, m);
 }
 
 st_callback st_checkpoint_new(st_checkpoint_options options)

@@ -28,6 +28,16 @@ typedef struct st_checkpoint_options {
 st_callback st_checkpoint_new(st_checkpoint_options options);
 #define st_checkpoint(...) st_checkpoint_new(ST_OPTIONS(st_checkpoint_options, __VA_ARGS__))
 
+/* For a callback that is listed before the checkpoint, at ST_ON_BEGIN: keeps a tensor or numbers in
+ * checkpoints under a name of at most 60 bytes. They are borrowed until the run ends, and overwritten when a
+ * run is resumed. -1 with an error: too many, or a name that is kept already. */
+int st_run_keep(st_run *run, const char *name, st_tensor value);
+int st_run_keep_numbers(st_run *run, const char *name, int count, double numbers[]);
+enum {
+    ST_MAX_KEPT = 16,   /* the most tensors and lists that callbacks keep */
+    ST_MAX_NUMBERS = 16 /* the most numbers in a list */
+};
+
 ST_API_END
 
 #endif

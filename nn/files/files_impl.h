@@ -12,7 +12,7 @@
 
 #include "nn/files/safetensors.h"
 #include "nn/files/save.h"
-#include "nn/train.h"
+#include "nn/files/kept.h"
 
 /* ---- architectures (architecture.c) ----------------------------------------------------------------- */
 
@@ -47,7 +47,7 @@ int model_read(st_net *n, const safetensors *file);
 /* Tensors with copies of their elements, which are put back if a file cannot be read to its end. */
 typedef struct backup {
     int count;
-    st_tensor of[2 + ST_OPTIM_STATES + ST_MAX_KEPT], copy[2 + ST_OPTIM_STATES + ST_MAX_KEPT];
+    st_tensor of[2 + MOST_KEPT], copy[2 + MOST_KEPT];
 } backup;
 int backup_add(backup *b, st_tensor x);
 int backup_add_net(backup *b, const st_net *n);

@@ -1,7 +1,7 @@
 /* mpi.h: MPI processes that train one net together.
  *
  *     const st_comm *all = st_mpi_begin();
- *     st_train(n, training, ..., .group = st_group_of(all, false), .result = &r);      // at every rank
+ *     st_train(n, training, ..., .ranks = all, .result = &r);      // at every rank
  *     st_mpi_end(all);
  *
  * `make MPI=1` builds it as a separate library, so that Stride itself does not depend on MPI; link with the

@@ -426,12 +426,9 @@ static uint64_t rank(void)
                           NULL, NULL };
     st_net *n = built(small_net());
     st_optim *o = st_sgd(.lr = 0.01, .momentum = 0.9);
-    st_train_options options = { .loss = st_cross_entropy(),
-                                 .optim = o,
-                                 .epochs = 1,
-                                 .batch = BATCH,
-                                 .micro_batches = 4,
-                                 .group = st_group_of(&two, false) };
+    st_train_options options = {
+        .loss = st_cross_entropy(), .optim = o, .epochs = 1, .batch = BATCH, .micro_batches = 4, .ranks = &two
+    };
     uint64_t before = n ? of_net(n) : 0;
     int status = st_train_run(n, all.digits, options, NULL);
     uint64_t sum = !n ? 0 : status == 0 ? of_net(n) : of_net(n) == before ? 0 : 2;

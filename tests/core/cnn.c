@@ -1,5 +1,5 @@
-/* cnn.c: trains a small CNN and prints the bits it came to. `make core` builds it with tensor/, layers/ and
- * nn/ alone, and holds what it prints against what it prints with the whole library and
+/* cnn.c [MICRO_BATCHES]: trains a small CNN and prints the bits it came to. `make core` builds it with
+ * tensor/, layers/ and nn/ alone, and holds what it prints against what it prints with the whole library and
  * STRIDE_ENGINE=reference. */
 #include "layers/layers.h"
 #include "nn/train.h"
@@ -7,6 +7,7 @@
 
 #include <inttypes.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 enum { SAMPLES = 128, SIZE = 8, CLASSES = 4 };
@@ -39,7 +40,7 @@ static uint64_t hash_of(st_tensor x)
     return hash;
 }
 
-int main(void)
+int main(int argc, char **argv)
 {
     st_tensor x = st_tensor_new(ST_SHAPE(SAMPLES, 1, SIZE, SIZE)), y = st_tensor_new(ST_SHAPE(SAMPLES));
     draw(x, y);
@@ -49,8 +50,8 @@ int main(void)
                            st_flatten(), st_dense(.out_features = CLASSES));
     st_optim *o = st_sgd(.lr = 0.05, .momentum = 0.9);
     st_train_result result = { 0 };
-    int failed =
-        st_train(n, d, .epochs = 5, .batch = 16, .loss = st_cross_entropy(), .optim = o, .result = &result);
+    int failed = st_train(n, d, .epochs = 5, .batch = 16, .loss = st_cross_entropy(), .optim = o,
+                          .micro_batches = argc > 1 ? atoi(argv[1]) : 0, .result = &result);
     if (failed || result.training.accuracy < 0.9)
         printf("accuracy %g: %s\n", result.training.accuracy,
                st_error() ? st_error() : "expected 0.9 or more");

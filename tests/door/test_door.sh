@@ -83,12 +83,12 @@ refuses_others() {
 }
 claim "32-bit and big-endian processors are refused" refuses_others
 
-# A callback reads a run's sizes and positions, which the trainer's memory depends on, and writes others.
+# A callback reads what the trainer's memory depends on, and writes its report.
 runs_are_read() {
     local assignment
-    for assignment in 'report.lr = 0' 'stop = true' 'report.epochs = 1'; do callback_compiles "$assignment" || return; done
-    for assignment in options.micro_batches=8 options.batch=8 options.group.ranks=2 'options.callbacks[0].memory=1' step=3 \
-        batch=3 epoch=3 steps_per_epoch=3 rank=1 ranks=2 kept_count=99 'kept[0].count=99' net=0 data=0 memory=0; do
+    for assignment in 'report.lr = 0' 'stop = true' 'report.epochs = 1' 'result.best_epoch = 1'; do callback_compiles "$assignment" || return; done
+    for assignment in 'options->micro_batches=8' 'options->batch=8' 'options->ranks=0' 'options->callbacks[0].memory=1' \
+        options=0 net=0 optim=0 own=0; do
         ! callback_compiles "$assignment" && grep -Eq 'read-only|const' log || { echo "$assignment"; cat log; return 1; }
     done
 }
@@ -96,7 +96,7 @@ callback_compiles() { # ASSIGNMENT
     printf '#include <stride.h>\nvoid call(st_callback *c, st_run *run, st_event e) { (void)c, (void)e; run->%s; }\n' "$1" |
         ${CC:-cc} -std=c11 -I"$root" -x c -fsyntax-only - 2>log
 }
-claim "a callback that writes a run's sizes or positions does not compile" runs_are_read
+claim "a callback that writes a run's options or its net does not compile" runs_are_read
 
 # A program may call its own what it likes: here every name that files of the library share, and some that are common.
 names_are_free() {

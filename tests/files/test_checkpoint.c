@@ -13,6 +13,7 @@
 #include "nn/data/normalize.h"
 #include "nn/callbacks/callbacks.h"
 #include "nn/files/checkpoint.h"
+#include "nn/files/kept.h"
 #include "nn/files/save.h"
 #include "nn/train.h"
 
@@ -289,7 +290,7 @@ static void tally_gradients(st_callback *self, st_run *run, st_event event)
         st_run_keep_numbers(run, "tallied_steps", 1, &t->steps);
     }
     if (event == ST_ON_STEP) t->steps++, st_add(t->sum, 1, st_net_gradients(run->net));
-    if (event == ST_ON_STEP && run->step == t->stop) run->stop = true;
+    if (event == ST_ON_STEP && run->report.step == t->stop) run->stop = true;
 }
 
 TEST(callbacks_keep_what_they_name)
@@ -578,6 +579,98 @@ TEST(options_that_make_no_sense_are_refused)
     expect_failure(st_train_run(n, digits, o, NULL),
                    "no such folder/checkpoint: cannot be written: No such file or directory");
     st_optim_free(o.optim);
+}
+
+/* ---- the list of what a run keeps --------------------------------------------------------------------- */
+
+static void keep_lists(st_callback *self, st_run *run, st_event event)
+{
+    static double numbers[ST_MAX_NUMBERS];
+    static const char *const taken[] = { "all", "place", "optim.0", "optim.2" };
+    char longest[LONGEST_KEPT + 2];
+    if (event != ST_ON_BEGIN) return;
+    expect_failure(st_run_keep_numbers(run, "none", 5, NULL), "0 numbers, expected 1 to 16");
+    expect_failure(st_run_keep_numbers(run, "none", 0, numbers), "0 numbers");
+    expect_failure(st_run_keep_numbers(run, "none", ST_MAX_NUMBERS + 1, numbers), "17 numbers");
+    assert_int_equal(st_run_keep_numbers(run, "all", ST_MAX_NUMBERS, numbers), 0);
+    assert_int_equal(st_run_keep_numbers(run, "one", 1, numbers), 0);
+    for (size_t i = 0; i < sizeof taken / sizeof *taken; i++)
+        expect_failure(st_run_keep(run, taken[i], st_net_parameters(run->net)),
+                       "train: \"%s\" is kept already", taken[i]);
+    memset(longest, 'a', sizeof longest), longest[LONGEST_KEPT + 1] = '\0';
+    expect_failure(st_run_keep(run, longest, st_net_parameters(run->net)),
+                   "expected a run and a name of 1 to 60");
+    expect_failure(st_run_keep(run, "", st_net_parameters(run->net)), "expected a run and a name of 1 to 60");
+    assert_int_equal(st_run_keep(run, longest + 1, st_net_parameters(run->net)), 0);
+    for (int i = 3; i < ST_MAX_KEPT; i++) {
+        static char name[ST_MAX_KEPT][8];
+        snprintf(name[i], sizeof name[i], "n%d", i);
+        assert_int_equal(st_run_keep_numbers(run, name[i], 1, numbers), 0);
+    }
+    expect_failure(st_run_keep_numbers(run, "more", 1, numbers),
+                   "\"more\" cannot be kept: there are too many");
+}
+
+TEST(a_run_keeps_lists_of_1_to_16_numbers_under_names_of_their_own)
+{
+    way w = ways(1);
+    unlink(file);
+    w.options.callbacks[0] = (st_callback){ "keep", keep_lists };
+    outcome out = run(&w, 0, false);
+    expect_error("cut off");
+    outcome_free(out);
+}
+
+/* In a run of three epochs of two steps, after the third step. */
+static void go_to_places(st_callback *self, st_run *run, st_event event)
+{
+    if (event != ST_ON_STEP || run->report.step != 3) return;
+    kept_item list[MOST_KEPT];
+    assert_int_equal(run_list(run, list), 1 + run->optim->states);
+    assert_string_equal(list[0].name, "place");
+    enum { COUNT = 16 };
+    double place[COUNT], changed[COUNT];
+    assert_int_equal(list[0].count, COUNT);
+    memcpy(place, list[0].numbers, sizeof place);
+    const double good[][3] = { { 1, 0, 0 }, { 1, 2, 2 }, { 2, 1, 3 }, { 4, 0, 6 } },
+                 wrong[][3] = { { 0, 0, -2 }, { 5, 0, 8 }, { 1, 3, 3 },
+                                { 4, 1, 7 },  { 2, 1, 4 }, { 1.5, 0, 1 } };
+    const int limited[] = { 6, 7, 8, 3 };
+    const double limits[] = { place[0], 0x1p32, 0x1p32, 0x1p53 };
+    for (int i = 0; i < 4; i++) {
+        memcpy(changed, place, sizeof place), memcpy(changed, good[i], sizeof good[i]);
+        assert_int_equal(run_check_position(run, changed), 0);
+    }
+    for (int i = 0; i < 6 + 9 + 4; i++) { /* each number below 0, four of them as large as they may not be */
+        memcpy(changed, place, sizeof place);
+        if (i < 6) memcpy(changed, wrong[i], sizeof wrong[i]);
+        else if (i < 15) changed[i - 6] = -1;
+        else changed[limited[i - 15]] = limits[i - 15];
+        expect_failure(run_check_position(run, changed), "train: the position is not in this run");
+    }
+    for (int i = 3; i < COUNT; i++) changed[i] = i;
+    memcpy(changed, good[2], sizeof good[2]), changed[6] = 1;
+    memcpy(list[0].numbers, changed, sizeof changed);
+    run_go_to_position(run);
+    run_list(run, list);
+    assert_memory_equal(list[0].numbers, changed, sizeof changed);
+    memcpy(list[0].numbers, place, sizeof place);
+    run_go_to_position(run);
+    *(bool *)self->context = true;
+}
+
+TEST(a_run_goes_to_its_positions_and_no_others)
+{
+    auto_dataset *digits = st_digits(4, 1);
+    auto_net *n = plain(), *other = plain();
+    auto_optim *o = sgd_nesterov(), *same = sgd_nesterov();
+    bool seen = false;
+    st_train_options options = { .loss = st_cross_entropy(), .optim = o, .epochs = 3, .batch = 2 };
+    options.callbacks[0] = (st_callback){ "places", go_to_places, &seen };
+    assert_int_equal(st_train_run(n, digits, options, NULL), 0);
+    options.optim = same, options.callbacks[0].call = NULL;
+    assert_int_equal(st_train_run(other, digits, options, NULL), 0);
+    assert_true(seen && same_bytes(st_net_parameters(n), st_net_parameters(other)));
 }
 
 /* ---- two runs ------------------------------------------------------------------------------------------ */

@@ -8,6 +8,7 @@
 #include "tests/layers/cases.h"
 
 #include "layers/layers.h"
+#include "nn/check/summary.h"
 #include "nn/files/safetensors.h"
 #include "nn/files/save.h"
 

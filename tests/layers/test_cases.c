@@ -5,7 +5,7 @@
 #include "layers/fast/algorithms.h"
 #include "layers/fast/kernel.h"
 #include "nn/files/save.h"
-#include "nn/gradcheck.h"
+#include "nn/check/gradcheck.h"
 #include "nn/onnx/onnx.h"
 #include "tests/files.h"
 #include "tests/layers/cases.h"

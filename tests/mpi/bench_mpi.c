@@ -54,8 +54,8 @@ static void train_once(st_net *n, st_optim *o, const st_dataset *d, const way *w
 {
     st_train_result r = { 0 };
     clock_t began = clock();
-    st_train(n, d, .loss = st_cross_entropy(), .optim = o, .batch = w->batch,
-             .group = st_group_of(all, w->unordered), .result = &r);
+    st_train(n, d, .loss = st_cross_entropy(), .optim = o, .batch = w->batch, .ranks = all,
+             .unordered = w->unordered, .result = &r);
     s->images[k] = r.samples_per_second;
     s->steps[k] = (double)r.steps * CLOCKS_PER_SEC / (double)(clock() - began);
 }

@@ -71,7 +71,7 @@ static void change(st_train_options *o, int rank)
     (void)rank;
     static char path[4096];
     snprintf(path, sizeof path, "%s.safetensors", file);
-    o->group.unordered = settings[UNORDERED].value;
+    o->unordered = settings[UNORDERED].value;
     if (settings[SHOW].value) o->callbacks[0] = st_progress(stderr);
     if (settings[CHECKPOINT].value) o->callbacks[1] = st_checkpoint(path, 1, true);
 }

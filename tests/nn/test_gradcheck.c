@@ -5,7 +5,7 @@
  * too. */
 #include "tests/support.h"
 
-#include "nn/gradcheck.h"
+#include "nn/check/gradcheck.h"
 #include "tests/nn/counter.h"
 
 #include <math.h>

@@ -6,6 +6,7 @@
  * the last bits of a double; derivatives are rounded to real. */
 #include "tests/support.h"
 
+#include "nn/check/scores.h"
 #include "nn/train.h"
 
 #include <math.h>

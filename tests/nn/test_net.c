@@ -7,6 +7,7 @@
 #include "tests/nn/counter.h"
 #include "tests/support.h"
 
+#include "nn/check/summary.h"
 #include "nn/loss.h"
 #include "nn/net.h"
 #include "nn/optim.h"

@@ -49,7 +49,7 @@ outcome train_together(const together *what, const st_comm *t)
                                  .validation = validation,
                                  .seed = 5,
                                  .micro_batches = what->micro_batches,
-                                 .group = st_group_of(t, false) };
+                                 .ranks = t };
     st_dataset *own = what->set ? what->set() : NULL;
     if (own) options.validation = own;
     if (what->change) what->change(&options, rank);

@@ -11,11 +11,11 @@ DESTDIR    ?=
 # The public headers; every other header is private.
 HEADERS = stride.h $(addprefix tensor/,api.h error.h names.h print/print.h random.h real.h tensor.h threads.h) \
           $(addprefix layers/,layer.h layers.h options.h) \
-          $(addprefix nn/,data.h gradcheck.h loss.h net.h optim.h schedule.h train.h) \
+          $(addprefix nn/,data.h loss.h net.h optim.h schedule.h train.h) \
           $(addprefix nn/data/,augment.h classes.h digits.h formats.h normalize.h sets.h \
             table.h) \
           $(addprefix nn/files/,checkpoint.h replace.h save.h) $(addprefix nn/callbacks/,callbacks.h watch.h) \
-          nn/export_c/export_c.h nn/onnx/onnx.h $(addprefix nn/ranks/,ranks.h team.h)
+          $(addprefix nn/check/,gradcheck.h scores.h summary.h) nn/export_c/export_c.h nn/onnx/onnx.h $(addprefix nn/ranks/,ranks.h team.h)
 
 # An archive needs LIBS besides: packages, if its user's pkg-config knows them.
 libs_of          = $(shell $(lastword $(PKG_CONFIG)) --libs $1 2>/dev/null)

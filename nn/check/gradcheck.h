@@ -22,8 +22,8 @@
  * `directions` is the cheap mode for large nets: x and all parameters are varied at once, so that a direction
  * takes as few forward passes as an element. If its derivative is wrong, each tensor is varied alone, to name
  * one. A kink at the point itself is a failure then, and a tensor without any effect is not noticed. */
-#ifndef STRIDE_NN_GRADCHECK_H
-#define STRIDE_NN_GRADCHECK_H
+#ifndef STRIDE_NN_CHECK_GRADCHECK_H
+#define STRIDE_NN_CHECK_GRADCHECK_H
 
 #include "nn/loss.h"
 #include "nn/net.h"

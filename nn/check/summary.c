@@ -1,6 +1,6 @@
 /* summary.c: prints a net's layers, shapes and memory needs. */
 #include "layers/layer_impl.h"
-#include "nn/net.h"
+#include "nn/check/summary.h"
 
 #include <string.h>
 

@@ -1,5 +1,5 @@
 /* gradcheck.c: compares hooks with central differences. */
-#include "nn/gradcheck.h"
+#include "nn/check/gradcheck.h"
 #include "tensor/storage.h"
 
 #include <math.h>
