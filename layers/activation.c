@@ -235,31 +235,28 @@ void prelu_backward(const st_call *c, st_tensor x, st_tensor y, st_tensor dy, st
     prelu_walk(c, 3, (st_tensor[]){ dx, dy, x }, ((const activation_rows *)c->plan)->derivative);
 }
 
-/* Adds up min(x, 0) dy, in a fixed number of lanes: a branch on the sign would be slow. */
+/* Adds up min(x, 0) dy. */
 static void prelu_sum_row(ptrdiff_t n, st_real *const at[], const ptrdiff_t stride[], void *sum)
 {
-    enum { LANES = 8 };
-    double lane[LANES] = { 0 };
-    const st_real *x = at[0], *dy = at[1];
-    ptrdiff_t i = 0;
-    if (stride[0] == 1 && stride[1] == 1)
-        for (; i + LANES <= n; i += LANES)
-            EACH(k, LANES) lane[k] += (double)below(x[i + k]) * (double)dy[i + k];
-    for (; i < n; i++) lane[0] += (double)below(x[i * stride[0]]) * (double)dy[i * stride[1]];
-    double *total = sum;
-    EACH(k, LANES) *total += lane[k];
+    for (ptrdiff_t i = 0; i < n; i++)
+        *(double *)sum += (double)below(at[0][i * stride[0]]) * (double)at[1][i * stride[1]];
 }
 
-void prelu_gradient(const st_call *c, st_tensor x, st_tensor y, st_tensor dy)
+void prelu_add_gradient(const st_call *c, st_tensor x, st_tensor dy, st_row_function *sum_row)
 {
-    (void)y;
     const ptrdiff_t weights = c->param[WEIGHT].shape.n[0];
     for (ptrdiff_t k = 0; k < weights; k++) {
         double sum = 0;
         st_tensor both[] = { weights > 1 ? st_select(x, 1, k) : x, weights > 1 ? st_select(dy, 1, k) : dy };
-        st_walk(2, both, ST_ROW_MAJOR, prelu_sum_row, &sum);
+        st_walk(2, both, ST_ROW_MAJOR, sum_row, &sum);
         st_data(st_grad(c, WEIGHT))[k] += (st_real)sum;
     }
+}
+
+static void prelu_gradient(const st_call *c, st_tensor x, st_tensor y, st_tensor dy)
+{
+    (void)y;
+    prelu_add_gradient(c, x, dy, prelu_sum_row);
 }
 
 static const st_field prelu_fields[] = {

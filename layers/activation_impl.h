@@ -29,7 +29,9 @@ void activation_forward(const st_call *c, st_tensor x, st_tensor y);
 void activation_backward(const st_call *c, st_tensor x, st_tensor y, st_tensor dy, st_tensor dx);
 void prelu_forward(const st_call *c, st_tensor x, st_tensor y);
 void prelu_backward(const st_call *c, st_tensor x, st_tensor y, st_tensor dy, st_tensor dx);
-void prelu_gradient(const st_call *c, st_tensor x, st_tensor y, st_tensor dy);
+
+/* Adds to the gradient of each weight the sum, a double, that sum_row makes of min(x, 0) dy. */
+void prelu_add_gradient(const st_call *c, st_tensor x, st_tensor dy, st_row_function *sum_row);
 
 /* Tests if a gelu is the one by tanh. */
 bool activation_by_tanh(const st_layer *l);

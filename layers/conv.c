@@ -5,7 +5,6 @@
  * is the backward pass of the other. */
 #include "layers/conv_impl.h"
 #include "layers/init.h"
-#include "tensor/machine.h"
 
 enum { COLUMNS, PADDED, IMAGE }; /* scratch */
 
@@ -34,11 +33,16 @@ const st_real *conv_bias(const st_call *c)
     return c->layer->params > CONV_BIAS ? st_data(c->param[CONV_BIAS]) : NULL;
 }
 
-/* y [N, O, OH, OW] += the bias, in the forward pass of this type. */
+/* The bias, or its gradient, as a view of the shape of y [N, O, OH, OW]. */
+static st_tensor bias_view(st_tensor bias, st_tensor y)
+{
+    return st_expand(st_reshape(bias, ST_SHAPE(y.shape.n[1], 1, 1)), y.shape);
+}
+
+/* y += the bias, in the forward pass of this type. */
 static void add_bias(const st_call *c, const st_layer_type *type, st_tensor y)
 {
-    if (c->layer->type != type || !conv_bias(c)) return;
-    st_add(y, 1, st_expand(st_reshape(c->param[CONV_BIAS], ST_SHAPE(y.shape.n[1], 1, 1)), y.shape));
+    if (c->layer->type == type && conv_bias(c)) st_add(y, 1, bias_view(c->param[CONV_BIAS], y));
 }
 
 static st_tensor column_view(const window *w, st_tensor source)
@@ -126,31 +130,10 @@ static void add_weight_gradient(const st_call *c, st_tensor in, st_tensor out)
     }
 }
 
-/* The sum of a plane, in 16 lanes; each adds few numbers. */
-static double sum_of(const st_real *x, ptrdiff_t count)
+/* db += dy, summed over images and positions. */
+static void add_bias_gradient(const st_call *c, st_tensor dy)
 {
-    enum { LANES = 16, SHORT = MACHINE_LANES(generic) };
-    generic_vector part[LANES / SHORT] = { { 0 } };
-    double sum = 0;
-    ptrdiff_t whole = count / LANES * LANES;
-    for (ptrdiff_t i = 0; i < whole; i += LANES)
-        EACH(k, LANES / SHORT) part[k] += *(const generic_loose *)(x + i + k * SHORT);
-    EACH(e, LANES) sum += (double)part[e / SHORT][e % SHORT];
-    for (ptrdiff_t i = whole; i < count; i++) sum += (double)x[i];
-    return sum;
-}
-
-void conv_bias_gradient(const st_call *c, st_tensor dy)
-{
-    if (!conv_bias(c)) return;
-    const ptrdiff_t channels = dy.shape.n[1], area = dy.shape.n[2] * dy.shape.n[3];
-    const st_real *from = st_data(dy);
-    st_real *to = st_data(st_grad(c, CONV_BIAS));
-    for (ptrdiff_t o = 0; o < channels; o++) {
-        double sum = 0;
-        for (ptrdiff_t i = 0; i < dy.shape.n[0]; i++) sum += sum_of(from + (i * channels + o) * area, area);
-        to[o] += (st_real)sum;
-    }
+    if (conv_bias(c)) st_add(bias_view(st_grad(c, CONV_BIAS), dy), 1, dy);
 }
 
 /* ---- conv2d ------------------------------------------------------------------------------------------- */
@@ -177,7 +160,7 @@ static void conv2d_gradient(const st_call *c, st_tensor x, st_tensor y, st_tenso
 {
     (void)y;
     add_weight_gradient(c, x, dy);
-    conv_bias_gradient(c, dy);
+    add_bias_gradient(c, dy);
 }
 
 static const st_field conv2d_fields[] = {
@@ -260,7 +243,7 @@ static void conv_transpose2d_gradient(const st_call *c, st_tensor x, st_tensor y
 {
     (void)y;
     add_weight_gradient(c, dy, x);
-    conv_bias_gradient(c, dy);
+    add_bias_gradient(c, dy);
 }
 
 static const st_field conv_transpose2d_fields[] = {

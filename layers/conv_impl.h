@@ -17,7 +17,4 @@ typedef struct conv_plan {
 /* The bias of each output channel; NULL: none. */
 const st_real *conv_bias(const st_call *c);
 
-/* Adds dy's sum over each channel to the bias's gradient, if there is a bias. */
-void conv_bias_gradient(const st_call *c, st_tensor dy);
-
 #endif

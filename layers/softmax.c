@@ -9,13 +9,18 @@ static int plan(st_layer *l, st_shape x, st_shape *y)
     const st_softmax_options *o = l->options;
     if (o->axis >= x.rank)
         return st_layer_refuse(l, "axis=%d of an input %s", o->axis, st_shape_text(x).text);
+    softmax_plan *p = st_layer_plan_data(l, sizeof *p);
+    if (!p) return -1;
     *y = x;
+    *p = (softmax_plan){ .length = x.n[o->axis], .step = 1 };
+    p->lines = st_shape_numel(x, l->type->name) / x.n[0] / p->length;
+    for (int i = o->axis + 1; i < x.rank; i++) p->step *= x.n[i];
     return 0;
 }
 
 /* y = exp(x - m) / s or x - m - log(s), m being the maximum and s the sum of exp(x - m). The maxima's ones
- * are counted apart, since 1 + tiny is 1 and its logarithm 0. A NaN makes the whole row NaN. */
-static void forward_row(ptrdiff_t n, ptrdiff_t step, st_real *y, bool logarithm)
+ * are counted apart, since 1 + tiny is 1 and its logarithm 0. A NaN makes the whole line NaN. */
+static void forward_line(ptrdiff_t n, ptrdiff_t step, st_real *y, bool logarithm)
 {
     double most = -INFINITY, rest = 0;
     ptrdiff_t maxima = 0;
@@ -35,8 +40,8 @@ static void forward_row(ptrdiff_t n, ptrdiff_t step, st_real *y, bool logarithm)
 }
 
 /* dx = y (dy - <y, dy>); of the logarithm, dx = dy - exp(y) sum of dy. */
-static void backward_row(ptrdiff_t n, ptrdiff_t step, const st_real *y, const st_real *dy, st_real *dx,
-                         bool logarithm)
+static void backward_line(ptrdiff_t n, ptrdiff_t step, const st_real *y, const st_real *dy, st_real *dx,
+                          bool logarithm)
 {
     double sum = 0;
     for (ptrdiff_t i = 0; i < n * step; i += step) sum += (double)dy[i] * (logarithm ? 1 : (double)y[i]);
@@ -56,18 +61,20 @@ static const st_field fields[] = {
 #define SOFTMAX(NAME, LOGARITHM)                                                                             \
     static void NAME##_forward(const st_call *c, st_tensor x, st_tensor y)                                   \
     {                                                                                                        \
-        rows r = rows_along(c, y);                                                                           \
+        const softmax_plan *p = c->plan;                                                                     \
         st_copy(y, x);                                                                                       \
-        for (ptrdiff_t k = 0; k < r.count; k++)                                                              \
-            forward_row(r.length, r.step, st_data(y) + row_begin(r, k), LOGARITHM);                          \
+        for (ptrdiff_t k = 0; k < c->images * p->lines; k++)                                                 \
+            forward_line(p->length, p->step, st_data(y) + softmax_line(p, k), LOGARITHM);                    \
     }                                                                                                        \
     static void NAME##_backward(const st_call *c, st_tensor x, st_tensor y, st_tensor dy, st_tensor dx)      \
     {                                                                                                        \
         (void)x;                                                                                             \
-        rows r = rows_along(c, y);                                                                           \
-        for (ptrdiff_t k = 0, at; k < r.count; k++)                                                          \
-            at = row_begin(r, k),                                                                            \
-            backward_row(r.length, r.step, st_data(y) + at, st_data(dy) + at, st_data(dx) + at, LOGARITHM);  \
+        const softmax_plan *p = c->plan;                                                                     \
+        for (ptrdiff_t k = 0; k < c->images * p->lines; k++) {                                               \
+            const ptrdiff_t at = softmax_line(p, k);                                                         \
+            backward_line(p->length, p->step, st_data(y) + at, st_data(dy) + at, st_data(dx) + at,           \
+                          LOGARITHM);                                                                        \
+        }                                                                                                    \
     }                                                                                                        \
     const st_layer_type layer_type_##NAME = {                                                                \
         .name = #NAME,                                                                                       \

@@ -1,26 +1,19 @@
-/* softmax_impl.h: the rows of a contiguous tensor along the axis of a softmax. */
+/* softmax_impl.h: where the axis of a softmax lies in a contiguous tensor. */
 #ifndef STRIDE_LAYERS_SOFTMAX_IMPL_H
 #define STRIDE_LAYERS_SOFTMAX_IMPL_H
 
 #include "layers/layers.h"
 
-/* `count` rows of `length` elements, which are `step` apart. */
-typedef struct rows {
-    ptrdiff_t count, length, step;
-} rows;
+/* The plan's data, which algorithms begin theirs with: a line along the axis has `length` elements, `step`
+ * apart; an image has `lines`, of which `step` begin one after another. */
+typedef struct softmax_plan {
+    ptrdiff_t lines, length, step;
+} softmax_plan;
 
-static inline rows rows_along(const st_call *c, st_tensor y)
+/* The offset of line k. */
+static inline ptrdiff_t softmax_line(const softmax_plan *p, ptrdiff_t k)
 {
-    int axis = ((const st_softmax_options *)c->options)->axis;
-    rows r = { st_numel(y) / y.shape.n[axis], y.shape.n[axis], 1 };
-    for (int i = axis + 1; i < y.shape.rank; i++) r.step *= y.shape.n[i];
-    return r;
-}
-
-/* The offset of row k. */
-static inline ptrdiff_t row_begin(rows r, ptrdiff_t k)
-{
-    return k / r.step * r.step * r.length + k % r.step;
+    return k / p->step * p->step * p->length + k % p->step;
 }
 
 #endif

@@ -59,6 +59,29 @@ VALUE(softplus, st_real, (double)at_least(x, 0) + wide_log1p(wide_exp(-fabs(x)))
 DERIVATIVE(softplus, st_real, x, fast_logistic(x))
 /* clang-format on */
 
+/* ---- prelu ------------------------------------------------------------------------------------------ */
+
+/* Adds up min(x, 0) dy, in a fixed number of lanes: a branch on the sign would be slow. */
+static void prelu_sum_row(ptrdiff_t n, st_real *const at[], const ptrdiff_t stride[], void *sum)
+{
+    enum { LANES = 8 };
+    double lane[LANES] = { 0 };
+    const st_real *x = at[0], *dy = at[1];
+    ptrdiff_t i = 0;
+    if (stride[0] == 1 && stride[1] == 1)
+        for (; i + LANES <= n; i += LANES)
+            EACH(k, LANES) lane[k] += (double)below(x[i + k]) * (double)dy[i + k];
+    for (; i < n; i++) lane[0] += (double)below(x[i * stride[0]]) * (double)dy[i * stride[1]];
+    double *total = sum;
+    EACH(k, LANES) *total += lane[k];
+}
+
+static void prelu_gradient(const st_call *c, st_tensor x, st_tensor y, st_tensor dy)
+{
+    (void)y;
+    prelu_add_gradient(c, x, dy, prelu_sum_row);
+}
+
 /* ---- the algorithms --------------------------------------------------------------------------------- */
 
 /* `given` with the rows of the layer's instruction set. */

@@ -11,6 +11,9 @@ extern const layer_algorithm batchnorm_sets, layernorm_sets, rmsnorm_sets, group
 extern const layer_algorithm sequence_fused;
 extern const layer_algorithm softmax_vectors, log_softmax_vectors;
 
+/* Adds dy's sum over each channel to the bias's gradient, if there is a bias. */
+void conv_bias_gradient(const st_call *c, st_tensor dy);
+
 /* Types whose function is one of an element; gelu has two, and prelu runs leaky_relu's rows. */
 /* clang-format off */
 #define EACH_ACTIVATION(DO)                                                                                  \

@@ -2,7 +2,7 @@
  * definitions. The first loop over a set computes two sums, by fixed lanes, so that every instruction set
  * gives the same bits; the second one writes the result. gradient and backward share the sums. */
 #include "layers/fast/algorithms.h"
-#include "layers/lanes.h"
+#include "layers/fast/lanes.h"
 #include "layers/norm_impl.h"
 #include "layers/types.h"
 #include "tensor/counts.h"

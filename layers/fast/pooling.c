@@ -4,7 +4,7 @@
  * Maxima have windows as lanes; gradients go to the positions of maxima, which the forward pass saves. */
 #include "layers/fast/algorithms.h"
 #include "layers/fast/kernel.h"
-#include "layers/lanes.h"
+#include "layers/fast/lanes.h"
 #include "layers/layers.h"
 #include "layers/pool_impl.h"
 #include "layers/types.h"

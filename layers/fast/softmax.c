@@ -78,9 +78,9 @@ INLINE void forward_rows_beside(ptrdiff_t n, ptrdiff_t step, ptrdiff_t width, st
 
 INLINE void forward_rows(const st_call *c, st_tensor y, bool logarithm)
 {
-    rows r = rows_along(c, y);
-    for (ptrdiff_t k = 0, width; k < r.count; k += width) {
-        st_real *at = st_data(y) + row_begin(r, k);
+    const softmax_plan r = *(const softmax_plan *)c->plan;
+    for (ptrdiff_t k = 0, width; k < c->images * r.lines; k += width) {
+        st_real *at = st_data(y) + softmax_line(&r, k);
         width = smallest(r.step - k % r.step, BESIDE);
         if (r.step == 1) forward_row(r.length, at, logarithm);
         else forward_rows_beside(r.length, r.step, width, at, logarithm);
@@ -112,10 +112,10 @@ INLINE void backward_rows_beside(ptrdiff_t n, ptrdiff_t step, ptrdiff_t width, c
 
 INLINE void backward_rows(const st_call *c, st_tensor y, st_tensor dy, st_tensor dx, bool logarithm)
 {
-    rows r = rows_along(c, y);
-    for (ptrdiff_t k = 0, width; k < r.count; k += width) {
-        const st_real *p = st_data(y) + row_begin(r, k), *g = st_data(dy) + row_begin(r, k);
-        st_real *out = st_data(dx) + row_begin(r, k);
+    const softmax_plan r = *(const softmax_plan *)c->plan;
+    for (ptrdiff_t k = 0, width; k < c->images * r.lines; k += width) {
+        const st_real *p = st_data(y) + softmax_line(&r, k), *g = st_data(dy) + softmax_line(&r, k);
+        st_real *out = st_data(dx) + softmax_line(&r, k);
         width = smallest(r.step - k % r.step, BESIDE);
         if (r.step == 1) backward_row(r.length, p, g, out, logarithm);
         else backward_rows_beside(r.length, r.step, width, p, g, out, logarithm);
@@ -124,7 +124,9 @@ INLINE void backward_rows(const st_call *c, st_tensor y, st_tensor dy, st_tensor
 
 /* ---- the algorithms --------------------------------------------------------------------------------- */
 
+/* The plan's data: the definition's, and the functions of an instruction set. */
 typedef struct softmax_by {
+    softmax_plan lines;
     void (*forward)(const st_call *c, st_tensor y);
     void (*backward)(const st_call *c, st_tensor y, st_tensor dy, st_tensor dx);
 } softmax_by;
@@ -156,20 +158,21 @@ static void backward(const st_call *c, st_tensor x, st_tensor y, st_tensor dy, s
     {                                                                                                        \
         backward_rows(c, y, dy, dx, NAME##_LOGARITHM);                                                       \
     }
-#define NAMES(M, NAME) { M##_##NAME##_forward, M##_##NAME##_backward },
+#define NAMES(M, NAME) { { 0 }, M##_##NAME##_forward, M##_##NAME##_backward },
 
 #define SOFTMAX(NAME)                                                                                        \
     EACH_MACHINE_OF(SOFTMAX_BY, NAME)                                                                        \
     static const softmax_by NAME##_of_machine[] = { EACH_MACHINE_OF(NAMES, NAME) };                          \
-    static int NAME##_plan(st_layer *l, const void *given)                                                   \
+    static int plan_##NAME(st_layer *l, const void *given)                                                   \
     {                                                                                                        \
-        (void)given;                                                                                         \
         softmax_by *p = st_layer_plan_data(l, sizeof *p);                                                    \
-        if (p) *p = NAME##_of_machine[l->impl->machine];                                                     \
-        return p ? 0 : -1;                                                                                   \
+        if (!p) return -1;                                                                                   \
+        *p = NAME##_of_machine[l->impl->machine];                                                            \
+        p->lines = *(const softmax_plan *)given;                                                             \
+        return 0;                                                                                            \
     }                                                                                                        \
     const layer_algorithm NAME##_vectors = {                                                                 \
-        .type = &layer_type_##NAME, .suits = suits, .plan = NAME##_plan, .hooks = { forward, backward }      \
+        .type = &layer_type_##NAME, .suits = suits, .plan = plan_##NAME, .hooks = { forward, backward }      \
     };
 
 enum { softmax_LOGARITHM = false, log_softmax_LOGARITHM = true };

@@ -2,8 +2,8 @@
  *
  * Results are bit-identical for every instruction set: no fused multiply-add, and sums in a fixed number of
  * lanes. */
-#ifndef STRIDE_LAYERS_LANES_H
-#define STRIDE_LAYERS_LANES_H
+#ifndef STRIDE_LAYERS_FAST_LANES_H
+#define STRIDE_LAYERS_FAST_LANES_H
 
 #include "layers/layer_impl.h"
 #include "tensor/machine.h"
