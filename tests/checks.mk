@@ -85,7 +85,7 @@ check-core: ## no file of tensor/, layers/ or nn/ includes an annex
 check-quiet: $(call lib,float) $(call lib,double) ## the library never prints, exits or asserts
 	@$(CHECK) quiet $^
 
-check-format: ## the sources are as clang-format leaves them
+check-format: ## lines of C end at column 110, and are as clang-format leaves them
 	@$(CHECK) format
 
 check-exports: ## libraries export what installed headers declare, and nothing else; it begins with st_ or ST_

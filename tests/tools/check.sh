@@ -60,7 +60,12 @@ quiet) # LIBRARY...
     ;;
 
 format)
-    what="the sources are as clang-format leaves them"
+    what="lines of C end at column 110, and are as clang-format leaves them"
+    # Bytes that go on with a character of UTF-8 fill no column.
+    found=$( (sources && echo stride.h) | sort | LC_ALL=C xargs awk '
+        { line = $0; gsub(/[\200-\277]/, "", line) }
+        length(line) > 110 { print FILENAME ":" FNR ": " length(line) " columns" }')
+    [ -z "$found" ] || fail "$found"
     command -v clang-format >/dev/null || skip "clang-format is not installed"
     found=$(sources | sort | xargs clang-format --dry-run -Werror 2>&1) ||
         fail "$(echo "$found" | sed -n 's/ error: code should.*//p')" "(make format mends it)"
