@@ -81,7 +81,10 @@ static st_train_report report_of(const char *line, bool json)
                               .seconds = NAN };
 }
 
-enum { LONGEST_LINE = 4096 };
+enum {
+    LONGEST_LINE = 4096,
+    MOST_LINES = 1000001 /* of a million epochs, as --epochs allows, and a heading */
+};
 
 int log_recall(const char *path, int before, history *to)
 {
@@ -91,6 +94,7 @@ int log_recall(const char *path, int before, history *to)
     int status = 0;
     if (!from) return st_error_set("%s: %s", path, strerror(errno));
     for (int number = 1; status == 0 && fgets(line, sizeof line, from); number++) {
+        if (number > MOST_LINES) status = st_error_set("%s: has more than %d lines", path, MOST_LINES);
         if (!strchr(line, '\n')) { /* an incomplete last line is passed over */
             if (!feof(from) || strlen(line) == 0)
                 status = st_error_set("%s: line %d is not of a log", path, number);

@@ -1,101 +1,131 @@
-/* page.c: text, numbers and tables in HTML. */
+/* page.c: see page.h. */
 #include "examples/stride/page.h"
 #include "examples/stride/text.h"
+#include "nn/files/replace.h"
+#include "tensor/error.h"
 
 #include <math.h>
-#include <stdbool.h>
+#include <stdlib.h>
 #include <string.h>
 
-/* ---- text -------------------------------------------------------------------------------------- */
+/* ---- values -------------------------------------------------------------------------------------- */
 
-static const char replacement[] = "\xef\xbf\xbd"; /* U+FFFD */
-
-void page_text(FILE *to, const char *text)
+void page_add(json_t *list, json_t *value)
 {
-    for (int length; *text; text += length > 0 ? length : 1) {
+    if (json_array_append_new(list, value)) st_error_set("no memory for a page");
+}
+
+json_t *page_number(double value)
+{
+    return isfinite(value) ? json_real(value) : json_null();
+}
+
+json_t *page_text(const char *text)
+{
+    static const char replacement[] = "\xef\xbf\xbd"; /* U+FFFD */
+    char *clean = malloc(3 * strlen(text) + 1), *at = clean;
+    for (int length; clean && *text; text += length > 0 ? length : 1) {
         length = *text == '\n' || *text == '\t' ? 1 : text_character(text);
-        switch (*text) {
-        case '&': fputs("&amp;", to); break;
-        case '<': fputs("&lt;", to); break;
-        case '>': fputs("&gt;", to); break;
-        case '"': fputs("&quot;", to); break;
-        case '\'': fputs("&#39;", to); break;
-        default: length > 0 ? fwrite(text, 1, (size_t)length, to) : fwrite(replacement, 1, 3, to);
-        }
+        const size_t bytes = length > 0 ? (size_t)length : 3;
+        memcpy(at, length > 0 ? text : replacement, bytes);
+        at += bytes;
     }
+    json_t *string = clean ? json_stringn(clean, (size_t)(at - clean)) : NULL;
+    free(clean);
+    return string;
 }
 
-void page_put(FILE *to, const char *before, const char *text, const char *after)
+/* ---- images -------------------------------------------------------------------------------------- */
+
+enum { MOST_SIDE = 96 };
+
+typedef struct picture {
+    st_tensor x;
+    double low, high;
+    ptrdiff_t block; /* pixels of x on a side of a pixel */
+    ptrdiff_t width, height, channels;
+} picture;
+
+/* The mean of a block of `count` channels from `first` on. */
+static double mean(const picture *p, ptrdiff_t first, ptrdiff_t count, ptrdiff_t i, ptrdiff_t j)
 {
-    fputs(before, to);
-    page_text(to, text);
-    fputs(after, to);
+    const ptrdiff_t *n = p->x.shape.n, block = p->block;
+    double sum = 0, pixels = 0;
+    for (ptrdiff_t c = first; c < first + count; c++)
+        for (ptrdiff_t a = i * block; a < (i + 1) * block && a < n[1]; a++)
+            for (ptrdiff_t b = j * block; b < (j + 1) * block && b < n[2]; b++, pixels++)
+                sum += (double)*st_at(p->x, ST_INDEX(c, a, b));
+    return sum / pixels;
 }
 
-/* ---- numbers ----------------------------------------------------------------------------------- */
-
-#define NOTHING ((page_string){ "–" })
-
-page_string page_count(double value)
+static unsigned char pixel(const picture *p, ptrdiff_t at)
 {
-    if (!isfinite(value)) return NOTHING;
-    page_string s;
-    char digits[32];
-    int length = snprintf(digits, sizeof digits, "%.0f", value), used = 0;
-    for (int i = 0; i < length && used < (int)sizeof s.text - 2; i++) {
-        if (i > 0 && (length - i) % 3 == 0) s.text[used++] = ',';
-        s.text[used++] = digits[i];
+    const ptrdiff_t k = at % p->channels, j = at / p->channels % p->width, i = at / p->channels / p->width;
+    const double value = p->channels == 3 ? mean(p, k, 1, i, j) : mean(p, 0, p->x.shape.n[0], i, j),
+                 part = (value - p->low) / (p->high - p->low);
+    return (unsigned char)lround(255 * (part > 0 ? fmin(part, 1) : 0)); /* NaN: 0 */
+}
+
+/* RFC 4648. */
+static json_t *pixels(const picture *p)
+{
+    static const char digit[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+    const ptrdiff_t count = p->width * p->height * p->channels;
+    char *text = malloc((size_t)(count + 2) / 3 * 4 + 1), *at = text;
+    for (ptrdiff_t i = 0; text && i < count; i += 3, at += 4) {
+        unsigned three = 0;
+        for (ptrdiff_t k = i; k < i + 3; k++) three = three << 8 | (k < count ? pixel(p, k) : 0);
+        for (int k = 0; k < 4; k++) at[k] = i + k > count ? '=' : digit[three >> (18 - 6 * k) & 63];
     }
-    s.text[used] = '\0';
-    return s;
+    json_t *string = text ? json_stringn(text, (size_t)(at - text)) : NULL;
+    free(text);
+    return string;
 }
 
-page_string page_value(double value)
+json_t *page_image(st_tensor image, double low, double high)
 {
-    page_string s = NOTHING;
-    if (isfinite(value)) snprintf(s.text, sizeof s.text, "%.4g", value);
-    return s;
+    const ptrdiff_t *n = image.shape.n;
+    if (image.shape.rank != 3 || st_numel(image) == 0) return json_null();
+    const ptrdiff_t block = ((n[1] > n[2] ? n[1] : n[2]) + MOST_SIDE - 1) / MOST_SIDE;
+    const picture p = { .x = image,
+                        .low = low,
+                        .high = high,
+                        .block = block,
+                        .width = (n[2] + block - 1) / block,
+                        .height = (n[1] + block - 1) / block,
+                        .channels = n[0] == 3 ? 3 : 1 };
+    return json_pack("{s:I, s:I, s:I, s:o}", "width", (json_int_t)p.width, "height", (json_int_t)p.height,
+                     "channels", (json_int_t)p.channels, "pixels", pixels(&p));
 }
 
-page_string page_percent(double part)
+/* ---- the file ------------------------------------------------------------------------------------ */
+
+/* Lines of page.html with those of its style and its script, which examples.mk puts in place. */
+static const char *const lines[] = {
+#include "examples/stride/page.inc"
+};
+
+/* Inside of <script> nothing but < could end it or begin a comment; in JSON it stands in strings only. */
+static void put_json(FILE *to, const char *text)
 {
-    page_string s = NOTHING;
-    if (isfinite(part)) snprintf(s.text, sizeof s.text, "%.2f %%", 100 * part);
-    return s;
+    for (; *text; text++) *text == '<' ? fputs("\\u003c", to) : fputc(*text, to);
+    fputc('\n', to);
 }
 
-page_string page_time(double seconds)
+static int put_page(FILE *to, const void *text)
 {
-    page_string s = NOTHING;
-    if (!isfinite(seconds)) return s;
-    long whole = lround(seconds);
-    if (seconds < 9.995) snprintf(s.text, sizeof s.text, "%.2f s", seconds);
-    else if (seconds < 59.95) snprintf(s.text, sizeof s.text, "%.1f s", seconds);
-    else if (whole < 3600) snprintf(s.text, sizeof s.text, "%ld min %ld s", whole / 60, whole % 60);
-    else snprintf(s.text, sizeof s.text, "%ld h %02ld min", whole / 3600, whole / 60 % 60);
-    return s;
+    for (size_t i = 0; i < sizeof lines / sizeof *lines; i++)
+        if (strcmp(lines[i], "DATA\n") == 0) put_json(to, text);
+        else fputs(lines[i], to);
+    return 0;
 }
 
-void page_begin(FILE *to, const char *title)
+int page_write(const char *path, json_t *data)
 {
-    page_put(to,
-             "<!DOCTYPE html>\n<html lang=\"en\">\n<head><meta charset=\"utf-8\"/>\n"
-             "<meta http-equiv=\"Content-Security-Policy\" "
-             "content=\"default-src 'none'; style-src 'unsafe-inline'; img-src data:\"/>\n"
-             "<meta name=\"viewport\" content=\"width=device-width, initial-scale=1\"/>\n<title>",
-             title, "</title>\n<link rel=\"icon\" href=\"data:,\"/>\n<style>\n");
-    page_style(to);
-    page_put(to, "</style></head>\n<body>\n<header><h1>", title, "</h1>\n");
-}
-
-void page_table(FILE *to, const char *box, const char *class, const char *headings)
-{
-    fprintf(to, "<div class=\"%s\" tabindex=\"0\"><table class=\"%s\"><thead><tr>", box, class);
-    for (size_t length; *headings; headings += length + (headings[length] == '|')) {
-        bool left = *headings == '<';
-        headings += left;
-        length = strcspn(headings, "|");
-        fprintf(to, "<th scope=\"col\"%s>%.*s</th>", left ? " class=\"text\"" : "", (int)length, headings);
-    }
-    fputs("</tr></thead><tbody>\n", to);
+    char *text = st_error() || !data ? NULL : json_dumps(data, JSON_COMPACT | JSON_REAL_PRECISION(9));
+    if (!text) st_error_set("%s: no memory for a page", path);
+    const int status = text ? st_file_replace(path, put_page, text) : -1;
+    free(text);
+    json_decref(data);
+    return status;
 }

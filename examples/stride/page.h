@@ -1,60 +1,38 @@
-/* page.h: HTML of reports: text, numbers, tables, images and charts, with classes of the style sheet. */
+/* page.h: a page in one file, which needs nothing else: page.html with its style, its script, and JSON that the script
+ * shows.
+ *
+ *     { "title": "…", "compared": false,
+ *       "facts": [["date", "…"], …], "network": "…", "parameters": 5994, "flops": 645120,
+ *       "runs": [{ "name": "a.csv", "of": 10, "count": 10, "every": 1, "best": 7, "validated": true,
+ *                  "epochs": [[epoch, loss, accuracy, validation loss, validation accuracy, rate, seconds], …] }],
+ *       "scores": { "samples", "loss", "accuracy", "classes": [{ "name", "samples", "precision", "recall" }],
+ *                   "confusion": [[class, predicted, samples], …], "confused": the same, most frequent mistakes },
+ *       "mistakes": [{ "sample", "file", "truth", "predicted", "confidence", "image" }],
+ *       "filters": { "count", "size": [5, 5], "channels", "images" },
+ *       "times": { "batch", "forward", "backward" },
+ *       "layers": [{ "depth", "name", "type", "options", "output", "parameters", "flops", "forward", "backward" }] }
+ *
+ * Sections that are missing are not shown; a number that is null is not known. */
 #ifndef STRIDE_EXAMPLES_STRIDE_PAGE_H
 #define STRIDE_EXAMPLES_STRIDE_PAGE_H
 
-#include "nn/train.h"
+#include "tensor/tensor.h"
 
-#include <stdio.h>
+#include <jansson.h>
 
-/* Text between tags or in attributes: markup is escaped; control characters and bytes that are not UTF-8
- * become U+FFFD. */
-void page_text(FILE *to, const char *text);
+/* Replaces the file atomically; takes the JSON, NULL after an error. 0, or -1 with an error. */
+int page_write(const char *path, json_t *data);
 
-/* The same between two pieces of markup. */
-void page_put(FILE *to, const char *before, const char *text, const char *after);
+/* A text; control characters and bytes that are not UTF-8 become U+FFFD. A number; null unless it is finite. */
+json_t *page_text(const char *text);
+json_t *page_number(double value);
 
-/* Numbers as text; "–" if not finite. */
-typedef struct page_string {
-    char text[48];
-} page_string;
-page_string page_count(double value);  /* 1,234,567 */
-page_string page_value(double value);  /* four digits */
-page_string page_percent(double part); /* "98.41 %" of 0.9841 */
-page_string page_time(double seconds); /* "2.13 s", "3 min 20 s", "1 h 05 min" */
+/* { "width", "height", "channels": 1 or 3, "pixels": bytes in base64 } of an image [C, H, W], from `low` (dark) to
+ * `high` (bright). Three channels are colours, of any other number the mean is shown. Larger images are averaged down
+ * to 96 pixels a side. null for another shape. */
+json_t *page_image(st_tensor image, double low, double high);
 
-/* The page up to its heading; the header element stays open. */
-void page_begin(FILE *to, const char *title);
-
-/* The beginning of a table, up to <tbody>. Headings are separated by |; those that begin with < are
- * aligned left. */
-void page_table(FILE *to, const char *box, const char *class, const char *headings);
-
-/* The content of the style element. */
-void page_style(FILE *to);
-
-/* An image [C, H, W] as a PNG in a data URI, from `low` (dark) to `high` (bright). Three channels are shown
- * in colour, any other number by their mean. Larger images are averaged down to 96 pixels a side. Nothing for
- * another shape. -1 with an error: no memory. */
-int page_image(FILE *to, const char *alt, st_tensor image, double low, double high);
-
-/* One value of each epoch of a run. */
-typedef struct chart_line {
-    const char *name, *style; /* shown; a class of the style sheet */
-    size_t value;             /* offset of a double in st_train_report */
-    const st_train_report *epochs;
-    int count; /* of epochs */
-    int best;  /* the one that is marked; -1: none */
-} chart_line;
-
-typedef struct chart {
-    const char *title;
-    bool percent;    /* values are 0 to 1 */
-    bool may_be_log; /* logarithmic if all values are positive and span a factor of 10 */
-    int lines;
-    const chart_line *line;
-} chart;
-
-/* A figure with its heading, in SVG; lines without a value are left out, and so is a chart without any. */
-void page_chart(FILE *to, const chart *c);
+/* Appends to a list and takes the value; NULL, or no memory, is an error. */
+void page_add(json_t *list, json_t *value);
 
 #endif

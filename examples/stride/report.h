@@ -1,4 +1,4 @@
-/* report.h: a run as one self-contained page of HTML without scripts, and the logs of runs.
+/* report.h: a run as one page that needs nothing else (page.h), and the logs of runs.
  *
  * Curves of loss, accuracy and learning rate; with classes the confusion matrix and the most confident
  * mistakes on the validation set; the weights of the first convolution; the layers with their parameters
@@ -8,6 +8,8 @@
 
 #include "examples/stride/layer_times.h"
 #include "nn/train.h"
+
+#include <jansson.h>
 
 /* A line of the page's head: { "data", "MNIST in data/mnist" }, options, seed, version, threads, …. */
 typedef struct report_fact {
@@ -48,7 +50,11 @@ typedef struct history {
 bool history_keep(const st_train_report *r, void *context);
 void history_free(history *h);
 
-/* Appends a log's epochs before `before`; their `seconds` is NaN. 0, or -1 with an error. */
+/* Appends a log's epochs before `before`; their `seconds` is NaN. 0, or -1 with an error: the file cannot be read, is
+ * no log, or has more than a million lines. */
 int log_recall(const char *path, int before, history *to);
+
+/* A run with at least one epoch as JSON for a page; `best` is an index, -1: none. */
+json_t *report_run(const char *name, const st_train_report *epochs, int count, int best);
 
 #endif

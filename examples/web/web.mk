@@ -27,8 +27,8 @@ $(WEB)/header.json: $(WEB)/save
 	@tail -c +9 $(WEB)/untrained.safetensors | \
 	    head -c $$(od -An -tu8 -N8 $(WEB)/untrained.safetensors | tr -d ' ') >$@
 
-$(WEB)/stride.html: examples/web/page.html $(WEB)/engine.js $(WEB)/header.json
-	$(call say,PAGE)sed -e '/^ENGINE$$/{r $(WEB)/engine.js' -e 'd;}' \
+$(WEB)/stride.html: examples/web/page.html examples/style.css $(WEB)/engine.js $(WEB)/header.json
+	$(call say,PAGE)sed -e '/^STYLE$$/{r examples/style.css' -e 'd;}' -e '/^ENGINE$$/{r $(WEB)/engine.js' -e 'd;}' \
 	    -e '/^HEADER$$/{r $(WEB)/header.json' -e 'd;}' $< >$@
 
 .PHONY: web web-check

@@ -34,6 +34,10 @@ fails() { complains 1 "$@"; }
 says() { # PATTERN
     grep -qE -- "$1" "$out" || because "expected /$1/"
 }
+data_of() { sed -n '/ id="data">$/{ n; p; q; }' "$1"; } # PAGE: its JSON, in one line
+holds() { # PAGE PATTERN
+    data_of "$1" | grep -qE -- "$2" || because "$1: expected /$2/"
+}
 begin() { # ARGUMENTS...: in the background, as $job, until its first epoch is over
     local i
     : >"$err"
@@ -247,21 +251,20 @@ trains() {
     says '320 samples to train on, 80 to validate' && says '^total' && says '^training loss .*█' && says '^validation loss' && says "^net: $model" &&
         learnt validation || return
     [ "$(lines "$tmp/log.jsonl")" = 4 ] && [ "$(grep -c '^epoch [1-4]/4 .*validation accuracy' "$err")" = 4 ] || because "its epochs" || return
-    grep -q 'html>' "$tmp/run.html" && ! grep -q resumed "$tmp/run.html" || because "the report" || return
+    tail -n 1 "$tmp/run.html" | grep -qx '</html>' && ! grep -q resumed "$tmp/run.html" || because "the report" || return
     cp "$out" "$tmp/first"
     ! grep -q "$(printf '\033')" "$out" "$err" || because "escapes into a file"
 }
 reports() { # what a run was, and several of them in one page
     local page=$tmp/run.html
-    grep -q '<dt>date</dt><dd>20[0-9-]* ' "$page" && grep -q "<dt>command</dt><dd>stride train .*--epochs 4.*--net &#39;$net 10&#39;" "$page" &&
-        grep -q '<dt>preparation</dt><dd>normalize mean' "$page" && grep -q '<dt>training</dt><dd>cross-entropy, adam, lr 0.01, schedule cosine' "$page" &&
-        grep -q '<dt>machine</dt><dd>[A-Z].*, float32</dd>' "$page" && grep -q "aria-label=\"network\">$net 10</pre>" "$page" || because "its head" || return
+    holds "$page" '\["date","20[0-9-]* ' && holds "$page" "\[\"command\",\"stride train .*--epochs 4.*--net '$net 10'" &&
+        holds "$page" '\["preparation","normalize mean' && holds "$page" '\["training","cross-entropy, adam, lr 0.01, schedule cosine' &&
+        holds "$page" '\["machine","[A-Z][^"]*, float32"\]' && holds "$page" "\"network\":\"$net 10\"" || return
     # A relu before a max pooling has the shape that it was given, though it runs on less.
-    sed -n 's|^<tr><th scope="row"[^>]*>\([0-9] [a-z0-9]*\).*</th><td class="text">\(\[[0-9, ]*\]\)</td>.*|\1 \2|p' "$page" | tr '\n' ' ' >"$tmp/shapes"
+    data_of "$page" | tr '{' '\n' | sed -n 's|^"depth":0,"name":"\([0-9]\)","output":"\([^"]*\)".*"type":"\([a-z0-9]*\)".*|\1 \3 \2|p' | tr '\n' ' ' >"$tmp/shapes"
     grep -qF '0 conv2d [6, 12, 12] 1 relu [6, 12, 12] 2 maxpool [6, 6, 6] 3 flatten [216] 4 dense [10]' "$tmp/shapes" || { cat "$tmp/shapes"; return 1; }
     head -n 3 "$tmp/log.jsonl" >"$tmp/other.jsonl"
-    succeeds report "$tmp/log.jsonl" "$tmp/other.jsonl" --output "$tmp/compared.html" && grep -q '3 of 3</td>' "$tmp/compared.html" &&
-        [ "$(grep -c '<path class="line run[01]"' "$tmp/compared.html")" = 8 ] || because "two runs" || return
+    succeeds report "$tmp/log.jsonl" "$tmp/other.jsonl" --output "$tmp/compared.html" && holds "$tmp/compared.html" 'log.jsonl","of":0,"count":4,.*other.jsonl","of":0,"count":3,' || return
     fails '.*none.csv: No such file' report "$tmp/none.csv" && fails '.*expected a log.s name to end in' report "$tmp/first" &&
         refuses '--output and .* are the same file' report "$tmp/log.jsonl" --output "$tmp/log.jsonl"
 }
@@ -327,9 +330,9 @@ goes_on() { # as if it had not ended; the checkpoint is a saved net, too
         checkpointed 2 --save "$tmp/half" --log "$tmp/parts.csv" && printf '3,60,0.0' >>"$tmp/parts.csv" &&
         checkpointed 4 --save "$tmp/rest" --log "$tmp/parts.csv" --report "$tmp/parts.html" && cmp "$tmp/whole.csv" "$tmp/parts.csv" || because "the log of a run in parts" || return
     # So does its page, of a run that is over, too: the same numbers, but for how long an epoch took.
-    epochs_of() { sed -n 's|^<tr.*<th scope="row">\([1-9].* %</td>.*\)<td>[^<]*</td></tr>$|\1|p' "$1"; }
+    epochs_of() { data_of "$1" | grep -o '"epochs":\[\[[^]]*\(\],\[[^]]*\)*\]\]' | tr ']' '\n' | sed -n 's/^.*\[\([0-9].*\),[^,]*$/\1/p'; }
     checkpointed 4 --save "$tmp/rest" --log "$tmp/parts.csv" --report "$tmp/over.html" && ! grep -q resumed "$tmp/parts.html" "$tmp/over.html" &&
-        [ "$(epochs_of "$tmp/parts.html" | grep -c '^[1-4].*<td>')" = 4 ] &&
+        [ "$(epochs_of "$tmp/parts.html" | grep -c '^[1-4],')" = 4 ] &&
         [ "$(epochs_of "$tmp/parts.html")" = "$(epochs_of "$tmp/over.html")" ] || because "the page of a run in parts" || return
     echo words >"$tmp/old.csv" # what is no log is kept
     fails '.*old.csv: ' $run --net "$net 10" --epochs 5 --checkpoint "$tmp/run" --resume --log "$tmp/old.csv" --save "$tmp/half" &&
@@ -447,10 +450,9 @@ splits_by_class() { # 90 samples of class 0 and 10 of class 1: a fifth is 18 and
     awk 'BEGIN { for (i = 0; i < 100; i++) print (i >= 90) "," i % 7 }' >"$tmp/rare.csv"
     for seed in 1 2 3 4; do
         succeeds train 'dense 2' --data "$tmp/rare.csv" --split 0.2 --seed $seed --epochs 1 --quiet --save "$tmp/rare" --report "$tmp/rare.html" &&
-            grep -q '80 to train on, 20 to validate' "$tmp/rare.html" || return
-        # The rows of the confusion matrix, without the recall.
-        sed -n 's|<td class="sum">[^<]*</td></tr>$||; t matrix; d; :matrix; s|<[^>]*>| |gp' "$tmp/rare.html" |
-            awk '{ for (i = 2; i <= NF; i++) sum[$1] += $i } END { exit !(sum[0] == 18 && sum[1] == 2) }' || because "seed $seed" || return
+            holds "$tmp/rare.html" '80 to train on, 20 to validate' || return
+        data_of "$tmp/rare.html" | sed 's/.*"confusion":\[\[\(.*\)\]\],"confused".*/\1/; s/\],\[/\n/g' |
+            awk -F , '{ sum[$1] += $3 } END { exit !(sum[0] == 18 && sum[1] == 2) }' || because "seed $seed" || return
     done
     fails '--split: st_dataset_split: fraction 0.001 of 100 samples leaves a part empty' train 'dense 2' --data "$tmp/rare.csv" --split 0.001
 }
@@ -776,7 +778,7 @@ set +m
 
 reads_pictures() {
     train --net "$net 4" --data "$digits/pictures" --save "$tmp/pictures.safetensors" --report "$tmp/pictures.html" && learnt validation || return
-    grep -q "<br/>$digits/pictures/test/[a-d]/0[0-9]*\.[pj][np]g</small>" "$tmp/pictures.html" || because "mistakes name no file" || return
+    holds "$tmp/pictures.html" "\"file\":\"$digits/pictures/test/[a-d]/0[0-9]*\.[pj][np]g\"" || because "mistakes name no file" || return
     succeeds summary "$tmp/pictures.safetensors" && says '^classes: \["a","b","c","d"\]' || return
     succeeds predict "$tmp/pictures.safetensors" "$digits/pictures/test/d/000.png" "$digits/pictures/test/c/005.jpg" --top 2 &&
         [ "$(lines "$out")" = 2 ] && says '000.png: d 0\.[5-9]' && says '005.jpg: c 0\.[5-9]' || because "two pictures" || return
@@ -805,7 +807,7 @@ fine_tunes() {
         says '^2 tensors from .*; 2 initialised: 4.weight, 4.bias$' && learnt validation || because "a new head" || return
     same_tensor 0.weight "$source" "$tuned" && same_tensor 0.bias "$source" "$tuned" || because "frozen" || return
     train $data --from "$source" --freeze '*.weight' --freeze 0 --save "$tuned" --report "$tmp/tuned.html" && says '^4 tensors from' &&
-        grep -q 'aria-label="network">input 1x28x28$' "$tmp/tuned.html" || because "a page of a net without a text" || return
+        holds "$tmp/tuned.html" '"network":"input 1x28x28.n' || because "a page of a net without a text" || return
     same_tensor 4.weight "$source" "$tuned" && ! same_tensor 4.bias "$source" "$tuned" || because "all but a bias is frozen" || return
     fails 'parameters "conv": the name matches no parameter; there are 0.weight, 0.bias, 4.weight, 4.bias$' train --quiet $data --from "$source" --freeze conv || return
     fails '.*every parameter is frozen' train --quiet $data --from "$source" --freeze '*' || return

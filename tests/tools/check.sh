@@ -25,7 +25,7 @@ sources() { find tensor layers nn examples tests -name '*.[ch]'; }
 # A folder, and the folders it may include from: the offending lines, if any.
 strangers() {
     find "$1" -name '*.[ch]' -exec grep -nE '^[[:space:]]*#[[:space:]]*include[[:space:]]*("|<(tensor|layers|nn|examples|tests)/)' /dev/null {} + |
-        grep -vE "include[[:space:]]*\"($2)/([a-z0-9_]+/)?[a-z0-9_]+\.h\""
+        grep -vE "include[[:space:]]*\"($2)/([a-z0-9_]+/)?[a-z0-9_]+\.(h|inc)\""
 }
 
 case $part in

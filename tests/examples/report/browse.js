@@ -1,5 +1,6 @@
 // browse.js BROWSER PROFILE WIDTH PAGE...: shows each page on a screen of that width, in light and in dark. Prints
-// "PAGE: ..." for what the browser complains of and where the page is wider, and leaves what is shown in PAGE.dom.
+// "PAGE: ..." for what the browser complains of and where the page is wider. Then runs PAGE.js, where there is one, in the
+// page, and prints the lines that it returns.
 // Talks to the browser through pipes (DevTools protocol), so that it needs no package.
 'use strict';
 const fs = require('fs');
@@ -43,6 +44,7 @@ async function browse() {
     const call = (method, params = {}) => ask(method, params, sessionId);
     let shown;
     events.set('Log.entryAdded', m => console.log(`${shown}: ${m.params.entry.text}`));
+    events.set('Runtime.exceptionThrown', m => console.log(`${shown}: ${m.params.exceptionDetails.exception.description}`));
     for (const domain of ['Page', 'Log', 'Runtime']) await call(`${domain}.enable`);
     await call('Emulation.setDeviceMetricsOverride', { width: +width, height: 800, deviceScaleFactor: 2, mobile: true });
     for (shown of pages) {
@@ -54,8 +56,11 @@ async function browse() {
             const { cssContentSize } = await call('Page.getLayoutMetrics');
             if (cssContentSize.width > +width) console.log(`${shown}: ${cssContentSize.width} pixels wide in ${value}`);
         }
-        const { result } = await call('Runtime.evaluate', { expression: 'document.documentElement.outerHTML' });
-        fs.writeFileSync(`${shown}.dom`, result.value);
+        if (!fs.existsSync(`${shown}.js`)) continue;
+        const expression = fs.readFileSync(`${shown}.js`, 'utf8');
+        const { result, exceptionDetails } = await call('Runtime.evaluate', { expression, returnByValue: true });
+        if (exceptionDetails) console.log(`not ok ${shown}.js: ${exceptionDetails.exception.description}`);
+        else result.value.forEach(line => console.log(line));
     }
 }
 browse().then(end, e => end(e.message));
