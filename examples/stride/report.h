@@ -50,8 +50,8 @@ typedef struct history {
 bool history_keep(const st_train_report *r, void *context);
 void history_free(history *h);
 
-/* Appends a log's epochs before `before`; their `seconds` is NaN. 0, or -1 with an error: the file cannot be read, is
- * no log, or has more than a million lines. */
+/* Appends a log's epochs before `before`; their `seconds` is NaN. 0, or -1 with an error: the file cannot be
+ * read, is no log, or has more than a million lines. */
 int log_recall(const char *path, int before, history *to);
 
 /* A run with at least one epoch as JSON for a page; `best` is an index, -1: none. */

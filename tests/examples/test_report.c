@@ -358,7 +358,7 @@ TEST(any_bytes_are_text_of_a_page)
 
 /* ---- the page ---------------------------------------------------------------------------------- */
 
-/* The JSON in a page, in which no byte could end its element; the rest of the page is the same for every run. */
+/* The JSON in a page, in which no byte could end its element; the rest of the page is the same for all. */
 static json_t *data_of(const char *path, char **around)
 {
     static const char begin[] = "<script type=\"application/json\" id=\"data\">\n", end[] = "\n</script>\n";
