@@ -49,19 +49,19 @@ DERIVATIVE(elu, double, x, x > 0 ? 1 : (double)a * exp(x))
 VALUE(selu, double, SELU_SCALE * (x < 0 ? SELU_ALPHA * expm1(x) : x))
 DERIVATIVE(selu, double, x, SELU_SCALE * (x > 0 ? 1 : SELU_ALPHA * exp(x)))
 
-VALUE(gelu_none, st_real, (double)above(x) * normal_below((double)x))
-DERIVATIVE(gelu_none, st_real, x, normal_below((double)x) + (double)within(x) * normal_density((double)x))
+VALUE(gelu_none, st_real, (double)clamp_low(x) * normal_below((double)x))
+DERIVATIVE(gelu_none, st_real, x, normal_below((double)x) + (double)clamp_both(x) * normal_density((double)x))
 
-VALUE(gelu_tanh, st_real, (double)above(x) * logistic(gelu_u((double)x)))
+VALUE(gelu_tanh, st_real, (double)clamp_low(x) * logistic(gelu_u((double)x)))
 DERIVATIVE(gelu_tanh, st_real, x, gelu_tanh_slope_of((double)at_25(x), logistic(gelu_u((double)at_25(x)))))
 
-VALUE(silu, st_real, (double)above(x) * logistic((double)x))
-DERIVATIVE(silu, st_real, x, logistic((double)x) * (1 + (double)within(x) * logistic(-(double)x)))
+VALUE(silu, st_real, (double)clamp_low(x) * logistic((double)x))
+DERIVATIVE(silu, st_real, x, logistic((double)x) * (1 + (double)clamp_both(x) * logistic(-(double)x)))
 
-VALUE(mish, st_real, (double)above(x) * tanh_softplus((double)x))
+VALUE(mish, st_real, (double)clamp_low(x) * tanh_softplus((double)x))
 DERIVATIVE(mish, st_real, x,
            tanh_softplus((double)x) +
-               (double)at_most(above(x), 40) * logistic((double)x) * sech2_softplus((double)x))
+               (double)at_most(clamp_low(x), 40) * logistic((double)x) * sech2_softplus((double)x))
 
 VALUE(sigmoid, double, logistic(x))
 
@@ -239,7 +239,7 @@ void prelu_backward(const st_call *c, st_tensor x, st_tensor y, st_tensor dy, st
 static void prelu_sum_row(ptrdiff_t n, st_real *const at[], const ptrdiff_t stride[], void *sum)
 {
     for (ptrdiff_t i = 0; i < n; i++)
-        *(double *)sum += (double)below(at[0][i * stride[0]]) * (double)at[1][i * stride[1]];
+        *(double *)sum += (double)negative_part(at[0][i * stride[0]]) * (double)at[1][i * stride[1]];
 }
 
 void prelu_add_gradient(const st_call *c, st_tensor x, st_tensor dy, st_row_function *sum_row)

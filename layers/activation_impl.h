@@ -90,18 +90,18 @@ bool activation_by_tanh(const st_layer *l);
 
 /* x clamped to finite numbers, for limits of the form 0 times infinity: below; on both sides. NaN
  * propagates. */
-INLINE st_real above(st_real x)
+INLINE st_real clamp_low(st_real x)
 {
     return x < -ST_REAL_MAX ? -ST_REAL_MAX : x;
 }
 
-INLINE st_real within(st_real x)
+INLINE st_real clamp_both(st_real x)
 {
-    return x > ST_REAL_MAX ? ST_REAL_MAX : above(x);
+    return x > ST_REAL_MAX ? ST_REAL_MAX : clamp_low(x);
 }
 
 /* min(x, 0), for a branch that is computed for all x. */
-INLINE st_real below(st_real x)
+INLINE st_real negative_part(st_real x)
 {
     return x > 0 ? 0 : x;
 }
@@ -154,7 +154,7 @@ DERIVATIVE(hardtanh, st_real, y, y > a && y < b ? 1 : 0)
 VALUE(leaky_relu, st_real, x < 0 ? a * x : x)
 DERIVATIVE(leaky_relu, st_real, x, x > 0 ? 1 : a)
 
-VALUE(softsign, st_real, within(x) / (1 + fabs(within(x))))
+VALUE(softsign, st_real, clamp_both(x) / (1 + fabs(clamp_both(x))))
 DERIVATIVE(softsign, st_real, x, square(1 / (1 + fabs(x))))
 
 VALUE(hardsigmoid, st_real, x <= -3 ? 0 : x >= 3 ? 1 : (x + 3) / 6)

@@ -1,8 +1,8 @@
 /* conv.c: convolution and its transpose: im2col or col2im, and a matrix product, image by image so that
  * columns stay in cache. The backward pass computes columns again instead of saving them.
  *
- * Windows are in x of a convolution and in y of a transposed one. The forward pass of each, without its bias,
- * is the backward pass of the other. */
+ * A convolution reads windows of x; a transposed convolution adds to windows of y. Without the bias, the
+ * forward pass of each is the backward pass of the other. */
 #include "layers/conv_impl.h"
 #include "layers/init.h"
 
@@ -217,7 +217,7 @@ static int transposed_windows(const st_layer *l, st_shape x, st_shape *y, window
     }
     if (window_plan(w, l, *y, false)) return -1;
     for (int axis = 0; axis < 2; axis++)
-        w->out[axis] = x.n[2 + axis]; /* output_padding beyond the stride would allow more windows */
+        w->out[axis] = x.n[2 + axis]; /* with much output_padding more windows would fit */
     return 0;
 }
 

@@ -91,8 +91,9 @@ typedef struct st_layer_type {
     const struct st_layer_traits *traits; /* private */
 } st_layer_type;
 
-/* Initial values of a parameter: uniform in ±uniform if that is not 0, else normal with mean `constant` and
- * standard deviation `normal` if that is not 0, else `constant`. */
+/* Initial values of a parameter. The first member that is not 0 decides: `uniform` draws from -uniform to
+ * uniform; `normal` draws from a normal distribution with that standard deviation and the mean `constant`;
+ * otherwise each element is `constant`. */
 typedef struct st_init {
     double uniform, normal, constant;
 } st_init;

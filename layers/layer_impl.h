@@ -13,7 +13,7 @@ typedef struct layer_hooks {
     void (*both)(const st_call *c, st_tensor x, st_tensor y, st_tensor dy, st_tensor dx);
 } layer_hooks;
 
-/* Properties of the library's types that allow an algorithm to run several layers as one. */
+/* Properties of the library's types, by which an algorithm may run several layers as one. */
 typedef struct st_layer_traits {
     /* y may be where x is, and dx where dy is: forward and backward work element by element, and neither
      * backward nor gradient reads x. */
@@ -32,8 +32,8 @@ typedef struct st_layer_traits {
 typedef struct layer_algorithm {
     const st_layer_type *type;
     bool (*suits)(const st_layer *l); /* called after the layer's plan */
-    /* Requests scratch and plan data anew, and the size of tables. `given` is the type's plan data, which is
-     * freed afterwards. */
+    /* Replaces the type's requests of scratch and its plan data, and sets the size of tables. `given` is the
+     * type's plan data, which is freed afterwards. */
     int (*plan)(st_layer *l, const void *given);
     /* Fills in the tables, whose size depends on shapes, when the layer is built; NULL: there are none. */
     void (*fill)(st_layer *l, void *tables);
@@ -58,15 +58,14 @@ struct st_layer_impl {
     bool has_parent;   /* another layer's child, which cannot be given to a second one */
     unsigned frozen;   /* bit i: parameter i */
     int machine;       /* the index of the instruction set (tensor/machine.h) */
-    layer_hooks hooks; /* chosen by plan, and so is */
-    void (*fill)(st_layer *l, void *tables);
-    size_t data, tables; /* bytes of plan data; of tables, for `fill` */
+    layer_hooks hooks; /* of the type, or of the algorithm in use */
+    void (*fill)(st_layer *l, void *tables); /* of the algorithm in use */
+    size_t data, tables;                     /* bytes of plan data; of tables, for `fill` */
     int memories, scratches;
     st_tensor memory[ST_LAYER_SLOTS], scratch[ST_LAYER_SLOTS];
     st_init param_init[ST_LAYER_SLOTS], state_init[ST_LAYER_SLOTS];
-    st_tensor output; /* y of the last forward pass, kept for the parent; rank 0: not kept */
-    ptrdiff_t
-        partial; /* elements of partial gradients that the hooks need besides the layer's own; 0: none */
+    st_tensor output;  /* y of the last forward pass, kept for the parent; rank 0: not kept */
+    ptrdiff_t partial; /* elements of chunks' gradients that the hooks need besides the layer's; 0: none */
     const void *watch; /* nn/callbacks/watch.c */
 };
 

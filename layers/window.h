@@ -13,7 +13,7 @@ typedef struct window {
     ptrdiff_t out[2];                  /* windows: OH, OW */
 } window;
 
-/* What the options of a layer say of it. */
+/* The geometry that a layer's options give; window_plan adds sizes. */
 #define WINDOW_OF(o)                                                                                         \
     ((window){ .kernel = { (o)->kernel[0], (o)->kernel[1] },                                                 \
                .stride = { (o)->stride[0], (o)->stride[1] },                                                 \

@@ -41,9 +41,9 @@ void st_dataset_free(st_dataset *d)
     free(d);
 }
 
-void st_dataset_begin_epoch(const st_dataset *d, uint64_t pass)
+void st_dataset_begin_epoch(const st_dataset *d, uint64_t epoch)
 {
-    if (d && d->begin) d->begin(d, pass);
+    if (d && d->begin) d->begin(d, epoch);
 }
 
 enum { LEAST_WORK = 1 << 13 }; /* elements that are worth sharing among threads */

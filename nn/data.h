@@ -26,12 +26,12 @@ struct st_dataset {
 
     /* Writes sample i, 0 <= i < count, into x and y, views of the shapes above. Must not throw or longjmp. */
     void (*get)(const st_dataset *d, ptrdiff_t i, st_tensor x, st_tensor y);
-    void (*begin)(const st_dataset *d, uint64_t pass); /* see st_dataset_begin_epoch; may be NULL */
-    void (*release)(st_dataset *d);                    /* frees `own`; NULL: nothing to free */
+    void (*begin)(const st_dataset *d, uint64_t epoch); /* see st_dataset_begin_epoch; may be NULL */
+    void (*release)(st_dataset *d);                     /* frees `own`; NULL: nothing to free */
     void *own;
 
-    /* If `get` is thread-safe, the number of samples that are enough work for a thread: batches of at least
-     * twice as many are loaded by several threads. 0: by one thread. */
+    /* The fewest samples that are worth a thread: a batch of at least twice as many is loaded by several
+     * threads, for which `get` must be thread-safe. 0: one thread loads each batch. */
     ptrdiff_t grain;
 
     /* How samples are transformed, as text: "augment flip 0.5; normalize ...". Checkpoints compare it. A set
@@ -49,10 +49,10 @@ st_dataset *st_dataset_tensors(st_tensor x, st_tensor y);
 /* The same, but takes ownership of the tensors, also on failure. */
 st_dataset *st_dataset_owned(st_tensor x, st_tensor y);
 
-/* Starts a new epoch: augmentation (nn/data/augment.h) is drawn again, as a function of `pass`. The trainer
- * calls it at the beginning of each epoch with the net's step; before the first call `pass` is 0. A set that
- * wraps another one passes it on. Must not be called while samples are being loaded. */
-void st_dataset_begin_epoch(const st_dataset *d, uint64_t pass);
+/* Starts a new epoch: augmentation (nn/data/augment.h) is drawn again, as a function of `epoch`, a number
+ * that the epoch alone has: the trainer calls it with the net's step. Before the first call it is 0. A set
+ * that wraps another one passes it on. Must not be called while samples are being loaded. */
+void st_dataset_begin_epoch(const st_dataset *d, uint64_t epoch);
 
 /* Loads samples order[0], ..., order[n-1] (NULL: first, first+1, ...) into x [n, ...] and y [n, ...]. -1 with
  * the error of the first sample that cannot be loaded. */

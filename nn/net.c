@@ -33,7 +33,7 @@ void st_net_free(st_net *n)
     if (!n) return;
     st_layer_free(n->root);
     st_tensor_free(n->outputs);
-    while (n->notes) st_net_set_metadata(n, n->notes->name, NULL);
+    while (n->metadata) st_net_set_metadata(n, n->metadata->name, NULL);
     free(n);
 }
 
@@ -241,7 +241,7 @@ int st_net_set_metadata(st_net *n, const char *name, const char *text)
     if (!n || !name) return st_error_set("st_net_set_metadata: the %s is NULL", n ? "name" : "net");
     st_metadata *fresh = NULL;
     if (text && !(fresh = note_new(name, text))) return -1;
-    st_metadata **at = &n->notes;
+    st_metadata **at = &n->metadata;
     while (*at && strcmp((*at)->name, name) != 0) at = &(*at)->next;
     st_metadata *old = *at;
     if (fresh) fresh->next = old ? old->next : NULL;
@@ -252,7 +252,7 @@ int st_net_set_metadata(st_net *n, const char *name, const char *text)
 
 const char *st_net_metadata(const st_net *n, const char *name)
 {
-    for (const st_metadata *note = n && name ? n->notes : NULL; note; note = note->next)
+    for (const st_metadata *note = n && name ? n->metadata : NULL; note; note = note->next)
         if (strcmp(note->name, name) == 0) return note->text;
     return NULL;
 }

@@ -21,14 +21,14 @@ ST_API_BEGIN
 
 /* Read-only: the functions below update it. */
 typedef struct st_net {
-    st_layer *root;            /* the sequence; layer i is root->child[i] */
-    st_shape input, output;    /* of one image, without the batch axis */
-    ptrdiff_t batch;           /* images it was built for; 0: not built */
-    uint64_t seed, step;       /* seed of dropout; steps, counted by st_net_backward */
-    st_tensor x, y;            /* of the last forward pass: x not copied, y a view of `outputs` */
-    bool inference_only;       /* the last forward pass was ST_PREDICT: no backward pass */
-    st_tensor outputs;         /* [batch, output...] */
-    struct st_metadata *notes; /* see st_metadata */
+    st_layer *root;               /* the sequence; layer i is root->child[i] */
+    st_shape input, output;       /* of one image, without the batch axis */
+    ptrdiff_t batch;              /* images it was built for; 0: not built */
+    uint64_t seed, step;          /* seed of dropout; steps, counted by st_net_backward */
+    st_tensor x, y;               /* of the last forward pass: x not copied, y a view of `outputs` */
+    bool inference_only;          /* the last forward pass was ST_PREDICT: no backward pass */
+    st_tensor outputs;            /* [batch, output...] */
+    struct st_metadata *metadata; /* see st_metadata */
 } st_net;
 
 /* Takes ownership of the layers. NULL with an error that names the layer where they do not fit together. */

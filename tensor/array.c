@@ -1,4 +1,4 @@
-/* array.c: allocating arrays; the one multiplication that may overflow. */
+/* array.c: allocating arrays, with a check that their size does not overflow. */
 #include "tensor/array.h"
 #include "tensor/error.h"
 

@@ -79,8 +79,8 @@ double st_random_uniform(st_random_key key, uint64_t counter)
     return fraction(half(st_random_bits(key, counter), 0));
 }
 
-/* One number of the pair that Box and Muller's transform gives, so that each counter gives one number. 1 - u
- * is in (0, 1], and the logarithm finite. */
+/* Box and Muller's transform, which makes a pair of numbers; the second one is not used, so that each counter
+ * gives one number. 1 - u is in (0, 1], so that the logarithm is finite. */
 double st_random_normal(st_random_key key, uint64_t counter)
 {
     st_random_block block = st_random_bits(key, counter);

@@ -1,4 +1,4 @@
-/* real.h: the one file that depends on the precision.
+/* real.h: the type of elements, float or double, and what depends on it.
  *
  * The same source builds libstride (float) and libstride-double (double, with -DSTRIDE_DOUBLE), whose
  * functions have other names (names.h), so that one program may use both. Every file that includes this one

@@ -12,9 +12,9 @@ int one_hot(double number, st_tensor y)
     return 0;
 }
 
-static void begin(const st_dataset *d, uint64_t pass)
+static void begin(const st_dataset *d, uint64_t epoch)
 {
-    st_dataset_begin_epoch(d->own, pass);
+    st_dataset_begin_epoch(d->own, epoch);
 }
 
 static void get(const st_dataset *d, ptrdiff_t i, st_tensor x, st_tensor y)

@@ -34,8 +34,8 @@ static double level(st_tensor image, ptrdiff_t k, ptrdiff_t i, ptrdiff_t j)
     return i < image.shape.n[1] ? clamp((double)*st_at(image, ST_INDEX(k, i, j))) : 0;
 }
 
-/* Of the 256 colours 232 to 255 are greys, and 16 to 231 a cube of 6 x 6 x 6, whose corners are black and
- * white. */
+/* One of the terminal's 256 colours: 232 to 255 are greys, 16 to 231 a cube of 6 x 6 x 6, whose corners are
+ * black and white. */
 static int colour_of(st_tensor image, ptrdiff_t i, ptrdiff_t j)
 {
     if (image.shape.n[0] == 3)

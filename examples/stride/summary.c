@@ -39,8 +39,8 @@ static int run(void *settings_, int count, char **operands)
     st_net *n = net_given(&s->subject, 0, 0);
     if (n && s->as_text) network_write(n, stdout);
     else if (n) st_net_summary(n, s->batch, stdout);
-    for (const st_metadata *note = n && !s->as_text ? n->notes : NULL; note; note = note->next) {
-        text_put_in(stdout, note == n->notes ? "\n" : "", note->name, ": ");
+    for (const st_metadata *note = n && !s->as_text ? n->metadata : NULL; note; note = note->next) {
+        text_put_in(stdout, note == n->metadata ? "\n" : "", note->name, ": ");
         text_put_in(stdout, "", note->text, "\n");
     }
     st_net_free(n);

@@ -223,7 +223,7 @@ static st_schedule make_schedule(const settings *s)
     return s->warmup > 0 ? st_warmup_lr(.steps = s->warmup, .after = after) : after;
 }
 
-/* What eval needs to know the samples again: the training set before --split, and how it was split. */
+/* Notes how eval finds the samples again: the training set before --split, and how it was split. */
 static int note_training(job *j)
 {
     const settings *s = j->s;

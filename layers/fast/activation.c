@@ -33,23 +33,23 @@ INLINE double silu_slope_of(double x, double p)
 #define SELU_BELOW (SELU_SCALE * SELU_ALPHA)
 
 /* clang-format off */
-VALUE(elu, st_real, x < 0 ? a * fast_expm1(below(x)) : x)
-DERIVATIVE(elu, st_real, x, x > 0 ? 1 : a * fast_exp(below(x)))
+VALUE(elu, st_real, x < 0 ? a * fast_expm1(negative_part(x)) : x)
+DERIVATIVE(elu, st_real, x, x > 0 ? 1 : a * fast_exp(negative_part(x)))
 
-VALUE(selu, st_real, x < 0 ? (st_real)SELU_BELOW * fast_expm1(below(x)) : (st_real)SELU_SCALE * x)
-DERIVATIVE(selu, st_real, x, x > 0 ? (st_real)SELU_SCALE : (st_real)SELU_BELOW * fast_exp(below(x)))
+VALUE(selu, st_real, x < 0 ? (st_real)SELU_BELOW * fast_expm1(negative_part(x)) : (st_real)SELU_SCALE * x)
+DERIVATIVE(selu, st_real, x, x > 0 ? (st_real)SELU_SCALE : (st_real)SELU_BELOW * fast_exp(negative_part(x)))
 
-VALUE(gelu_none, st_real, above(x) * wide_normal(x).below)
-DERIVATIVE(gelu_none, st_real, x, gelu_none_slope_of(within(x), wide_normal(x)))
+VALUE(gelu_none, st_real, clamp_low(x) * wide_normal(x).below)
+DERIVATIVE(gelu_none, st_real, x, gelu_none_slope_of(clamp_both(x), wide_normal(x)))
 
-VALUE(gelu_tanh, st_real, above(x) * wide_logistic(gelu_u(x)))
+VALUE(gelu_tanh, st_real, clamp_low(x) * wide_logistic(gelu_u(x)))
 DERIVATIVE(gelu_tanh, st_real, x, gelu_tanh_slope_of(at_25(x), wide_logistic(gelu_u(at_25(x)))))
 
 VALUE(silu, st_real, fast_silu(x))
-DERIVATIVE(silu, st_real, x, silu_slope_of(within(x), wide_logistic(x)))
+DERIVATIVE(silu, st_real, x, silu_slope_of(clamp_both(x), wide_logistic(x)))
 
-VALUE(mish, st_real, mish_value_of(above(x), wide_exp(at_most(x, 40))))
-DERIVATIVE(mish, st_real, x, mish_slope_of(at_most(above(x), 40), wide_exp(at_most(x, 40))))
+VALUE(mish, st_real, mish_value_of(clamp_low(x), wide_exp(at_most(x, 40))))
+DERIVATIVE(mish, st_real, x, mish_slope_of(at_most(clamp_low(x), 40), wide_exp(at_most(x, 40))))
 
 VALUE(sigmoid, st_real, fast_logistic(x))
 
@@ -70,8 +70,8 @@ static void prelu_sum_row(ptrdiff_t n, st_real *const at[], const ptrdiff_t stri
     ptrdiff_t i = 0;
     if (stride[0] == 1 && stride[1] == 1)
         for (; i + LANES <= n; i += LANES)
-            EACH(k, LANES) lane[k] += (double)below(x[i + k]) * (double)dy[i + k];
-    for (; i < n; i++) lane[0] += (double)below(x[i * stride[0]]) * (double)dy[i * stride[1]];
+            EACH(k, LANES) lane[k] += (double)negative_part(x[i + k]) * (double)dy[i + k];
+    for (; i < n; i++) lane[0] += (double)negative_part(x[i * stride[0]]) * (double)dy[i * stride[1]];
     double *total = sum;
     EACH(k, LANES) *total += lane[k];
 }

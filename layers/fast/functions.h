@@ -54,7 +54,7 @@ typedef struct exponent {
     real_bits biased; /* n + 2 BIAS */
 } exponent;
 
-/* Of x + rest, for x <= MOST_EXPONENT and |rest| much smaller than 1. */
+/* The exponent of x + rest, for x <= MOST_EXPONENT and |rest| much smaller than 1. */
 INLINE exponent exponent_of_sum(st_real x, st_real rest)
 {
     const st_real in = x < LEAST_EXPONENT ? LEAST_EXPONENT : x;

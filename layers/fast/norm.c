@@ -35,8 +35,9 @@ typedef st_real octet __attribute__((vector_size(OCTET * sizeof(st_real))));
 typedef st_real octet_at
     __attribute__((vector_size(OCTET * sizeof(st_real)), aligned(sizeof(st_real)), may_alias));
 
-/* Adds the sums of g - shift and of (g - shift) (x - mean) over a row. The elements of a block are added in
- * st_real, blocks in double, as are the rest of a row and all from a block on that overflows. */
+/* Adds the sums of g - shift and of (g - shift) (x - mean) over a row. Elements are added in st_real within a
+ * block, and blocks in double. The elements after the last block, or from a block on that overflows, are
+ * added in double one by one. */
 INLINE void add_row(norm_sums *to, ptrdiff_t n, const st_real *g, st_real shift, const st_real *x,
                     st_real mean)
 {
@@ -90,8 +91,9 @@ static double deviation_of(moments m, double epsilon)
     return m.unit * sqrt(m.variance + epsilon / m.unit / m.unit);
 }
 
-/* A number close to the mean of a set: differences from it are squared, and the subtraction of nearly equal
- * squares loses few digits. If all elements are equal, it is their mean. */
+/* A number close to the mean of a set, the mean itself if all elements are equal. The variance is the mean
+ * square of differences from it, less the square of their mean: few digits are lost, since the second is
+ * small. */
 INLINE st_real near_mean(norm_set s, const st_real *x)
 {
     const ptrdiff_t few = smallest(s.length, 64);

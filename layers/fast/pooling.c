@@ -124,7 +124,7 @@ INLINE void spread_mean(ptrdiff_t area, st_real part, st_real *dx)
         M##_mask place;                                                                                      \
     } M##_maxima;                                                                                            \
                                                                                                              \
-    /* Of a, and of b after it: the greater one, or the first NaN. */                                        \
+    /* The greater one of a, and of b after it; or the first NaN. */                                         \
     M##_TARGET INLINE M##_maxima M##_greater(M##_maxima a, M##_maxima b, bool exact)                         \
     {                                                                                                        \
         const M##_mask stays = a.best != a.best;                                                             \

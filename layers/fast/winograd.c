@@ -112,7 +112,7 @@ static void take_band(const winograd_plan *p, side *s, place at)
     }
 }
 
-/* What tiles of the band add to; rows that it shares with the band above have that one's sums. */
+/* Clears the rows that tiles of the band add to; those that it shares with the band above keep its sums. */
 static void open_band(const winograd_plan *p, side *s, place at)
 {
     ptrdiff_t row = s->width * s->padded, above = s->top, bottom = at.row > 0 ? s->bottom : 0;

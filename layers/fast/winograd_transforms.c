@@ -47,7 +47,8 @@
 
 #define AT(type, place) (*(type *)(place))
 
-/* What is in `out` is kept; not out + e / 9, whose quotient would not be rounded by a fused multiply-add. */
+/* `out` is kept: 9 out, and the sum is divided later. A fused multiply-add would not round the quotient of
+ * out + e / 9. */
 #define NINE_TIMES(M, at) +AT(M##_loose, at) * NINE
 #define NOTHING(M, at)
 

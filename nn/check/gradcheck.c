@@ -110,13 +110,13 @@ static slopes numeric(const subject *s, const line *v, double step)
 
 /* ---- one tensor --------------------------------------------------------------------------------- */
 
-typedef struct tally {
+typedef struct comparison {
     const char *name;
     ptrdiff_t checked, kinks;
     double worst, analytic, numeric; /* of the worst element */
     st_shape at;
     bool nonzero;
-} tally;
+} comparison;
 
 static double relative_error(double analytic, double number, double scale)
 {
@@ -155,7 +155,7 @@ static double largest(st_tensor x)
     return most;
 }
 
-static void judge(const subject *s, const tally *t, st_tensor x)
+static void judge(const subject *s, const comparison *t, st_tensor x)
 {
     st_gradcheck_result *r = s->result;
     r->checked += t->checked;
@@ -180,7 +180,7 @@ static void check_tensor(subject *s, const char *name, st_tensor x, st_tensor dx
 {
     ptrdiff_t count = st_numel(x), checks = count;
     if (s->options.most > 0 && s->options.most < count) checks = s->options.most;
-    tally t = { .name = name };
+    comparison t = { .name = name };
     double scale = largest(dx) / 100;
     for (ptrdiff_t k = 0; k < checks; k++) {
         ptrdiff_t e = k;
@@ -253,7 +253,7 @@ static double derivative(const line *v, int i, st_tensor x, st_tensor dx, double
 
 static void judge_line(const subject *s, line *v, const char *name, double analytic, double squares)
 {
-    tally t = { .name = name, .checked = 1 };
+    comparison t = { .name = name, .checked = 1 };
     double number = 0, error = check_line(s, v, analytic, sqrt(squares) / 100, &number);
     t.nonzero = analytic != 0 || number != 0;
     t.analytic = analytic, t.numeric = number;

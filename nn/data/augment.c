@@ -90,7 +90,7 @@ void data_warp(st_tensor to, st_tensor framed, affine map)
 
 static st_random_key key_of(const augmented *a, uint64_t stream)
 {
-    return (st_random_key){ a->options.seed, stream + a->base.pass };
+    return (st_random_key){ a->options.seed, stream + a->base.epoch };
 }
 
 /* Uniform in ±most. */

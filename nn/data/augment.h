@@ -2,7 +2,7 @@
  *
  *     st_dataset *training = st_dataset_augment(digits, .shift = 2, .rotation = 10, .scale = 0.1, .seed = 1);
  *
- * The augmentation of sample i is a function of (seed, pass, i), with the pass of the last
+ * The augmentation of sample i is a function of (seed, epoch, i), with the epoch of the last
  * st_dataset_begin_epoch. It does not depend on threads or order, and a resumed run continues exactly. */
 #ifndef STRIDE_NN_DATA_AUGMENT_H
 #define STRIDE_NN_DATA_AUGMENT_H

@@ -397,7 +397,7 @@ static int choose_like(table *t, const st_table *like)
     return 0;
 }
 
-/* What a column's fields are. */
+/* The kind of a column's fields. */
 typedef struct content {
     bool words, whole, compact; /* compact: the integers 0 to K - 1, at least two, each of them */
 } content;

@@ -25,12 +25,12 @@ st_dataset *data_bytes(ptrdiff_t count, st_shape image, byte_images b);
 /* The beginning of the `own` of a set that wraps another one. */
 typedef struct data_wrapper {
     const st_dataset *of;
-    uint64_t pass; /* of the last st_dataset_begin_epoch */
+    uint64_t epoch; /* of the last st_dataset_begin_epoch */
     char *prepared;
 } data_wrapper;
 
-/* A set of as many samples as `of`, or kind.count, as kind.get and .own make them; `step`, unless NULL, is
- * appended to `prepared`. `release` is data_unwrap and `grain` that of `of` unless given. On failure `own` is
+/* Wraps `of` in a set that kind.get and .own make. Members of `kind` that are 0 come from `of`: count and
+ * grain; `release` is then data_unwrap. `step`, unless NULL, is appended to `prepared`. On failure `own` is
  * released. */
 st_dataset *data_wrap(const st_dataset *of, st_dataset kind, const char *step);
 

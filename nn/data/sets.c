@@ -23,11 +23,11 @@ static st_dataset *refuse_null(const char *who, const char *what)
 
 /* ---- sets that wrap another one ------------------------------------------------------------------ */
 
-static void begin(const st_dataset *d, uint64_t pass)
+static void begin(const st_dataset *d, uint64_t epoch)
 {
     data_wrapper *w = d->own;
-    w->pass = pass;
-    st_dataset_begin_epoch(w->of, pass);
+    w->epoch = epoch;
+    st_dataset_begin_epoch(w->of, epoch);
 }
 
 void data_unwrap(st_dataset *d)
@@ -100,10 +100,10 @@ static void get_joined(const st_dataset *d, ptrdiff_t i, st_tensor x, st_tensor 
     (*set)->get(*set, i, x, y);
 }
 
-static void begin_joined(const st_dataset *d, uint64_t pass)
+static void begin_joined(const st_dataset *d, uint64_t epoch)
 {
     const joined *own = d->own;
-    for (int i = 0; i < own->count; i++) st_dataset_begin_epoch(own->set[i], pass);
+    for (int i = 0; i < own->count; i++) st_dataset_begin_epoch(own->set[i], epoch);
 }
 
 static void free_own(st_dataset *d)
@@ -276,7 +276,7 @@ typedef struct weighted {
 static void get_weighted(const st_dataset *d, ptrdiff_t i, st_tensor x, st_tensor y)
 {
     const weighted *own = d->own;
-    const st_random_key key = { own->seed, DRAWS + 1 + own->base.pass };
+    const st_random_key key = { own->seed, DRAWS + 1 + own->base.epoch };
     const double at = st_random_uniform(key, (uint64_t)i) * own->sum[own->last];
     ptrdiff_t low = 0, high = own->last; /* the first whose sum is above `at` */
     while (low < high) {

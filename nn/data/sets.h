@@ -41,7 +41,7 @@ int st_dataset_split(const st_dataset *of, double fraction, uint64_t seed, st_da
                      st_dataset **rest);
 
 /* `count` samples an epoch, drawn with replacement, sample i of `of` with a probability in proportion to
- * weight[i]; drawn again in each epoch, as a function of the seed and st_dataset_begin_epoch's pass.
+ * weight[i]; drawn again in each epoch, as a function of the seed and st_dataset_begin_epoch's epoch.
  * PyTorch's WeightedRandomSampler. */
 st_dataset *st_dataset_weighted(const st_dataset *of, ptrdiff_t count, const double weight[], uint64_t seed);
 

@@ -201,7 +201,7 @@ int st_net_set_table(st_net *to, const st_table *t)
 
 /* ---- and back -------------------------------------------------------------------------------- */
 
-/* What a table is made of while it is read. */
+/* The parts of a table while it is read. */
 typedef struct parts {
     json_t *names, *places, *fill;
     const char **name;

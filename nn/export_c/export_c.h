@@ -7,7 +7,7 @@
 
 ST_API_BEGIN
 
-/* What a file takes, in bytes. */
+/* The sizes of a file's arrays, in bytes. */
 typedef struct st_export_c_sizes {
     ptrdiff_t constants, as_float; /* with its options, and if weights were float */
     ptrdiff_t workspace;

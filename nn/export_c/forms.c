@@ -6,7 +6,7 @@
 #include "layers/types.h"
 #include "nn/export_c/steps.h"
 
-/* What a step makes of a number: y. */
+/* Stores y, after the step's activation. */
 #define RESULT(Y) "{activation:activation_$}(" Y ");\n"
 
 /* ---- convolutions and dense layers --------------------------------------------------------------------- */

@@ -12,7 +12,7 @@ static ptrdiff_t size_of(const st_layer *l)
     return st_shape_numel(l->y, l->type->name) / l->y.n[0];
 }
 
-/* To made.y or, unless that is given, to a place of its own. */
+/* Adds a step that writes to made.y, or to a new place if made.y is not given. Returns the place. */
 static int add_step(steps *s, const char *path, ptrdiff_t size, step made)
 {
     if (size > INT_MAX) st_error_set("%td numbers between two layers, expected at most %d", size, INT_MAX);
@@ -24,8 +24,8 @@ static int add_step(steps *s, const char *path, ptrdiff_t size, step made)
     return made.y;
 }
 
-/* A batchnorm behind a flatten has other channels than what comes before the flatten, and one behind a dense
- * layer of [N, T, features] has a channel for each of T. */
+/* A batchnorm is folded into the product before it if both have the same channels. Behind a flatten it has
+ * others, and behind a dense layer of [N, T, features] its channels are T. */
 static int walk_leaf(steps *s, const st_layer *l, const char *path, int x)
 {
     const form *f = form_of(l);
@@ -74,8 +74,8 @@ static int walk_product(steps *s, const st_layer *l, const char *path, int x)
     return y;
 }
 
-/* A chain, or branches that all read x, so that none is folded into the step before; a concat copies each to
- * its part of y. */
+/* Walks a chain, or branches. Each branch reads x, so that none is folded into the step before it; a concat
+ * copies each to its part of y. */
 static int walk(steps *s, const st_layer *l, const char *path, int x)
 {
     const bool chain = l->type == &layer_type_sequence, concat = l->type == &layer_type_concat;

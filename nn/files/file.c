@@ -80,7 +80,7 @@ static char *resolve(const char *path)
     return !real && errno == ENOENT && lstat(path, &status) ? strdup(path) : real;
 }
 
-/* Where the last name of a path begins. */
+/* The offset of a path's last name. */
 static size_t base_of(const char *path)
 {
     const char *slash = strrchr(path, '/');

@@ -15,7 +15,7 @@ typedef struct position {
 } position;
 enum { POSITION = sizeof(position) / sizeof(double) };
 
-/* What a run keeps. */
+/* The tensors and numbers that a checkpoint of a run has. */
 struct train_kept {
     int count; /* of callbacks' */
     kept_item of_callbacks[ST_MAX_KEPT];

@@ -70,7 +70,7 @@ static json_t *metadata_of(const st_net *n, const model_extra *extra)
     if (metadata && extra->name && json_object_set_new(metadata, extra->name, json_string(extra->text)))
         status = st_error_set("entry %s: no memory, or it is not UTF-8", extra->name);
     int notes = 0;
-    for (const st_metadata *note = n->notes; note && status == 0; note = note->next)
+    for (const st_metadata *note = n->metadata; note && status == 0; note = note->next)
         status = ++notes > MOST_NOTES ? refuse_notes() : put_note(metadata, note);
     if (status == 0) return metadata;
     json_decref(metadata);

@@ -97,7 +97,7 @@ static int export(graph *g, const st_net *n, const char *path)
     model.producer_name = (char *)"stride";
     model.producer_version = (char *)ST_VERSION;
     model.graph = &g->proto;
-    for (const st_metadata *note = n->notes; note; note = note->next)
+    for (const st_metadata *note = n->metadata; note; note = note->next)
         if (add_note(g, &model, note)) break;
     if (st_error() || fill_graph(g, n) || st_error()) return st_error_within("%s: ", path);
     size_t size = onnx__model_proto__get_packed_size(&model);

@@ -38,8 +38,8 @@ static void all_gather(const parts *p, ptrdiff_t rows, size_t size, void *table)
 
 /* ---- the same run everywhere ----------------------------------------------------------------------- */
 
-/* What must be the same at all ranks: the configuration of the run, and numbers that make ranks wait for each
- * other at the same places. NULL with an error. */
+/* The terms that must be the same at all ranks: the configuration of the run, and numbers that make ranks
+ * wait for each other at the same places. NULL with an error. */
 static json_t *terms_of(const st_run *run, int kept_count)
 {
     const st_train_options *o = run->options;

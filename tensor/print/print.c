@@ -14,8 +14,8 @@ enum { NUMBER = 64 };          /* bytes of any number's text: sign, 17 digits, z
 
 /* ---- numbers --------------------------------------------------------------------------------- */
 
-/* The fewest digits after the point, at most `most`, that read back as x; or those of the nearest number with
- * `most`, without trailing zeros. `form` is f, or e for an exponent. */
+/* The number of digits after the point: the fewest that read back as x. If that takes more than `most`, x is
+ * rounded to `most` digits, and trailing zeros do not count. `form` is f, or e for an exponent. */
 static int fewest_digits(st_real x, char form, int most)
 {
     char text[NUMBER];
@@ -165,7 +165,8 @@ static void choose_columns(printer *p, const st_real *first)
     see(p, see_width, 0, first);
 }
 
-/* Writes a word of a row with its blanks; on the next line if this one has no room for it and a bracket. */
+/* Writes a word of a row between blanks. It goes to the next line if this one has no room for it and for
+ * brackets after it. */
 static void put_word(printer *p, int before, const char *text, int after)
 {
     writer *w = &p->w;

@@ -5,8 +5,9 @@
  * busy machine the caller processes that worker's part itself.
  *
  * A worker counts itself `inside` before it reads whether the job is open, and the caller closes the job
- * before it reads whether anyone is inside; sleeping and waking go likewise. Both sides write before they
- * read, in sequentially consistent order, so at least one of them sees the other. */
+ * before it reads whether anyone is inside. Both write before they read, in sequentially consistent order, so
+ * that at least one of them sees the other. A thread that falls asleep, and one that wakes it, do the
+ * same. */
 #define _POSIX_C_SOURCE 200809L
 #include "tensor/error.h"
 #include "tensor/parallel.h"

@@ -68,7 +68,7 @@ static void line(FILE *to, const char *what, int threads, double value, sense s,
                                      : "NOT MET");
 }
 
-/* Of Stride; NaN where it was not measured. */
+/* The time that Stride takes; NaN where it was not measured. */
 static double seconds_of(const campaign *c, int which, int threads)
 {
     if (which < 0) return NAN;
@@ -121,8 +121,8 @@ static bool has_part(const subject *s, const char *const *parts)
     return false;
 }
 
-/* Of the subjects with one of these in their names: the least, which one that is, and maybe the geometric
- * mean. */
+/* Prints the least value of the subjects with one of these in their names, which one that is, and maybe the
+ * geometric mean. */
 static void layers(const campaign *c, const char *title, const char *const *parts, measure m, double least,
                    double mean, FILE *to)
 {

@@ -28,8 +28,8 @@ typedef struct worker_answer {
 
 typedef enum worker_status { WORKER_OK, WORKER_SKIPS, WORKER_FAILS } worker_status;
 
-/* What workers say besides, on stdout and stderr, goes to this file from now on; NULL: to stderr. -1 with an
- * error where it cannot be written. */
+/* Sends the workers' other output, on stdout and stderr, to this file from now on; NULL: to stderr. -1 with
+ * an error where it cannot be written. */
 int worker_log(const char *path);
 
 /* Runs the shell's command with that many threads for Stride, OpenMP and BLAS. -1 with an error where no

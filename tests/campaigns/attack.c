@@ -180,7 +180,7 @@ static void read_end(int from, char to[TEXT])
     close(from);
 }
 
-/* What it prints fits into pipes (64 KB on Linux). */
+/* Runs the command, whose output fits into pipes (64 KB on Linux). */
 static void run(scene *s)
 {
     int out[2], err[2], status = 0;
@@ -306,7 +306,7 @@ static void unlock(void)
     while (locks > 0) close(locked[--locks]);
 }
 
-/* Of folders, and of all files to be written. */
+/* Locks the folders, and all files to be written. */
 static bool lock_everything(const scene *s)
 {
     char names[8][64];
@@ -315,7 +315,7 @@ static bool lock_everything(const scene *s)
     return true;
 }
 
-/* What a run writes again and again. */
+/* Tests if a run writes the file again and again, and so holds its lock. */
 static bool is_held(const char *name)
 {
     return strcmp(name, "run") == 0 || strcmp(name, "log.csv") == 0;

@@ -375,7 +375,7 @@ TEST(only_temporary_files_of_dead_writers_are_removed)
     assert_false(st_file_is_temporary(NULL, "net") || st_file_is_temporary("net", NULL));
 }
 
-/* What goes on writing to it would be lost. */
+/* Later output of the stream would be lost. */
 TEST(standard_streams_are_not_replaced)
 {
     const char *path = written("log", BYTES("old"));

@@ -288,7 +288,7 @@ TEST(notes_come_back)
     auto_net *loaded = st_net_load(path_of("net"));
     assert_non_null(loaded);
     for (int i = 0; i < NOTES; i++) assert_string_equal(st_net_metadata(loaded, notes[i][0]), notes[i][1]);
-    assert_null(loaded->notes->next->next->next->next);
+    assert_null(loaded->metadata->next->next->next->next);
     unlink(path_of("net"));
 }
 

@@ -69,8 +69,8 @@ static st_layer *roll_depthwise(dice *d, st_shape *x)
                      .groups = channels, .no_bias = true);
 }
 
-/* What Winograd's tiles take. Every third is of sizes at which the longest vectors, bands and blocks of tiles
- * end; shorter ones end there too. */
+/* A convolution that Winograd's tiles take. Every third is of sizes at which the longest vectors, bands and
+ * blocks of tiles end; shorter ones end there too. */
 static st_layer *roll_3x3(dice *d, st_shape *x)
 {
     static const struct {

@@ -470,7 +470,7 @@ TEST(any_number_of_threads_comes_to_the_same_bits)
     use_engine(NULL);
 }
 
-/* Where a layer can run in-place, y overwrites x and dx overwrites dy, to the same bits. */
+/* If a layer can run in place, y overwrites x and dx overwrites dy, to the same bits. */
 static void in_place_is_as_apart(const layer_case *c, dice *d, st_layer *l, st_shape s)
 {
     build(l, s);

@@ -364,7 +364,7 @@ TEST(batchnorm_follows_the_batch_with_its_running_statistics)
     }
 }
 
-/* Of the three channels the second has an infinity and the third a NaN. */
+/* The second of the three channels has an infinity and the third a NaN. */
 TEST(batchnorm_keeps_its_running_statistics_on_values_that_are_not_finite)
 {
     auto_layer *l = st_batchnorm(.momentum = 0.5);

@@ -222,7 +222,7 @@ TEST(notes_are_copied_replaced_and_removed)
     assert_int_equal(st_net_set_metadata(n, "mean", st_net_metadata(n, "mean")), 0); /* of itself */
     assert_string_equal(st_net_metadata(n, "mean"), "0.5");
     int count = 0;
-    for (const st_metadata *note = n->notes; note; note = note->next) count++;
+    for (const st_metadata *note = n->metadata; note; note = note->next) count++;
     assert_int_equal(count, 2);
 }
 

@@ -374,7 +374,7 @@ TEST(a_checkpoint_that_cannot_be_read_ends_all)
 
 /* ---- what fails ---------------------------------------------------------------------------------------- */
 
-/* What differs at the last rank. */
+/* The term that differs at the last rank. */
 static enum difference { BATCH, RATE, SEED, LOSS, ORDER, OPTIMIZER } different;
 static int last_rank;
 
