@@ -60,6 +60,23 @@ static bool fills_in(const st_layer *l)
     return ((const st_pad2d_options *)l->options)->mode >= ST_PAD_REFLECT;
 }
 
+/* A strip and its source never overlap, though their addresses interleave, so that st_copy would copy. */
+static void copy_row(ptrdiff_t n, st_real *const at[], const ptrdiff_t stride[], void *context)
+{
+    (void)context;
+    for (ptrdiff_t i = 0; i < n; i++) at[0][i * stride[0]] = at[1][i * stride[1]];
+}
+
+static void add_row(ptrdiff_t n, st_real *const at[], const ptrdiff_t stride[], void *context)
+{
+    (void)context;
+    double sum = 0;
+    for (ptrdiff_t i = 0; i < n; i++)
+        if (stride[1] == 0) sum += (double)at[0][i * stride[0]];
+        else at[1][i * stride[1]] += at[0][i * stride[0]];
+    if (stride[1] == 0) *at[1] = (st_real)((double)*at[1] + sum);
+}
+
 static void pad2d_forward(const st_call *c, st_tensor x, st_tensor y)
 {
     const st_layer *l = c->layer;
@@ -69,7 +86,7 @@ static void pad2d_forward(const st_call *c, st_tensor x, st_tensor y)
         st_copy(interior(l, image), st_select(x, 0, i));
         for (int side = TOP; side <= RIGHT && fills_in(l); side++) {
             const strip s = strip_of(l, image, side);
-            st_copy(s.to, s.from);
+            st_walk(2, (st_tensor[]){ s.to, s.from }, ST_ANY_ORDER, copy_row, NULL);
         }
     }
 }
@@ -83,7 +100,7 @@ static void pad2d_backward(const st_call *c, st_tensor x, st_tensor y, st_tensor
         st_copy(image, st_select(dy, 0, i));
         for (int side = RIGHT; side >= TOP && fills_in(l); side--) {
             const strip s = strip_of(l, image, side);
-            st_add(s.from, 1, s.to);
+            st_walk(2, (st_tensor[]){ s.to, s.from }, ST_ANY_ORDER, add_row, NULL);
         }
         st_copy(st_select(dx, 0, i), interior(l, image));
     }

@@ -216,59 +216,36 @@ extent tensor_extent(st_tensor x)
 static ptrdiff_t greatest_common_divisor(ptrdiff_t a, ptrdiff_t b)
 {
     while (b) {
-        ptrdiff_t r = a % b;
+        const ptrdiff_t rest = a % b;
         a = b;
-        b = r;
+        b = rest;
     }
-    return a;
+    return a < 0 ? -a : a;
 }
 
-/* Is there an x with sum(step[i] x[i]) = target and 0 <= x[i] <= most[i]? Steps are positive, in descending
- * order, so that the range of the remaining sum bounds x[i] tightly. */
-static bool reachable(int terms, const ptrdiff_t step[], const ptrdiff_t most[], ptrdiff_t target)
+/* The greatest common divisor of a view's strides: its elements are so far apart, or a multiple of it. */
+static ptrdiff_t common_stride(st_tensor x)
 {
-    if (terms == 0) return target == 0;
-    ptrdiff_t rest = 0, divisor = 0;
-    for (int i = 0; i < terms; i++) divisor = greatest_common_divisor(step[i], divisor);
-    if (target % divisor) return false;
-    for (int i = 1; i < terms; i++) rest += step[i] * most[i];
-    ptrdiff_t high = target / step[0], low = target - rest;
-    low = low > 0 ? (low + step[0] - 1) / step[0] : 0;
-    if (high > most[0]) high = most[0];
-    for (ptrdiff_t x = high; x >= low; x--)
-        if (reachable(terms - 1, step + 1, most + 1, target - step[0] * x)) return true;
-    return false;
+    ptrdiff_t divisor = 0;
+    for (int i = 0; i < x.shape.rank; i++)
+        if (x.shape.n[i] > 1) divisor = greatest_common_divisor(divisor, x.stride[i]);
+    return divisor;
 }
 
-/* Compares addresses, so that two wraps of the same memory are found, too. Counting a's indices from its
- * lowest address and b's from its highest, "the same element" is one equation in non-negative unknowns. */
+/* Compares addresses, so that two wraps of the same memory are found, too. */
 bool st_overlaps(st_tensor a, st_tensor b)
 {
     if (st_numel(a) == 0 || st_numel(b) == 0) return false;
-    extent ea = tensor_extent(a), eb = tensor_extent(b);
-    uintptr_t low_a = (uintptr_t)(a.storage->data + ea.low), high_a = (uintptr_t)(a.storage->data + ea.high);
-    uintptr_t low_b = (uintptr_t)(b.storage->data + eb.low), high_b = (uintptr_t)(b.storage->data + eb.high);
-    if (high_a < low_b || high_b < low_a) return false;
-    if ((high_b - low_a) % sizeof(st_real))
-        return true; /* misaligned to each other: elements may share bytes */
-
-    ptrdiff_t step[2 * ST_MAX_RANK], most[2 * ST_MAX_RANK];
-    int terms = 0;
-    const st_tensor both[] = { a, b };
-    for (int t = 0; t < 2; t++)
-        for (int i = 0; i < both[t].shape.rank; i++) {
-            ptrdiff_t s = both[t].stride[i] < 0 ? -both[t].stride[i] : both[t].stride[i];
-            ptrdiff_t m = both[t].shape.n[i] - 1;
-            if (s == 0 || m == 0) continue;
-            int at = terms++;
-            for (; at > 0 && step[at - 1] < s; at--) {
-                step[at] = step[at - 1];
-                most[at] = most[at - 1];
-            }
-            step[at] = s;
-            most[at] = m;
-        }
-    return reachable(terms, step, most, (ptrdiff_t)((high_b - low_a) / sizeof(st_real)));
+    const extent ea = tensor_extent(a), eb = tensor_extent(b);
+    const uintptr_t first_a = (uintptr_t)(a.storage->data + ea.low),
+                    last_a = (uintptr_t)(a.storage->data + ea.high),
+                    first_b = (uintptr_t)(b.storage->data + eb.low),
+                    last_b = (uintptr_t)(b.storage->data + eb.high);
+    if (last_a < first_b || last_b < first_a) return false;
+    const uintptr_t bytes = first_a < first_b ? first_b - first_a : first_a - first_b;
+    const ptrdiff_t divisor = greatest_common_divisor(common_stride(a), common_stride(b));
+    if (divisor == 0 || bytes % sizeof(st_real)) return true;
+    return bytes / sizeof(st_real) % (size_t)divisor == 0;
 }
 
 st_real *st_data(st_tensor x)

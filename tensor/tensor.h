@@ -91,7 +91,10 @@ static inline bool st_is_null(st_tensor x)
 ptrdiff_t st_numel(st_tensor x);                  /* elements; 0 for the null tensor */
 bool st_is_contiguous(st_tensor x);               /* row-major without gaps */
 bool st_shares_storage(st_tensor a, st_tensor b); /* views of one storage; false for null */
-bool st_overlaps(st_tensor a, st_tensor b);       /* some element is in both; exact */
+
+/* False if no element is in both. True if one may be: the addresses of a and b interleave, and their strides
+ * do not keep them apart, as they do columns of a matrix. */
+bool st_overlaps(st_tensor a, st_tensor b);
 
 /* A pointer to element [0, 0, ...]; for a contiguous tensor, to all its elements. */
 st_real *st_data(st_tensor x);
@@ -124,8 +127,8 @@ st_tensor st_reshape(st_tensor x, st_shape s); /* never copies: an error if a co
 st_tensor st_as_strided(st_tensor x, st_shape s, const ptrdiff_t *stride, ptrdiff_t offset);
 
 /* ---- moving data (walk.c) -------------------------------------------------------------------- *
- * y and x have the same shape (use st_expand to broadcast). If y and x overlap without being the same
- * view, the result is as if x had been copied first. */
+ * y and x have the same shape (use st_expand to broadcast). If y and x overlap (st_overlaps) without being
+ * the same view, x is copied first. */
 
 void st_fill(st_tensor y, st_real value); /* y = value */
 void st_copy(st_tensor y, st_tensor x);   /* y = x */
@@ -152,7 +155,7 @@ void st_scatter_add(st_tensor y, const ptrdiff_t *index, st_tensor x);
 
 /* Iterates over views of the same shape, row by row: row() gets the row's length n, and for views[i] a
  * pointer at[i] to its first element and the stride[i] between elements. Axes are merged where all views
- * allow it, and with ST_ANY_ORDER also permuted for speed. */
+ * allow it, and with ST_ANY_ORDER also permuted for speed. Views that overlap are not copied. */
 typedef void st_row_function(ptrdiff_t n, st_real *const at[], const ptrdiff_t stride[], void *context);
 typedef enum st_order { ST_ANY_ORDER, ST_ROW_MAJOR } st_order;
 enum { ST_MAX_VIEWS = 4 };
