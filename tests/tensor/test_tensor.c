@@ -232,8 +232,8 @@ static bool have_a_common_place(st_tensor a, st_tensor b)
 }
 
 /* Oracle: every place of one against every place of the other. The second view is of the same storage,
- * or of another one that wraps a part of the same memory. Of random views without a place in common that could
- * interleave, some are taken for overlapping: fewer than a third. */
+ * or of another one that wraps a part of the same memory. Of random views without a place in common that
+ * could interleave, some are taken for overlapping: fewer than a third. */
 TEST(views_that_do_not_overlap_have_no_place_in_common)
 {
     dice d = { { 4 } };
