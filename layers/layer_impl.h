@@ -44,6 +44,16 @@ typedef struct layer_algorithm {
  * pointer is not const: clang would read the weak definition when it compiles. */
 extern const layer_algorithm **layer_algorithms;
 
+/* Another way to run a batch of a layer, to the same bits. */
+typedef struct layer_executor {
+    void (*forward)(st_layer *l, st_tensor x, st_tensor y);
+    void (*backward)(st_layer *l, st_tensor x, st_tensor y, st_tensor dy, st_tensor dx);
+} layer_executor;
+
+/* That of every engine but the reference engine; NULL without layers/fast/. Not const: see
+ * layer_algorithms. */
+extern const layer_executor *layer_fast_executor;
+
 enum {
     LAYER_DEPTH = 32,      /* the deepest nesting of layers below the outermost */
     LAYER_MOST_CHUNKS = 32 /* the most chunks of the default size */
@@ -75,6 +85,7 @@ struct st_layer_run {
     bool training;
     bool inference_only; /* no backward pass follows: activations need not be kept */
     uint64_t seed, step;
+    const layer_executor *executor; /* NULL: run.c's loops over chunks */
     int threads;
     double grain;                            /* less work than this runs on one thread */
     st_tensor parameters, gradients, states; /* flat; kept when the batch size changes */
@@ -128,14 +139,10 @@ bool layer_sums_chunks(const st_layer *l, ptrdiff_t parameters);
 /* Work in elements read and written; multiply-adds count by the time that they take. */
 double layer_work(const st_layer *l, ptrdiff_t images);
 
-/* A call of a hook on a chunk, and running the layer's hooks on it. backward runs `gradient` before
- * `backward`. */
+/* A call of the layer's hooks on a chunk. After `gradient`, the gradients of frozen parameters become 0; an
+ * error that a hook has set is preceded by the layer and the hook. */
 st_call layer_call(const st_layer *l, ptrdiff_t first, ptrdiff_t images, int thread);
-void layer_call_forward(const st_call *c, st_tensor x, st_tensor y);
-void layer_call_backward(const st_call *c, bool gradient, bool backward, st_tensor x, st_tensor y,
-                         st_tensor dy, st_tensor dx);
-
-/* Adds the partial gradients of `chunks` chunks, of as many elements as `to` has, to it, in order. */
-void layer_add_partials(const st_layer_run *run, st_tensor to, ptrdiff_t chunks);
+void layer_clear_frozen(const st_call *c);
+void layer_blame(const st_layer *l, bool failed_before, const char *hook);
 
 #endif

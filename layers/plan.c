@@ -13,9 +13,10 @@
 
 enum { CACHE_LINE = 64 / sizeof(st_real) }; /* elements: every slot begins on one */
 
-/* The empty table; layers/fast/table.c replaces it. */
+/* Empty: layers/fast/ has algorithms and an executor. */
 static const layer_algorithm *none[] = { NULL };
 __attribute__((weak)) const layer_algorithm **layer_algorithms = none;
+__attribute__((weak)) const layer_executor *layer_fast_executor;
 
 /* ---- requests: slots hold a shape until they are bound ------------------------------------------ */
 
@@ -385,6 +386,7 @@ static int build(st_layer *root, st_shape x, uint64_t seed, st_layer_run *run)
     st_layer_needs needs = { 0 };
     if (st_layer_plan(root, x, NULL) || st_layer_measure(root, &needs)) return -1;
     if (read_grain(&run->grain) || parallel_check()) return -1;
+    run->executor = machine_is_reference() ? NULL : layer_fast_executor;
     const bool kept = root->impl->run != NULL;
     if ((!kept && !run->shared && allocate_parameters(run, &needs)) || allocate_batch_memory(run, &needs))
         return -1;

@@ -98,36 +98,15 @@ void st_parallel_for(const st_call *c, ptrdiff_t count, void (*work)(ptrdiff_t i
     parallel_for(little ? 1 : run->threads, count, run_piece, &(piece_work){ work, context });
 }
 
-/* Puts the layer and the hook in front of an error that the hook set. */
-static void blame(const st_layer *l, bool failed_before, const char *hook)
+void layer_blame(const st_layer *l, bool failed_before, const char *hook)
 {
     if (!failed_before && st_error()) st_error_within("%s: %s: ", l->type->name, hook);
 }
 
-void layer_call_forward(const st_call *c, st_tensor x, st_tensor y)
+void layer_clear_frozen(const st_call *c)
 {
-    const bool failed = st_error() != NULL;
-    c->layer->impl->hooks.forward(c, x, y);
-    blame(c->layer, failed, "forward");
-}
-
-void layer_call_backward(const st_call *c, bool gradient, bool backward, st_tensor x, st_tensor y,
-                         st_tensor dy, st_tensor dx)
-{
-    const layer_hooks *hooks = &c->layer->impl->hooks;
-    const unsigned frozen = c->layer->impl->frozen;
-    bool failed = st_error() != NULL;
-    if (gradient && backward && hooks->both) {
-        hooks->both(c, x, y, dy, dx);
-    } else {
-        if (gradient) hooks->gradient(c, x, y, dy);
-        blame(c->layer, failed, "gradient");
-        failed = st_error() != NULL;
-        if (backward) hooks->backward(c, x, y, dy, dx);
-    }
-    for (int i = 0; gradient && frozen >> i; i++)
-        if (frozen >> i & 1) st_fill(st_grad(c, i), 0);
-    blame(c->layer, failed, "backward");
+    for (int i = 0; c->layer->impl->frozen >> i; i++)
+        if (c->layer->impl->frozen >> i & 1) st_fill(st_grad(c, i), 0);
 }
 
 /* ---- chunks ------------------------------------------------------------------------------------ */
@@ -152,54 +131,6 @@ bool layer_sums_chunks(const st_layer *l, ptrdiff_t parameters)
     return parameters <= PARTIAL_GRADIENTS / layer_most_chunks(l, l->x.n[0]);
 }
 
-/* One pass of a batch through a layer: the data that its chunks share. */
-typedef struct pass {
-    const st_layer *l;
-    st_tensor x, y, dy, dx;
-    ptrdiff_t images, size;  /* of the batch, and of a chunk */
-    bool gradient, backward; /* the hooks to run */
-    ptrdiff_t partial;       /* parameters whose gradients each chunk sums separately; 0: none */
-} pass;
-
-static st_tensor chunk(const pass *p, st_tensor x, ptrdiff_t k)
-{
-    const ptrdiff_t first = k * p->size;
-    return st_is_null(x) ? x : st_narrow(x, 0, first, smallest(p->images - first, p->size));
-}
-
-static void forward_chunk(ptrdiff_t k, int thread, void *context)
-{
-    const pass *p = context;
-    const st_tensor x = chunk(p, p->x, k), y = chunk(p, p->y, k);
-    const st_call c = layer_call(p->l, k * p->size, x.shape.n[0], thread);
-    layer_call_forward(&c, x, y);
-}
-
-static void backward_chunk(ptrdiff_t k, int thread, void *context)
-{
-    const pass *p = context;
-    const st_tensor x = chunk(p, p->x, k), y = chunk(p, p->y, k), dy = chunk(p, p->dy, k),
-                    dx = chunk(p, p->dx, k);
-    st_call c = layer_call(p->l, k * p->size, x.shape.n[0], thread);
-    if (p->partial > 0)
-        st_fill(c.partial = st_narrow(p->l->impl->run->partial, 0, k * p->partial, p->partial), 0);
-    layer_call_backward(&c, p->gradient, p->backward, x, y, dy, dx);
-}
-
-static pass pass_of(const st_layer *l, st_tensor x, st_tensor y)
-{
-    const ptrdiff_t images = x.shape.n[0];
-    return (pass){ .l = l, .x = x, .y = y, .images = images, .size = layer_chunk(l, images) };
-}
-
-/* Runs work on each chunk; little work stays on one thread. */
-static void each_chunk(pass *p, int threads, parallel_work *work)
-{
-    const st_layer_run *run = p->l->impl->run;
-    if (layer_work(p->l, p->images) < run->grain) threads = 1;
-    parallel_for(threads, ceil_div(p->images, p->size), work, p);
-}
-
 /* ---- gradients ----------------------------------------------------------------------------------- */
 
 bool layer_has_gradient(const st_layer *l)
@@ -212,30 +143,6 @@ bool layer_trains(const st_layer *l)
     bool any = layer_has_gradient(l);
     for (int i = 0; i < l->children && !any; i++) any = layer_trains(l->child[i]);
     return any;
-}
-
-enum { PIECE = 1 << 12 }; /* parameters that are added up in one item */
-
-typedef struct addition {
-    st_tensor to, partial;
-    ptrdiff_t chunks;
-} addition;
-
-static void add_piece(ptrdiff_t i, int thread, void *context)
-{
-    (void)thread;
-    const addition *a = context;
-    const ptrdiff_t all = st_numel(a->to), first = i * PIECE, count = smallest(all - first, PIECE);
-    const st_tensor to = st_narrow(a->to, 0, first, count);
-    for (ptrdiff_t k = 0; k < a->chunks; k++) st_add(to, 1, st_narrow(a->partial, 0, k * all + first, count));
-}
-
-/* The sum does not depend on which chunk finished first. */
-void layer_add_partials(const st_layer_run *run, st_tensor to, ptrdiff_t chunks)
-{
-    const bool little = (double)chunks * (double)st_numel(to) < run->grain;
-    parallel_for(little ? 1 : run->threads, ceil_div(st_numel(to), PIECE), add_piece,
-                 &(addition){ to, run->partial, chunks });
 }
 
 /* ---- forward and backward ---------------------------------------------------------------------- */
@@ -263,16 +170,23 @@ static bool runnable(const st_layer *l, const char *what, st_tensor x, st_tensor
     return false;
 }
 
+/* A layer that holds others sees the whole batch: it has one chunk. */
 void st_layer_forward(st_layer *l, st_tensor x, st_tensor y)
 {
     if (!runnable(l, "forward", x, y)) return;
-    if (l->children > 0) { /* it sees the whole batch */
-        const st_call c = layer_call(l, 0, x.shape.n[0], 0);
-        layer_call_forward(&c, x, y);
-    } else {
-        pass p = pass_of(l, x, y);
-        each_chunk(&p, l->impl->run->threads, forward_chunk);
+    const st_layer_run *run = l->impl->run;
+    const ptrdiff_t images = x.shape.n[0], size = layer_chunk(l, images);
+    const bool failed = st_error() != NULL;
+    if (run->executor) {
+        run->executor->forward(l, x, y);
+        return;
     }
+    for (ptrdiff_t first = 0; first < images; first += size) {
+        const ptrdiff_t count = smallest(images - first, size);
+        const st_call c = layer_call(l, first, count, 0);
+        l->impl->hooks.forward(&c, st_narrow(x, 0, first, count), st_narrow(y, 0, first, count));
+    }
+    layer_blame(l, failed, "forward");
 }
 
 static bool gradients_fit(const st_layer *l, st_tensor x, st_tensor y, st_tensor dy, st_tensor dx)
@@ -287,25 +201,37 @@ static bool gradients_fit(const st_layer *l, st_tensor x, st_tensor y, st_tensor
     return false;
 }
 
-/* Gradients that are too many to be summed for each chunk are summed chunk by chunk, on one thread. */
+static st_tensor part(st_tensor x, ptrdiff_t first, ptrdiff_t count)
+{
+    return st_is_null(x) ? x : st_narrow(x, 0, first, count);
+}
+
+/* The gradient of each chunk is summed separately and then added, so that threads, which may finish in any
+ * order, come to the same bits; gradients that are too many for that are added chunk by chunk. */
 void st_layer_backward(st_layer *l, st_tensor x, st_tensor y, st_tensor dy, st_tensor dx)
 {
     if (!runnable(l, "backward", x, y) || !gradients_fit(l, x, y, dy, dx)) return;
     const st_layer_run *run = l->impl->run;
-    const ptrdiff_t own = layer_own_parameters(l),
-                    chunks = ceil_div(x.shape.n[0], layer_chunk(l, x.shape.n[0]));
-    pass p = pass_of(l, x, y);
-    p.dy = dy, p.dx = dx;
-    p.gradient = layer_has_gradient(l);
-    if (p.gradient && chunks > 1 && layer_sums_chunks(l, own)) {
-        p.partial = own;
-    } else if (p.gradient && chunks > 1) {
-        each_chunk(&p, 1, backward_chunk);
-        p.gradient = false;
+    const ptrdiff_t images = x.shape.n[0], size = layer_chunk(l, images), own = layer_own_parameters(l);
+    const bool gradient = layer_has_gradient(l), backward = !st_is_null(dx) || l->children > 0;
+    const bool sums = gradient && images > size && layer_sums_chunks(l, own);
+    if (run->executor) {
+        run->executor->backward(l, x, y, dy, dx);
+        return;
     }
-    p.backward = !st_is_null(dx) || l->children > 0;
-    if (p.gradient || p.backward) each_chunk(&p, run->threads, backward_chunk);
-    if (p.partial > 0) layer_add_partials(run, st_narrow(run->gradients, 0, l->grad[0].offset, own), chunks);
+    for (ptrdiff_t first = 0; first < images; first += size) {
+        const ptrdiff_t count = smallest(images - first, size);
+        const st_tensor px = part(x, first, count), py = part(y, first, count), pdy = part(dy, first, count);
+        st_call c = layer_call(l, first, count, 0);
+        bool failed = st_error() != NULL;
+        if (sums) st_fill(c.partial = st_narrow(run->partial, 0, 0, own), 0);
+        if (gradient) l->impl->hooks.gradient(&c, px, py, pdy), layer_clear_frozen(&c);
+        layer_blame(l, failed, "gradient");
+        failed = st_error() != NULL;
+        if (backward) l->impl->hooks.backward(&c, px, py, pdy, part(dx, first, count));
+        layer_blame(l, failed, "backward");
+        if (sums) st_add(st_narrow(run->gradients, 0, l->grad[0].offset, own), 1, c.partial);
+    }
 }
 
 /* ---- children ---------------------------------------------------------------------------------- */

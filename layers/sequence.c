@@ -23,8 +23,11 @@ static int plan(st_layer *l, st_shape x, st_shape *y)
 static void forward(const st_call *c, st_tensor x, st_tensor y)
 {
     const int last = c->layer->children - 1;
-    for (int i = 0; i < last; i++) x = st_forward_child(c, i, x);
-    st_layer_forward(c->layer->child[last], x, y);
+    for (int i = 0; i <= last; i++) {
+        const st_tensor to = i < last ? st_child_output(c, i) : y;
+        st_layer_forward(c->layer->child[i], x, to);
+        x = to;
+    }
 }
 
 /* If dx is not needed, layers before the first one that trains do not run backward. */

@@ -14,6 +14,14 @@ extern const layer_algorithm softmax_vectors, log_softmax_vectors;
 /* Adds dy's sum over each channel to the bias's gradient, if there is a bias. */
 void conv_bias_gradient(const st_call *c, st_tensor dy);
 
+/* Runs the layer's hooks on a chunk; backward runs `gradient` before `backward`. */
+void layer_call_forward(const st_call *c, st_tensor x, st_tensor y);
+void layer_call_backward(const st_call *c, bool gradient, bool backward, st_tensor x, st_tensor y,
+                         st_tensor dy, st_tensor dx);
+
+/* Adds the partial gradients of `chunks` chunks, of as many elements as `to` has, to it, in order. */
+void layer_add_partials(const st_layer_run *run, st_tensor to, ptrdiff_t chunks);
+
 /* Types whose function is one of an element; gelu has two, and prelu runs leaky_relu's rows. */
 /* clang-format off */
 #define EACH_ACTIVATION(DO)                                                                                  \

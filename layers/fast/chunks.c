@@ -1,0 +1,135 @@
+/* chunks.c: the chunks of a batch in several threads, and gradient and backward in one pass where an
+ * algorithm has both.
+ *
+ * The bits are those of the definition (layers/run.c): the gradient of each chunk is summed separately, and
+ * the sums are added in the order of the chunks, whichever finished first. */
+#include "layers/fast/algorithms.h"
+#include "tensor/counts.h"
+#include "tensor/parallel.h"
+
+/* ---- a chunk ------------------------------------------------------------------------------------------ */
+
+void layer_call_forward(const st_call *c, st_tensor x, st_tensor y)
+{
+    const bool failed = st_error() != NULL;
+    c->layer->impl->hooks.forward(c, x, y);
+    layer_blame(c->layer, failed, "forward");
+}
+
+void layer_call_backward(const st_call *c, bool gradient, bool backward, st_tensor x, st_tensor y,
+                         st_tensor dy, st_tensor dx)
+{
+    const layer_hooks *hooks = &c->layer->impl->hooks;
+    bool failed = st_error() != NULL;
+    if (gradient && backward && hooks->both) {
+        hooks->both(c, x, y, dy, dx);
+    } else {
+        if (gradient) hooks->gradient(c, x, y, dy);
+        layer_blame(c->layer, failed, "gradient");
+        failed = st_error() != NULL;
+        if (backward) hooks->backward(c, x, y, dy, dx);
+    }
+    if (gradient) layer_clear_frozen(c);
+    layer_blame(c->layer, failed, "backward");
+}
+
+/* ---- a batch ------------------------------------------------------------------------------------------ */
+
+/* One pass of a batch through a layer: the data that its chunks share. */
+typedef struct pass {
+    const st_layer *l;
+    st_tensor x, y, dy, dx;
+    ptrdiff_t images, size, chunks; /* of the batch; of a chunk; their number */
+    bool gradient, backward;        /* the hooks to run */
+    ptrdiff_t partial;              /* parameters whose gradients each chunk sums separately; 0: none */
+} pass;
+
+static st_tensor chunk(const pass *p, st_tensor x, ptrdiff_t k)
+{
+    const ptrdiff_t first = k * p->size;
+    return st_is_null(x) ? x : st_narrow(x, 0, first, smallest(p->images - first, p->size));
+}
+
+static void forward_chunk(ptrdiff_t k, int thread, void *context)
+{
+    const pass *p = context;
+    const st_tensor x = chunk(p, p->x, k), y = chunk(p, p->y, k);
+    const st_call c = layer_call(p->l, k * p->size, x.shape.n[0], thread);
+    layer_call_forward(&c, x, y);
+}
+
+static void backward_chunk(ptrdiff_t k, int thread, void *context)
+{
+    const pass *p = context;
+    const st_tensor x = chunk(p, p->x, k), y = chunk(p, p->y, k), dy = chunk(p, p->dy, k),
+                    dx = chunk(p, p->dx, k);
+    st_call c = layer_call(p->l, k * p->size, x.shape.n[0], thread);
+    if (p->partial > 0)
+        st_fill(c.partial = st_narrow(p->l->impl->run->partial, 0, k * p->partial, p->partial), 0);
+    layer_call_backward(&c, p->gradient, p->backward, x, y, dy, dx);
+}
+
+static pass pass_of(const st_layer *l, st_tensor x, st_tensor y)
+{
+    const ptrdiff_t images = x.shape.n[0];
+    const ptrdiff_t size = layer_chunk(l, images);
+    return (pass){ .l = l, .x = x, .y = y, .images = images, .size = size, .chunks = ceil_div(images, size) };
+}
+
+enum { PIECE = 1 << 12 }; /* parameters that are added up in one item */
+
+typedef struct addition {
+    st_tensor to, partial;
+    ptrdiff_t chunks;
+} addition;
+
+static void add_piece(ptrdiff_t i, int thread, void *context)
+{
+    (void)thread;
+    const addition *a = context;
+    const ptrdiff_t all = st_numel(a->to), first = i * PIECE, count = smallest(all - first, PIECE);
+    const st_tensor to = st_narrow(a->to, 0, first, count);
+    for (ptrdiff_t k = 0; k < a->chunks; k++) st_add(to, 1, st_narrow(a->partial, 0, k * all + first, count));
+}
+
+void layer_add_partials(const st_layer_run *run, st_tensor to, ptrdiff_t chunks)
+{
+    const bool little = (double)chunks * (double)st_numel(to) < run->grain;
+    parallel_for(little ? 1 : run->threads, ceil_div(st_numel(to), PIECE), add_piece,
+                 &(addition){ to, run->partial, chunks });
+}
+
+/* Little work stays on one thread. */
+static void each_chunk(pass *p, int threads, parallel_work *work)
+{
+    if (layer_work(p->l, p->images) < p->l->impl->run->grain) threads = 1;
+    parallel_for(threads, p->chunks, work, p);
+}
+
+static void forward(st_layer *l, st_tensor x, st_tensor y)
+{
+    pass p = pass_of(l, x, y);
+    each_chunk(&p, l->impl->run->threads, forward_chunk);
+}
+
+/* Gradients that are too many to be summed for each chunk are added chunk by chunk, in one thread. */
+static void backward(st_layer *l, st_tensor x, st_tensor y, st_tensor dy, st_tensor dx)
+{
+    const st_layer_run *run = l->impl->run;
+    const ptrdiff_t own = layer_own_parameters(l);
+    pass p = pass_of(l, x, y);
+    p.dy = dy, p.dx = dx;
+    p.gradient = layer_has_gradient(l);
+    if (p.gradient && p.chunks > 1 && layer_sums_chunks(l, own)) p.partial = own;
+    else if (p.gradient && p.chunks > 1) {
+        each_chunk(&p, 1, backward_chunk);
+        p.gradient = false;
+    }
+    p.backward = !st_is_null(dx) || l->children > 0;
+    if (p.gradient || p.backward) each_chunk(&p, run->threads, backward_chunk);
+    if (p.partial > 0)
+        layer_add_partials(run, st_narrow(run->gradients, 0, l->grad[0].offset, own), p.chunks);
+}
+
+static const layer_executor by_chunks = { forward, backward };
+const layer_executor *layer_fast_executor = &by_chunks;
