@@ -21,4 +21,35 @@ parts_are_refused() {
         { cat "$tmp/refusal"; return 1; }
 }
 claim "the core refuses micro-batches in one line, and the whole library takes them" parts_are_refused
+# What one reads of a step: the calls that a debugger sees in the core, which is compiled without optimisation, and
+# their files. Forward there are eight from the loop to the product of matrices; backward one more, of a function
+# that a convolution and its transpose share.
+calls_to_product() { # HOOK: prints FUNCTION FILE of each call, the innermost first
+    STRIDE_ENGINE=reference STRIDE_THREADS=1 gdb -q -batch -ex 'set breakpoint pending on' -ex "tbreak $1" -ex run \
+        -ex 'tbreak product' -ex continue -ex 'backtrace 40' "$tmp/calls/core/float/tests/core/cnn" 2>&1 |
+        sed -nE 's/^#[0-9]+ +(0x[0-9a-f]+ in )?([a-z0-9_]+) \(.* at ([a-z0-9_/]+\.[ch]):[0-9]+$/\2 \3/p' |
+        awk '{ print } $1 == "st_train_run" { exit }'
+}
+path_is_short() {
+    local path files
+    path=$(tests/tools/lines.sh path)
+    make CC="$CC" BUILD="$tmp/calls" CFLAGS="-O0 -g" core || return 1
+    for pass in "conv2d_forward 8" "conv2d_gradient 9"; do
+        calls_to_product "${pass% *}" >"$tmp/path"
+        cat "$tmp/path"
+        [ "$(tail -n 1 "$tmp/path")" = "st_train_run nn/train.c" ] && [ "$(lines "$tmp/path")" -le "${pass#* }" ] || return 1
+        for file in $(awk '{ print $2 }' "$tmp/path"); do
+            case " $path " in *" $file "*) ;; *) echo "tests/tools/lines.sh has no $file"; return 1 ;; esac
+        done
+    done
+    # shellcheck disable=SC2086
+    [ "$(echo $path | wc -w)" -le 10 ] && [ "$(cat $path | wc -l)" -le 1800 ]
+}
+if ! command -v gdb >/dev/null; then
+    echo "skip a step of training: calls to the product of matrices: gdb is not installed"
+elif ! gdb -q -batch -ex starti /bin/true 2>&1 | grep -q 'Program stopped'; then
+    echo "skip a step of training: calls to the product of matrices: gdb may not run a program here"
+else
+    claim "a step of training reaches the product of matrices in 8 calls; it is read in 10 files of 1,800 lines" path_is_short
+fi
 exit $failed

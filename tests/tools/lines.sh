@@ -1,5 +1,11 @@
 #!/bin/sh
-# lines.sh: lines of code, lines of comments and all lines (blank ones, too), room by room.
+# lines.sh [path]: lines of code, lines of comments and all lines (blank ones, too), room by room.
+#
+# The engine is the core without the families of layers. The path is what one reads of a training step, from st_train to
+# the product of matrices: the files of its calls, those that they load a batch and windows by, and what they share;
+# `lines.sh path` prints their names.
+path="nn/train.c nn/step.c nn/train_impl.h nn/net.c layers/layer_impl.h layers/run.c layers/sequence.c layers/conv.c layers/window.c tensor/gemm.c"
+[ "${1:-}" != path ] || { echo "$path"; exit; }
 count() { # NAME FILE...
     name=$1
     shift
@@ -29,6 +35,8 @@ set +f
 {
     for room in tensor layers nn; do count $room $(c $room); done
     count core $(c tensor layers nn)
+    count "  its engine" $(c tensor nn) $(for part in layer layer_impl plan run sequence options types init; do ls layers/$part.[ch]; done 2>/dev/null)
+    count "  path of a step" $path
     for room in $annexes; do count $room $(c $room); done
     count library $(c tensor layers nn $annexes)
     count examples $(c examples examples/mpi)
