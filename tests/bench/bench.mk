@@ -11,7 +11,7 @@ HAS_DNNL := $(foreach prefix,$(DNNL),$(if $(wildcard $(prefix)/include/oneapi/dn
 BENCHES := bench scaling stride_peer $(if $(ONNX_PROTO),onnx_model)
 parts_bench       := bench campaign subjects networks worker report moonshot timing peak
 parts_scaling     := scaling campaign subjects networks worker timing
-parts_stride_peer := stride_peer machine peak layer_work net_work networks timing allocations
+parts_stride_peer := stride_peer machine peak layer_work net_work networks outline timing allocations
 parts_onnx_model  := onnx_model networks
 # a * x + b in one instruction, which strict C11 has to be asked for.
 CFLAGS_tests_bench_peak := -ffp-contract=fast
@@ -31,7 +31,7 @@ $(OUT)/float/bench/once: $(patsubst %,$(OUT)/float/tests/bench/%.o,once timing)
 
 dnnl_peer = $(OUT)/float/bench/dnnl_peer$(subst /,_,$1)
 define dnnl_rule
-$(call dnnl_peer,$1): tests/bench/dnnl_peer.c $(OUT)/float/tests/bench/timing.o
+$(call dnnl_peer,$1): tests/bench/dnnl_peer.c $(patsubst %,$(OUT)/float/tests/bench/%.o,outline timing)
 	@mkdir -p $$(@D)
 	$$(call say,LD)$$(COMPILE) $(if $(filter-out /usr,$1),-isystem $1/include) $$^ $$(LDFLAGS) \
 	    $(if $(filter-out /usr,$1),-L$1/lib -Wl$$(comma)-rpath$$(comma)$1/lib) -ldnnl -lm -o $$@

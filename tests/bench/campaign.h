@@ -8,7 +8,7 @@
 
 #include <stdbool.h>
 
-enum { CAMPAIGN_THREADS = 2, CAMPAIGN_ROUNDS = 99, CAMPAIGN_PEERS = 40, CAMPAIGN_WHY = 256 };
+enum { CAMPAIGN_THREADS = 2, CAMPAIGN_ROUNDS = 99, CAMPAIGN_PEERS = 40, CAMPAIGN_WHY = 512 };
 extern const int campaign_threads[CAMPAIGN_THREADS]; /* 1, 2 */
 
 /* A program that answers requests. Peer 0 is Stride. "torch channels-last" is a setting of torch, the name's

@@ -7,8 +7,10 @@
  * otherwise. Convolutions are computed directly, or with `winograd` as oneDNN thinks best, which is
  * Winograd's way where it has one. What a setting does not change is answered under `direct` alone. Compiles
  * with versions 2 and 3. */
+#include "tests/bench/outline.h"
 #include "tests/bench/timing.h"
 
+#include <math.h>
 #include <oneapi/dnnl/dnnl.h>
 #include <stdbool.h>
 #include <stdio.h>
@@ -63,6 +65,12 @@ static bool is_float(array a)
     return a->data_type == dnnl_f32;
 }
 
+static int axes_of(array a, dnnl_dims_t size)
+{
+    memcpy(size, a->dims, sizeof(dnnl_dims_t));
+    return a->ndims;
+}
+
 #define DESCRIBE(name, forward, ...)                                                                         \
     (dnnl_##name##_desc_init((void *)&operation, __VA_ARGS__)                                                \
          ? dnnl_invalid_arguments                                                                            \
@@ -88,6 +96,17 @@ static bool is_float(array a)
 {
     dnnl_data_type_t type;
     return !dnnl_memory_desc_query(a, dnnl_query_data_type, &type) && type == dnnl_f32;
+}
+
+static int axes_of(array a, dnnl_dims_t size)
+{
+    int count = 0;
+    const dnnl_dims_t *of = NULL;
+    if (dnnl_memory_desc_query(a, dnnl_query_ndims_s32, &count) ||
+        dnnl_memory_desc_query(a, dnnl_query_dims, (void *)&of))
+        return 0;
+    memcpy(size, *of, sizeof(dnnl_dims_t));
+    return count;
 }
 
 #define FORWARD_OF(name, ...) dnnl_##name##_primitive_desc_create(to, engine, __VA_ARGS__, NULL)
@@ -257,6 +276,97 @@ static const struct kind {
     { 0 },
 };
 
+/* ---- results ------------------------------------------------------------------------------------- */
+
+static const dnnl_exec_arg_t *argument_of(const job *j, int role)
+{
+    for (int i = 0; i < j->arguments; i++)
+        if (j->argument[i].arg == role) return &j->argument[i];
+    return NULL;
+}
+
+static size_t elements(int axes, const dnnl_dims_t size)
+{
+    size_t count = 1;
+    for (int i = 0; i < axes; i++) count *= (size_t)size[i];
+    return count;
+}
+
+/* Copies plain values into an argument, or out of it, whatever its layout. */
+static int copy_plain(const dnnl_exec_arg_t *a, float *values, bool in)
+{
+    static const dnnl_format_tag_t plain[] = { dnnl_format_tag_undef, dnnl_a, dnnl_ab, dnnl_abc, dnnl_abcd };
+    array own;
+    dnnl_dims_t size;
+    dnnl_memory_t memory;
+    dnnl_primitive_desc_t description;
+    dnnl_primitive_t reorder;
+    dnnl_memory_get_memory_desc(a->memory, &own);
+    const int axes = axes_of(own, size);
+    array other = make_array(axes, size, plain[axes]);
+    if (dnnl_memory_create(&memory, other, engine, values)) return -1;
+    const array from = in ? other : own, to = in ? own : other;
+    int status = dnnl_reorder_primitive_desc_create(&description, from, engine, to, engine, NULL) ||
+                 dnnl_primitive_create(&reorder, description);
+    if (status == 0) {
+        const dnnl_exec_arg_t both[] = { { DNNL_ARG_FROM, in ? memory : a->memory },
+                                         { DNNL_ARG_TO, in ? a->memory : memory } };
+        status = dnnl_primitive_execute(reorder, stream, 2, both) || dnnl_stream_wait(stream);
+        dnnl_primitive_destroy(reorder);
+        dnnl_primitive_desc_destroy(description);
+    }
+    dnnl_memory_destroy(memory);
+    return status ? -1 : 0;
+}
+
+/* Fills an argument by outline.h's pattern, if the job has it; a scale of 0: that of weights (networks.h). */
+static int fill_argument(const job *j, int role, int k, double scale)
+{
+    const dnnl_exec_arg_t *a = argument_of(j, role);
+    array own;
+    dnnl_dims_t size;
+    if (!a) return 0;
+    dnnl_memory_get_memory_desc(a->memory, &own);
+    const size_t count = elements(axes_of(own, size), size);
+    float *values = malloc(count * sizeof *values);
+    if (scale == 0) scale = 2 / sqrt((double)count / (double)size[0]);
+    for (size_t i = 0; values && i < count; i++) values[i] = (float)(pattern(i, k) * scale);
+    const int status = values ? copy_plain(a, values, true) : -1;
+    free(values);
+    return status;
+}
+
+static int fill_job(const job *j)
+{
+    return fill_argument(j, DNNL_ARG_SRC, 0, 2) || fill_argument(j, DNNL_ARG_WEIGHTS, 0, 0) ||
+           fill_argument(j, DNNL_ARG_BIAS, 1, 0) || fill_argument(j, DNNL_ARG_DIFF_DST, 2, 2);
+}
+
+/* Of one argument, or of two, one after the other. */
+static int print_result(const job *j, int role, int second)
+{
+    const dnnl_exec_arg_t *argument[] = { argument_of(j, role), second ? argument_of(j, second) : NULL };
+    char shape[64] = "";
+    size_t count[2] = { 0, 0 };
+    int at = 0;
+    for (int i = 0; i < 2 && argument[i]; i++) {
+        array own;
+        dnnl_dims_t size;
+        dnnl_memory_get_memory_desc(argument[i]->memory, &own);
+        const int axes = axes_of(own, size);
+        count[i] = elements(axes, size);
+        for (int k = 0; k < axes && !second; k++)
+            at += snprintf(shape + at, sizeof shape - (size_t)at, "%s%ld", k ? "x" : "", (long)size[k]);
+    }
+    if (second) snprintf(shape, sizeof shape, "%zu", count[0] + count[1]);
+    float *values = malloc((count[0] + count[1]) * sizeof *values);
+    int status = !values || !argument[0] || copy_plain(argument[0], values, false) ||
+                 (argument[1] && copy_plain(argument[1], values + count[0], false));
+    if (status == 0) outline_print(shape, values, count[0] + count[1]);
+    free(values);
+    return status ? -1 : 0;
+}
+
 /* ---- requests ------------------------------------------------------------------------------------ */
 
 /* After `forward`, where the pass is not the forward pass itself. */
@@ -268,6 +378,25 @@ static int make_job(job *j, const struct kind *k, pass p, const long *s, const j
     for (size_t i = 0; i < sizeof roles / sizeof *roles; i++)
         if (add_argument(j, roles[i], forward)) return -1;
     return 0;
+}
+
+/* What the pass makes of known numbers. */
+static int tell(const struct kind *k, pass p, const long *s)
+{
+    job forward, own = { 0 };
+    int status = make_job(&forward, k, FORWARD, s, NULL) || fill_job(&forward);
+    if (status == 0) run_job(&forward);
+    if (status == 0 && p == FORWARD) status = print_result(&forward, DNNL_ARG_DST, 0);
+    if (status == 0 && p != FORWARD) {
+        status = make_job(&own, k, p, s, &forward) || fill_job(&own);
+        if (status == 0) run_job(&own);
+        if (status == 0 && p == BACKWARD) status = print_result(&own, DNNL_ARG_DIFF_SRC, 0);
+        if (status == 0 && p == GRADIENT)
+            status = print_result(&own, DNNL_ARG_DIFF_WEIGHTS, DNNL_ARG_DIFF_BIAS);
+        end_job(&own, &forward);
+    }
+    end_job(&forward, NULL);
+    return status ? -1 : 0;
 }
 
 /* A backward pass follows its forward pass, from which it takes what that has left. */
@@ -317,8 +446,11 @@ static void answer(char *line)
     const char *word = strtok(NULL, " ");
     int p = 0;
     while (p < 3 && (!word || strcmp(word, passes[p]) != 0)) p++;
+    word = strtok(NULL, " ");
     if (p == 3 || (p == GRADIENT && !k->has_gradient)) puts("skip");
-    else if (measure(k, (pass)p, size, &seconds)) printf("error oneDNN refuses it\n");
+    else if (word) {
+        if (tell(k, (pass)p, size)) puts("error oneDNN refuses it");
+    } else if (measure(k, (pass)p, size, &seconds)) printf("error oneDNN refuses it\n");
     else printf("ok %.9g -1\n", seconds);
 }
 

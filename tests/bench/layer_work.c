@@ -5,8 +5,12 @@
  * hook: the layer is built with its own type, so that it owns the same memory and parameters, and points to
  * the copy while that pass is measured. */
 #include <stride.h>
+#include "tests/bench/outline.h"
 #include "tests/bench/work.h"
 
+#include <math.h>
+#include <stdbool.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -101,6 +105,53 @@ static int choose(work *w, const char *pass)
     return st_error() ? -1 : 0;
 }
 
+static void fill(st_tensor t, int k, double scale)
+{
+    for (ptrdiff_t i = 0; i < st_numel(t); i++) st_data(t)[i] = (st_real)(pattern((size_t)i, k) * scale);
+}
+
+static void print_tensor(st_tensor t)
+{
+    char shape[64];
+    int at = 0;
+    for (int i = 0; i < t.shape.rank; i++)
+        at += snprintf(shape + at, sizeof shape - (size_t)at, "%s%td", i ? "x" : "", t.shape.n[i]);
+    outline_print(shape, st_data(t), (size_t)st_numel(t));
+}
+
+static void print_gradients(const st_layer *l)
+{
+    ptrdiff_t count = 0, at = 0;
+    for (int k = 0; k < l->params; k++) count += st_numel(l->grad[k]);
+    st_tensor all = st_tensor_new(ST_SHAPE(count));
+    for (int k = 0; k < l->params; k++) {
+        const ptrdiff_t own = st_numel(l->grad[k]);
+        st_copy(st_narrow(all, 0, at, own), st_reshape(l->grad[k], ST_SHAPE(own)));
+        at += own;
+    }
+    if (!st_error()) print_tensor(all);
+    st_tensor_free(all);
+}
+
+/* x is 2 pattern(i, 0) and dy is 2 pattern(i, 2); weights and biases are networks' (networks.h), but for norms, which
+ * keep a weight of 1. */
+static void tell(work *w)
+{
+    layer_work *own = (layer_work *)w;
+    const bool weighs = own->l->params > 0 && own->l->param[0].shape.rank > 1;
+    fill(own->x, 0, 2), fill(own->dy, 2, 2);
+    for (int k = 0; k < own->l->params; k++) {
+        st_tensor p = own->l->param[k];
+        if (weighs) fill(p, k, 2 / sqrt((double)(st_numel(p) / p.shape.n[0])));
+        st_fill(own->l->grad[k], 0);
+    }
+    forward(w);
+    if (own->base.run != forward) own->base.run(w);
+    if (st_error()) return;
+    if (own->base.run == gradient) print_gradients(own->l);
+    else print_tensor(own->base.run == backward ? own->dx : own->y);
+}
+
 static void end(work *w)
 {
     layer_work *own = (layer_work *)w;
@@ -147,7 +198,8 @@ work *work_of_layer(int count, char **word)
         st_error_set("%s: no memory", k->name);
         return NULL;
     }
-    own->base = (work){ .choose = choose, .end = end };
+    const bool random = k->make == make_dropout;
+    own->base = (work){ .choose = choose, .tell = random ? NULL : tell, .end = end };
     for (int i = 0; i < k->numbers; i++)
         if ((own->size[i] = work_number(word[1 + i], 0, 1 << 20)) < 0) goto failed;
     if (build(own, k) == 0) return &own->base;

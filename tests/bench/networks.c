@@ -15,11 +15,6 @@ st_net *network_new(const char *name)
     return network_read(path, (st_shape){ 0 });
 }
 
-double pattern(size_t i, int k)
-{
-    return (double)((i * 7919 + (size_t)k * 104729) % 1009) / 1009 - 0.5;
-}
-
 static void fill(const st_net_tensor *t, void *context)
 {
     int *parameters = context;

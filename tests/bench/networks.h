@@ -3,6 +3,7 @@
 #define STRIDE_TESTS_BENCH_NETWORKS_H
 
 #include "nn/net.h"
+#include "tests/bench/outline.h"
 
 /* Their names, which are those of files of examples/networks, ended by NULL. Each takes images [1, 28, 28]
  * and gives ten logits. */
@@ -15,7 +16,6 @@ st_net *network_new(const char *name);
  * in the order of the state dict, is 2 pattern(i, k) / sqrt(elements of its first row). Images are 0.5 +
  * pattern(i, 0). */
 void network_fill(st_net *n);
-double pattern(size_t i, int k); /* at least -0.5, below 0.5 */
 
 /* Nominal operations for one image: 2 a multiply-add of convolutions and dense layers. Training counts the
  * forward pass three times, but for the first layer's dx, which nobody wants. */

@@ -56,7 +56,7 @@ async function prepare(runtime, name, batch) {
     return { run: () => session.run(same), from: (first) => session.run(feeds(first)), name: session.outputNames[0] };
 }
 
-// networks.h's.
+// outline.h's.
 function pattern(i, k) {
     return ((i * 7919 + k * 104729) % 1009) / 1009 - 0.5;
 }
@@ -73,16 +73,17 @@ async function outline(prepared, batch, asked) {
     if (rows === Math.ceil(asked / batch) * batch) values = values.slice(0, (rows = asked) * columns);
     const sum = values.reduce((all, v, i) => all + v * pattern(i, 1), 0);
     const picked = Array.from({ length: 12 }, (_, k) => values[Math.floor((k * (values.length - 1)) / 11)]);
-    return [`${rows}x${columns}`, sum, ...picked.map((v) => v.toPrecision(9))];
+    const largest = values.reduce((most, v) => (Math.abs(v) <= most ? most : Math.abs(v)), 0);
+    return [`${rows}x${columns}`, largest, sum, ...picked.map((v) => v.toPrecision(9))];
 }
 
 async function answer(runtime, kept, line) {
-    const [kind, name, asked, pass] = line.split(' ');
-    if (kind !== 'net' || !['infer', 'output'].includes(pass) || (batchGiven && asked === '1')) return say('skip');
+    const [kind, name, asked, pass, output] = line.split(' ');
+    if (kind !== 'net' || pass !== 'infer' || (batchGiven && asked === '1')) return say('skip');
     const batch = Number(batchGiven || asked);
     const key = `${name} ${batch}`;
     kept[key] = kept[key] || (await prepare(runtime, name, batch));
-    if (pass === 'output') return say('output', ...(await outline(kept[key], batch, Number(asked))));
+    if (output) return say('output', ...(await outline(kept[key], batch, Number(asked))));
     return say('ok', (await secondsACall(kept[key].run) * Number(asked)) / batch, -1);
 }
 

@@ -88,11 +88,20 @@ claim "a request that makes no sense is answered with an error" answers_nonsense
 
 # ---- peers -----------------------------------------------------------------------------------------
 
+# Answers of the peers below: true where the line asks for an output, which is then Stride's own.
+cat >"$tmp/tells" <<'END'
+tells() {
+    case $1 in *output) echo "$1" | "$BENCH/stride_peer" | grep '^output' || echo skip ;; *) return 1 ;; esac
+}
+END
+export BENCH
 # A peer that takes a second for everything; with an argument, so many.
 cat >"$tmp/slow" <<'END'
+. "${0%/*}/tells"
 echo ready
-while read -r kind _; do
-    if [ "$kind" = relu ]; then echo "ok ${1:-1} -1"; else echo "skip not measured here"; fi
+while read -r line; do
+    tells "$line" && continue
+    case $line in relu*) echo "ok ${1:-1} -1" ;; *) echo "skip not measured here" ;; esac
 done
 END
 against() { succeeds "$BENCH/bench" --quick --csv="$tmp/csv" --peer="slow=sh '$tmp/slow'" --peer="slow slower=sh '$tmp/slow' 2" "$@"; }
@@ -107,7 +116,7 @@ gives_up() {
     rm -f "$tmp/asked"
     succeeds "$BENCH/bench" --rounds=3 --peer="a=sh '$tmp/slow'" --peer="a slower=tee -a '$tmp/asked' | sh '$tmp/slow' 3" \
         --peer="a half@forward=tee -a '$tmp/half' | sh '$tmp/slow'" relu || return
-    [ "$(grep -c forward "$tmp/asked")" = 2 ] && [ "$(grep -c forward "$tmp/half")" = 6 ] && ! grep -q backward "$tmp/half" ||
+    [ "$(grep -c 'forward$' "$tmp/asked")" = 2 ] && [ "$(grep -c 'forward$' "$tmp/half")" = 6 ] && ! grep -q backward "$tmp/half" ||
         because "$(cat "$tmp/asked" "$tmp/half")"
 }
 tells_goals() {
@@ -129,14 +138,18 @@ echo 'to stdout'
 exec "$1" | sed -uE "$2"
 END
     succeeds "$BENCH/bench" --quick --log="$tmp/chatter.log" --peer="same=sh '$tmp/chatter' '$BENCH/stride_peer' ''" \
-        --peer="short=sh '$tmp/chatter' '$BENCH/stride_peer' 's/^output 4x/output 1x/'" \
-        --peer="wrong=sh '$tmp/chatter' '$BENCH/stride_peer' 's/^(output .*) [^ ]*$/\1 0.5/'" \
-        --peer="product=sh '$tmp/chatter' '$BENCH/stride_peer' 's/^(output [^ ]*) [^ ]*/\1 1e9/'" \
-        --peer="mute=sh '$tmp/chatter' '$BENCH/stride_peer' 's/^output.*/skip/'" --csv="$tmp/csv" mlp || return
-    grep -qE '^short: mlp .*: its output is \[1x10\], expected \[4x10\]: its time does not count$' "$out" || because "a shape" || return
-    grep -qE '^wrong: mlp .*: its output is another: 0.5, expected .* \(an element\)' "$out" || because "an element" || return
-    grep -qE '^product: mlp .*: its output is another: 1e\+09, expected .* \(of all' "$out" || because "a product" || return
-    grep -q '^same,mlp' "$tmp/csv" && ! grep -qE '^(short|wrong|product|mute),mlp' "$tmp/csv" || { cat "$tmp/csv"; because "their times"; } || return
+        --peer="short=sh '$tmp/chatter' '$BENCH/stride_peer' 's/^output [0-9x]*/output 1x10/'" \
+        --peer="wrong=sh '$tmp/chatter' '$BENCH/stride_peer' 's/^(output .*) [^ ]*$/\1 7.5/'" \
+        --peer="largest=sh '$tmp/chatter' '$BENCH/stride_peer' 's/^(output [^ ]*) [^ ]*/\1 1e9/'" \
+        --peer="product=sh '$tmp/chatter' '$BENCH/stride_peer' 's/^(output [^ ]* [^ ]*) [^ ]*/\1 1e9/'" \
+        --peer="mute=sh '$tmp/chatter' '$BENCH/stride_peer' 's/^output.*/skip/'" --csv="$tmp/csv" mlp 'relu ' 'dense 4x784' || return
+    grep -qE '^short: mlp infer.*: its output is \[1x10\], expected \[4x10\]: its time does not count$' "$out" || because "a shape" || return
+    for pass in 'mlp train' 'mlp infer' 'relu .* forward' 'relu .* backward' 'dense .* gradient'; do
+        grep -qE "^wrong: $pass.*: its output is another: 7.5, expected .* \\(an element\\)" "$out" || because "an element, $pass" || return
+        grep -qE "^largest: $pass.*: its output is another: 1e\\+09, expected .* \\(the largest\\)" "$out" || because "the largest, $pass" || return
+        grep -qE "^product: $pass.*: its output is another: 1e\\+09, expected .* \\(of all" "$out" || because "a product, $pass" || return
+    done
+    [ "$(grep -c '^same,' "$tmp/csv")" = 14 ] && ! grep -qE '^(short|wrong|largest|product|mute),' "$tmp/csv" || { cat "$tmp/csv"; because "their times"; } || return
     grep -q 'to stderr' "$tmp/chatter.log" && grep -q 'to stdout' "$tmp/chatter.log" && ! grep -q 'to std' "$out" "$err" || because "chatter"
 }
 runs_programs() {
@@ -158,15 +171,18 @@ keeps_busy() {
 
 # A peer that spins in the background, as idle threads do, while another looks at it.
 cat >"$tmp/spins" <<'END'
+. "${0%/*}/tells"
 while :; do :; done &
 echo $! >"$1"
 echo ready
-while read -r _; do echo ok 1 -1; done
+while read -r line; do tells "$line" || echo ok 1 -1; done
 kill -KILL $!
 END
 cat >"$tmp/looks" <<'END'
+. "${0%/*}/tells"
 echo ready
-while read -r _; do
+while read -r line; do
+    tells "$line" && continue
     state=$(sed 's/.*) //; s/ .*//' "/proc/$(cat "$1")/stat")
     if [ "$state" = T ]; then echo ok 1 -1; else echo "error the other is in state $state"; fi
 done

@@ -95,16 +95,16 @@ def placed(module):
     return module.to(memory_format=torch.channels_last) if CHANNELS_LAST else module
 
 
-def sgd(parameters):
+def sgd(parameters, rate):
     """In the fastest way that this version has, fused before foreach; or as it does by itself."""
     for way in ("fused", "foreach") if FUSED else ():
         try:
-            return torch.optim.SGD(parameters, lr=1e-3, momentum=0.9, **{way: True})
+            return torch.optim.SGD(parameters, lr=rate, momentum=0.9, **{way: True})
         except (TypeError, RuntimeError):
             pass
     if FUSED:
         raise Skip(f"PyTorch {torch.__version__} has no fused optimizer")
-    return torch.optim.SGD(parameters, lr=1e-3, momentum=0.9)
+    return torch.optim.SGD(parameters, lr=rate, momentum=0.9)
 
 
 def compiled_for_training(net):
@@ -120,27 +120,36 @@ def compiled_for_inference(net, x):
         return torch.jit.optimize_for_inference(torch.jit.trace(net, x))
 
 
-@functools.lru_cache(maxsize=None)
-def network(name, batch, which):
+def numbers(count):
+    return torch.arange(count, dtype=torch.float64)
+
+
+def filled(shape, k, scale=1.0, shift=0.0):
+    """In outline.h's pattern."""
+    return (pattern(numbers(math.prod(shape)), k) * scale + shift).reshape(shape).float()
+
+
+def fill_weights(module):
+    with torch.no_grad():
+        for k, p in enumerate(module.parameters()):
+            p.copy_(filled(p.shape, k, 2 / math.sqrt(p.numel() // p.shape[0])))
+
+
+def network(name, batch, which, known=False):
+    """A function that makes a step; `known`: of known numbers, and what it makes of them."""
     if name == "mlp" and CHANNELS_LAST:
         raise Skip()
-    net = placed(NETWORKS[name]()).train(which == "train")
-    x = in_layout(torch.rand(batch, 1, 28, 28))
+    net = NETWORKS[name]()
+    if known:
+        fill_weights(net)
+    random = any(isinstance(m, nn.Dropout) for m in net)
+    net = placed(net).train(which == "train" and not (known and random))
+    x = in_layout(filled((batch, 1, 28, 28), 0, shift=0.5) if known else torch.rand(batch, 1, 28, 28))
     target = torch.arange(batch) % 10
-    if which == "output":
-        x = in_layout(torch.empty(batch, 1, 28, 28))
-        x.copy_((0.5 + torch.tensor(pattern(batch * 784, 0), dtype=torch.float64)).reshape(batch, 1, 28, 28))
-        with torch.no_grad():
-            for k, p in enumerate(net.parameters()):
-                values = torch.tensor(pattern(p.numel(), k), dtype=torch.float64)
-                p.copy_((values * (2 / math.sqrt(p.numel() // p.shape[0]))).reshape(p.shape))
-        run = compiled_for_inference(net, x) if COMPILED else net
-        with torch.no_grad():
-            return run(x)
     loss = nn.CrossEntropyLoss()
     if which == "train":
         run = compiled_for_training(net) if COMPILED else net
-        optimizer = sgd(list(net.parameters()))
+        optimizer = sgd(list(net.parameters()), 16 if known else 1e-3)
     else:
         run = compiled_for_inference(net, x) if COMPILED else net
 
@@ -151,25 +160,36 @@ def network(name, batch, which):
 
     def infer():
         with torch.inference_mode():
-            run(x)
+            return run(x)
 
-    return {"train": train, "infer": infer}[which]
+    def flat():
+        return torch.cat([p.detach().contiguous().reshape(-1) for p in net.parameters()])
+
+    def change():
+        before = flat()
+        train()
+        return flat() - before
+
+    steps = {"train": change, "infer": infer} if known else {"train": train, "infer": infer}
+    return steps[which]
 
 
-@functools.lru_cache(maxsize=1)
-def layer(kind, *size):
+def layer(kind, *size, known=False):
     if FUSED or COMPILED:
         raise Skip()
     rank, make = LAYERS[kind]
-    module = placed(make(*size).train())
-    x = in_layout(torch.rand(size[:rank]) * 2 - 1).requires_grad_()
+    module = make(*size).train()
+    if known and any(p.dim() > 1 for p in module.parameters()):
+        fill_weights(module)
+    module = placed(module)
+    x = in_layout(filled(size[:rank], 0, 2) if known else torch.rand(size[:rank]) * 2 - 1).requires_grad_()
     parameters = list(module.parameters())
     y = module(x)
-    dy = torch.rand_like(y)
+    dy = torch.empty_like(y).copy_(filled(y.shape, 2, 2)) if known else torch.rand_like(y)
 
     def forward():
         with torch.no_grad():
-            module(x)
+            return module(x)
 
     def adjoint(by):  # one derivative only; the graph of y is kept
         return lambda: torch.autograd.grad(y, by, dy, retain_graph=True)
@@ -177,15 +197,30 @@ def layer(kind, *size):
     return {"forward": forward, "backward": adjoint([x]), "gradient": adjoint(parameters)}
 
 
-def work(words):
-    kind, *numbers, which = words
-    if kind == "net" and which == "output":
-        return network.__wrapped__(numbers[0], int(numbers[1]), which)
+kept_network = functools.lru_cache(maxsize=None)(network)
+kept_layer = functools.lru_cache(maxsize=1)(layer)
+
+
+def result(words):
+    """What a pass makes of known numbers: a tensor; all gradients are one."""
+    kind, *size, which = words
     if kind == "net":
-        return network(numbers[0], int(numbers[1]), which)
-    if kind in LAYERS:
-        return layer(kind, *map(int, numbers))[which]
-    raise Skip()
+        return network(size[0], int(size[1]), which, known=True)().detach()
+    made = layer(kind, *map(int, size), known=True)[which]()
+    parts = [made] if which == "forward" else made
+    parts = [p.detach().contiguous() for p in parts]
+    return parts[0] if which != "gradient" else torch.cat([p.reshape(-1) for p in parts])
+
+
+def work(words):
+    kind, *size, which = words
+    if kind != "net" and kind not in LAYERS:
+        raise Skip()
+    if which == "output":
+        return result(words[:-1])
+    if kind == "net":
+        return kept_network(size[0], int(size[1]), which)
+    return kept_layer(kind, *map(int, size))[which]
 
 
 # ---- what it is -----------------------------------------------------------------------------------------
@@ -207,4 +242,4 @@ if "/blas/libblas" in used and "openblas" not in used:
 torch.set_num_threads(THREADS)
 torch.set_flush_denormal(True)
 torch.manual_seed(1)
-serve(f"PyTorch {torch.__version__}, {used}, threads by set_num_threads", work)
+serve(f"PyTorch {torch.__version__}, {used}, threads by set_num_threads", work, numbers)

@@ -5,13 +5,12 @@
 
 #include "tensor/error.h"
 
-enum { OUTPUTS = 12 }; /* elements that `tell` prints */
-
 typedef struct work work;
 struct work {
     int (*choose)(work *w, const char *pass); /* what run does next: "forward", …; -1: there is no such */
     void (*run)(void *w);
-    void (*tell)(work *w); /* prints "output …", as stride_peer.c says; NULL: there is no such answer */
+    void (*tell)(
+        work *w); /* prints what the chosen pass makes of known numbers (outline.h); NULL: it is random */
     void (*end)(work *w);
 };
 

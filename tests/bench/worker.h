@@ -9,7 +9,7 @@
 #include <stdio.h>
 #include <sys/types.h>
 
-enum { WORKER_LINE = 256 };
+enum { WORKER_LINE = 512 };
 
 typedef struct worker {
     pid_t id;
