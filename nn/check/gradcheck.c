@@ -12,6 +12,7 @@ typedef struct subject {
     st_tensor y, above, below; /* outputs at the point and on either side */
     st_tensor dy, dx;
     st_tensor states;    /* as they were: each forward pass begins with them */
+    double rounding;     /* of the function at the point, if each element of y is off by epsilon of itself */
     const st_loss *loss; /* NULL: the sum of y times dy, which is random */
     st_tensor target;
     st_gradcheck_options options;
@@ -62,6 +63,15 @@ static double difference(const subject *s, st_tensor high, st_tensor low)
     for (ptrdiff_t i = 0; i < st_numel(high); i++)
         if (a[i] != b[i]) sum += (double)r[i] * ((double)a[i] - (double)b[i]); /* also for infinities */
     return sum;
+}
+
+/* Σ |dy y| epsilon. */
+static double rounding_of(const subject *s)
+{
+    const st_real *y = st_data(s->y), *dy = st_data(s->dy);
+    double sum = 0;
+    for (ptrdiff_t i = 0; i < st_numel(s->y); i++) sum += fabs((double)y[i] * (double)dy[i]);
+    return isfinite(sum) ? sum * (double)ST_REAL_EPSILON : 0;
 }
 
 typedef struct slopes {
@@ -118,30 +128,33 @@ typedef struct comparison {
     bool nonzero;
 } comparison;
 
-static double relative_error(double analytic, double number, double scale)
+/* An error that rounding may make is relative to the largest gradient. */
+static double relative_error(double analytic, double number, double most, double rounding)
 {
     double error = fabs(analytic - number);
     if (error == 0) return 0;
-    double size = fmax(fmax(fabs(analytic), fabs(number)), scale);
+    double size = fmax(fmax(fabs(analytic), fabs(number)), error <= rounding ? most : most / 100);
     return isfinite(error) && size > 0 ? error / size : INFINITY;
 }
 
 /* The relative error; NaN for a kink. Smaller steps can avoid a kink nearby, or show that the kink is at the
  * point itself; for a smooth function they do not reduce a real error. */
-static double check_line(const subject *s, const line *v, double analytic, double scale, double *number)
+static double check_line(const subject *s, const line *v, double analytic, double most, double *number)
 {
+    enum { INSIDE = 4 }; /* times as much as in y itself */
     double step = s->options.step * fmax(1, fabs((double)v->middle)), error = INFINITY;
+    const double rounding = INSIDE * s->rounding / step;
     slopes d = { 0 };
     for (int shrink = 0; shrink < 3; shrink++, step /= 10) {
         d = numeric(s, v, step);
-        double now = relative_error(analytic, d.central, scale);
+        double now = relative_error(analytic, d.central, most, rounding);
         if (now >= error) continue;
         error = now;
         *number = d.central;
         if (error <= s->options.tolerance) return error;
     }
     double low = fmin(d.left, d.right), high = fmax(d.left, d.right), tolerance = s->options.tolerance;
-    double size = fmax(fmax(fabs(low), fabs(high)), scale), slack = fmax(1e-5, tolerance) * size;
+    double size = fmax(fmax(fabs(low), fabs(high)), most / 100), slack = fmax(1e-5, tolerance) * size;
     bool kink =
         high - low > fmax(1e-3, 3 * tolerance) * size && analytic >= low - slack && analytic <= high + slack;
     return kink ? NAN : error;
@@ -181,7 +194,7 @@ static void check_tensor(subject *s, const char *name, st_tensor x, st_tensor dx
     ptrdiff_t count = st_numel(x), checks = count;
     if (s->options.most > 0 && s->options.most < count) checks = s->options.most;
     comparison t = { .name = name };
-    double scale = largest(dx) / 100;
+    const double most = largest(dx);
     for (ptrdiff_t k = 0; k < checks; k++) {
         ptrdiff_t e = k;
         if (checks < count)
@@ -189,7 +202,7 @@ static void check_tensor(subject *s, const char *name, st_tensor x, st_tensor dx
         st_shape at = shape_index(x.shape, e);
         double analytic = (double)*st_at(dx, at), number = 0;
         const line element = line_of(st_at(x, at));
-        double error = check_line(s, &element, analytic, scale, &number);
+        double error = check_line(s, &element, analytic, most, &number);
         t.checked++;
         if (analytic != 0 || number != 0) t.nonzero = true;
         if (isnan(error)) t.kinks++;
@@ -254,7 +267,7 @@ static double derivative(const line *v, int i, st_tensor x, st_tensor dx, double
 static void judge_line(const subject *s, line *v, const char *name, double analytic, double squares)
 {
     comparison t = { .name = name, .checked = 1 };
-    double number = 0, error = check_line(s, v, analytic, sqrt(squares) / 100, &number);
+    double number = 0, error = check_line(s, v, analytic, sqrt(squares), &number);
     t.nonzero = analytic != 0 || number != 0;
     t.analytic = analytic, t.numeric = number;
     if (isnan(error)) t.kinks++;
@@ -292,7 +305,7 @@ static void check_direction(subject *s, uint64_t direction)
     if (!st_error()) {
         double analytic = derivative(&v, 0, s->x, s->dx, &squares), number = 0;
         if (v.tensors > 1) analytic += derivative(&v, 1, parameters, st_layer_gradients(s->l), &squares);
-        if (!(check_line(s, &v, analytic, sqrt(squares) / 100, &number) <= s->options.tolerance)) {
+        if (!(check_line(s, &v, analytic, sqrt(squares), &number) <= s->options.tolerance)) {
             check_alone(s, "x", s->x, s->dx);
             st_net_visit(&(st_net){ .root = s->l }, check_parameter_alone, s);
         }
@@ -435,6 +448,7 @@ static void check_gradients(subject *s)
     if (!st_error()) {
         st_fill(st_layer_gradients(s->l), 0);
         backward(s, s->dx);
+        s->rounding = rounding_of(s);
         for (int i = 0; i < s->options.directions; i++) check_direction(s, (uint64_t)i);
     }
     if (!st_error() && s->options.directions == 0) {

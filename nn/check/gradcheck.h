@@ -7,7 +7,8 @@
  *     st_gradcheck_result r = st_gradcheck_layer(l, ST_SHAPE(2, 3, 8, 8), (st_gradcheck_options){ 0 });
  *     if (!r.passed) fprintf(stderr, "%s\n", r.text);
  *
- * Errors are relative: |analytic - numeric| / max(|analytic|, |numeric|, 1 % of the tensor's largest). If
+ * Errors are relative: |analytic - numeric| / max(|analytic|, |numeric|, 1 % of the tensor's largest), or of
+ * all of its largest where the rounding of the output may be as much as the error. If
  * there is a kink within a step (max, relu) smaller steps are tried; if the one-sided derivatives differ at
  * the point itself and the analytic one lies between them, the element is skipped as a kink. Too many kinks
  * are a failure. A tensor whose gradients are all zero, analytic and numeric, fails as VACUOUS.

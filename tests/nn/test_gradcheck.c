@@ -341,6 +341,58 @@ TEST(each_forward_pass_begins_with_the_same_states)
     assert_true(*st_data(st_net_find(n, "1.running_var")) == 1);
 }
 
+/* y = ((3 + x + w1) - w1) + w0 x / 1000: w1 has no effect but rounding, 1e-10 of differences in double, and w0's gradient
+ * is small. */
+static int cancels_plan(st_layer *l, st_shape x, st_shape *y)
+{
+    *y = x;
+    return st_layer_parameter(l, "weight", ST_SHAPE(2), (st_init){ .uniform = 1 });
+}
+
+static void cancels_forward(const st_call *c, st_tensor x, st_tensor y)
+{
+    const st_real *w = st_data(c->param[0]);
+    for (ptrdiff_t e = 0; e < st_numel(y); e++) {
+        const st_real value = *element(x, e);
+        *element(y, e) = ((3 + value + w[1]) - w[1]) + w[0] * value / 1000;
+    }
+}
+
+static void cancels_backward(const st_call *c, st_tensor x, st_tensor y, st_tensor dy, st_tensor dx)
+{
+    st_copy(dx, dy);
+    st_scale(dx, 1 + *st_data(c->param[0]) / 1000);
+}
+
+static void cancels_gradient(const st_call *c, st_tensor x, st_tensor y, st_tensor dy)
+{
+    const double wrong = ((const planted *)c->options)->fault;
+    st_real *dw = st_data(st_grad(c, 0));
+    for (ptrdiff_t e = 0; e < st_numel(y); e++) dw[0] += *element(x, e) * *element(dy, e) / 1000;
+    dw[1] += (st_real)(wrong * 1e-5);
+}
+
+TEST(what_rounding_makes_is_no_error)
+{
+    if (sizeof(st_real) < sizeof(double))
+        skip_because("in float a difference quotient is good to two digits");
+    const st_layer_type type = { .name = "cancels",
+                                 .options_size = sizeof(planted),
+                                 .fields = fields,
+                                 .plan = cancels_plan,
+                                 .forward = cancels_forward,
+                                 .backward = cancels_backward,
+                                 .gradient = cancels_gradient };
+    for (int wrong = 0; wrong < 2; wrong++)
+        for (uint64_t seed = 0; seed < 10; seed++) {
+            auto_layer *l = st_layer_new(&type, &(planted){ wrong }, 0, NULL);
+            const st_gradcheck_result r = st_gradcheck_layer(
+                l, ST_SHAPE(3, 200), (st_gradcheck_options){ .seed = seed, .keep_parameters = true });
+            if (wrong) assert_non_null(strstr(r.text, "weight[1]: analytic 1e-05"));
+            else assert_string_equal(r.text, "passed");
+        }
+}
+
 /* 2,000 elements of x and as many parameters: two passes each would be 8,000. */
 TEST(a_direction_takes_a_few_passes)
 {
