@@ -110,6 +110,7 @@ static char program[PATH], root[PATH];         /* absolute */
 static long runs, failures, printed[COMMANDS]; /* lines, in calm surroundings */
 static bool absent[COMMANDS];                  /* this stride was built without it */
 static bool mounts;                            /* this process has mounts of its own */
+static const char *missing;                    /* here, for a surrounding that is impossible */
 
 /* One of eight texts in turn. */
 __attribute__((format(printf, 1, 2))) static char *format(const char *text, ...)
@@ -258,18 +259,21 @@ static bool can_become_nobody(void)
         become_nobody(NULL);
         _exit(access(program, X_OK) || access("in", X_OK));
     }
+    missing = "another user may not enter this folder";
     return waitpid(child, &status, 0) == child && status == 0;
 }
 
 static bool change_mode(const scene *s)
 {
     const bool sticky = s->s->a & S_ISVTX; /* and the files in it are another user's */
+    missing = "giving files to another user takes root";
     return (!sticky || geteuid() == 0) && can_become_nobody() && chmod("out", (mode_t)s->s->a) == 0;
 }
 
 static bool read_only_disk(const scene *s)
 {
     (void)s;
+    missing = "mounting takes root, and its right to mount";
     return mounts && mount("out", "out", NULL, MS_BIND, NULL) == 0 &&
            mount("out", "out", NULL, MS_BIND | MS_REMOUNT | MS_RDONLY, NULL) == 0;
 }
@@ -278,6 +282,7 @@ static bool read_only_disk(const scene *s)
 static bool full_disk(const scene *s)
 {
     static const char page[4096];
+    missing = "mounting takes root, and its right to mount";
     if (!mounts || mount("disk", "out", "tmpfs", 0, s->s->text)) return false;
     place_old(s);
     bool full = false;
@@ -670,8 +675,7 @@ static void attack_in(const surrounding *at, const char *filter)
             possible = attack(&s, filter);
         }
     }
-    if (!possible)
-        printf("skip %s: this takes root that may mount, and folders that other users may enter\n", at->name);
+    if (!possible) printf("skip %s: %s\n", at->name, missing);
 }
 
 /* A model of a net that needs gigabytes, without its tensors. */

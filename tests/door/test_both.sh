@@ -62,5 +62,5 @@ does_not_mix() { # SUFFIX COMPILER FLAG...
         ! "$1" double.o $archive_float $LIBS -pthread -o mixed 2>out && grep -q st_precision_is_double out &&
         grep -q st_double_net_new_of out && ! "$1" double.o $shared_float -o mixed 2>out && grep -q st_precision_is_double out
 }
-claim "a file of one precision does not link with the other's library alone, and the linker says why" does_not_mix c gcc -std=c11
+claim "a file of one precision does not link with the other's library alone, and the linker says why" does_not_mix c ${CC:-cc} -std=c11
 exit $failed

@@ -440,15 +440,27 @@ TEST(a_callback_sees_each_epoch_and_progress_shows_it)
     fclose(to);
 }
 
+/* A pseudo-terminal, of which *to is the end for programs; -1 with errno where there is none. */
+static int open_terminal(FILE **to)
+{
+    const int terminal = posix_openpt(O_RDWR | O_NOCTTY);
+    const char *name = terminal < 0 || grantpt(terminal) || unlockpt(terminal) ? NULL : ptsname(terminal);
+    *to = name ? fopen(name, "w") : NULL;
+    if (*to || terminal < 0) return terminal;
+    const int reason = errno;
+    close(terminal);
+    errno = reason;
+    return -1;
+}
+
 /* Expects both texts on a terminal. */
 static void assert_bar(const char *const parts[])
 {
-    const int terminal = posix_openpt(O_RDWR | O_NOCTTY);
     char text[4096] = "", before[64];
+    FILE *to;
+    const int terminal = open_terminal(&to);
     auto_net *n = one_weight();
-    const char *name = terminal < 0 || grantpt(terminal) || unlockpt(terminal) ? NULL : ptsname(terminal);
-    FILE *to = name ? fopen(name, "w") : NULL;
-    if (!to) skip_because("there is no pseudo-terminal: %s", strerror(errno));
+    assert_true(terminal >= 0);
     snprintf(before, sizeof before, "%s", getenv("TERM") ? getenv("TERM") : "dumb");
     setenv("TERM", "xterm", 1);
     stop_early((st_train_options){ 2, 2, .callbacks = { st_progress(to) } }, n);
@@ -469,6 +481,10 @@ TEST(progress_on_a_terminal_is_a_bar)
 {
     static const char *const line = "\r\033[Kepoch 1/2  loss 90.5000  validation loss 1.2100";
     const char *before = getenv("NO_COLOR");
+    FILE *to;
+    const int terminal = open_terminal(&to);
+    if (terminal < 0) skip_because("there is no pseudo-terminal: %s", strerror(errno));
+    fclose(to), close(terminal);
     unsetenv("NO_COLOR");
     assert_bar((const char *[]){
         "\r\033[Kepoch 1/2 100 % [\033[32m====================\033[0m]  loss 90.5000  0:0", line });

@@ -401,4 +401,9 @@ TEST(without_onnx_the_error_says_what_was_missing)
     expect_error("net.onnx: this library was built without ONNX");
     assert_int_equal(access(path_of("net.onnx"), F_OK), -1);
 }
+
+TEST(files_of_onnx_are_read_back)
+{
+    skip_because("this library was built without ONNX (protobuf-c, onnx.proto)");
+}
 #endif

@@ -9,7 +9,8 @@
 # One line for each command: "ok   what: result", or "FAIL what" after the end of its log; one line "skip what: reason"
 # where such a root cannot be made. Logs stay in FOLDER, and so does base.tar, the root before the first command.
 #
-# Everything runs in namespaces of its own: its mounts are never seen outside, and end with it, however it ends.
+# Everything runs in namespaces of its own: its mounts are never seen outside, and end with it, however it ends. If this
+# script is killed, all that runs in the root is killed too, and only the folder stays, until the next run.
 set -euo pipefail
 what='the README on a bare machine'
 needed=git,gcc,libc6-dev,make,ca-certificates
@@ -113,7 +114,7 @@ result_of() { # LOG
 
 inside() {
     local status=0 tool
-    mkdir -p "$root"
+    mkdir -p "$root" && mount --bind "$root" "$root" || fail "nothing can be mounted" # a root of mounts is one itself
     make_root || fail "debootstrap made no root"
     settings "$root"
     mount -t proc proc "$root/proc" && mount --bind /dev "$root/dev" || fail "nothing can be mounted"
@@ -154,6 +155,8 @@ command -v debootstrap >/dev/null || skip "debootstrap is not installed (make de
 unshare --mount --pid --fork sh -c "mount --bind '$folder' '$folder'" 2>/dev/null || skip "root may not mount here"
 [ -n "$(sources)" ] || apt-get -qq update || true
 [ -n "$(sources)" ] || skip "apt has no source of ${release:-this release}"
+exec 9>"$folder/lock"
+flock --nonblock 9 || fail "another run has $folder"
 [ -z "$(git status --porcelain)" ] || echo "     only what is committed is tested: $(git log -1 --format=%h)"
 
 # Removes the root, once the processes in it have ended.
@@ -164,7 +167,7 @@ clean() {
     rm -rf --one-file-system "$root" 2>/dev/null || { sleep 1 && rm -rf --one-file-system "$root"; }
 }
 rm -rf --one-file-system "$root"
-unshare --mount --pid --fork --kill-child "$0" "$folder" inside &
+setpriv --pdeathsig KILL unshare --mount --pid --fork --kill-child "$0" "$folder" inside &
 child=$!
 trap clean EXIT
 trap 'exit 130' INT
