@@ -185,10 +185,11 @@ static worker_status ask(const staff *s, worker *w, const subject *what, const c
     return status;
 }
 
-/* The most that elements may differ by, as a part of the largest: a network sums at most 9,216 terms in a row, eight
- * times over, and a gradient at most 64 * 26 * 26; roundings add up as the steps of a random walk, 8 sqrt(9216) 2^-24 =
- * 4.6e-5 and sqrt(43264) 2^-24 = 1.2e-5, with other algorithms on either side. In training some activation rounds to
- * the other side of a relu's kink or of a window's second largest element, and its gradient goes elsewhere. */
+/* The most that elements may differ by, as a part of the largest: a network sums at most 9,216 terms in a
+ * row, eight times over, and a gradient at most 64 * 26 * 26; roundings add up as the steps of a random walk,
+ * 8 sqrt(9216) 2^-24 = 4.6e-5 and sqrt(43264) 2^-24 = 1.2e-5, with other algorithms on either side. In
+ * training an activation may round to the other side of a relu's kink or of a window's second largest
+ * element, and its gradient goes elsewhere. */
 static const double rounding = 1e-4, rounding_of_training = 1e-3;
 
 /* What "64x10 LARGEST PRODUCT ELEMENTS..." says. */
@@ -236,7 +237,8 @@ static bool outputs_agree(const char *own, const char *theirs, double most, char
     return true;
 }
 
-/* Once for each peer and subject: what the pass computes is compared before its time is taken, unless it is random. */
+/* Once for each peer and subject: what the pass computes is compared before its time is taken, unless it is
+ * random. */
 static bool computes_the_same(const campaign *c, const staff *s, cell at, worker *w, char *why)
 {
     const subject *what = &c->subjects[at.subject];

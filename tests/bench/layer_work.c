@@ -133,8 +133,8 @@ static void print_gradients(const st_layer *l)
     st_tensor_free(all);
 }
 
-/* x is 2 pattern(i, 0) and dy is 2 pattern(i, 2); weights and biases are networks' (networks.h), but for norms, which
- * keep a weight of 1. */
+/* x is 2 pattern(i, 0) and dy is 2 pattern(i, 2); weights and biases are networks' (networks.h), but for
+ * norms, which keep a weight of 1. */
 static void tell(work *w)
 {
     layer_work *own = (layer_work *)w;

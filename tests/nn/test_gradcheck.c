@@ -341,8 +341,8 @@ TEST(each_forward_pass_begins_with_the_same_states)
     assert_true(*st_data(st_net_find(n, "1.running_var")) == 1);
 }
 
-/* y = ((3 + x + w1) - w1) + w0 x / 1000: w1 has no effect but rounding, 1e-10 of differences in double, and w0's gradient
- * is small. */
+/* y = ((3 + x + w1) - w1) + w0 x / 1000: w1 has no effect but rounding, 1e-10 of differences in double, and
+ * w0's gradient is small. */
 static int cancels_plan(st_layer *l, st_shape x, st_shape *y)
 {
     *y = x;
