@@ -4,7 +4,7 @@
  *
  *     relu 64 32 26 26 forward      what it is, its numbers (work.h) and the pass
  *     ok 0.00123 0                  seconds of one pass; allocations meanwhile, -1 where they are not counted
- *     net mlp 64 infer output       the result of such a pass for weights and inputs of a pattern (outline.h):
+ *     net mlp 64 infer output       what such a pass makes of weights and inputs of a pattern (outline.h):
  *                                   y of forward and infer; dx of backward; of gradient all gradients, one
  *                                   after another; of train what a step of SGD at a rate of 16 adds to the
  *                                   parameters
