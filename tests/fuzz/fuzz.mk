@@ -10,8 +10,9 @@ heavy = layers_fast_kernel layers_fast_maxima layers_fast_winograd_transforms
 $(foreach f,$(heavy),$(eval CFLAGS_$f += -fno-sanitize=all))
 endif
 fuzzers := $(FUZZERS:tests/fuzz/%.c=$(OUT)/float/fuzz/%)
+# The library's objects, and not the one that is made of them, in which calls between them could not be wrapped.
 $(fuzzers): $(OUT)/float/fuzz/%: $(OUT)/float/tests/fuzz/%.o $(FUZZ_AID:%.c=$(OUT)/float/%.o) \
-    $(call helpers,float) $(call lib_all,float)
+    $(CORE:%.c=$(OUT)/float/%.o) $(ONNX_FORMAT) $(call helpers,float)
 	$(call link,-fsanitize=fuzzer \
 	    $(addprefix -Wl$(comma)--wrap=,st_layer_new st_layer_plan st_layer_clone \
 	    st_layer_free st_net_build) \
