@@ -100,6 +100,7 @@
 #define st_layer_forward st_double_layer_forward
 #define st_layer_free st_double_layer_free
 #define st_layer_freeze st_double_layer_freeze
+#define st_layer_from_json st_double_layer_from_json
 #define st_layer_gradients st_double_layer_gradients
 #define st_layer_inference_only st_double_layer_inference_only
 #define st_layer_measure st_double_layer_measure

@@ -1,14 +1,16 @@
-/* network.c: parses and writes networks, each layer's options by its type's table of fields.
+/* network.c: parses and writes networks. The options of a layer become an object of JSON, which the library reads
+ * as it reads those of a saved net.
  *
  * Each layer is planned as soon as it is parsed, so that errors name its line and column. */
 #define _POSIX_C_SOURCE 200809L
 #include "examples/stride/nearest.h"
 #include "examples/stride/network.h"
 #include "examples/stride/paths.h"
-
 #include "examples/stride/text.h"
+#include "nn/files/save.h"
 
 #include <errno.h>
+#include <jansson.h>
 #include <limits.h>
 #include <math.h>
 #include <stdarg.h>
@@ -189,6 +191,18 @@ static const st_field *field_named(const st_layer_type *type, const token *t)
 
 /* ---- values ------------------------------------------------------------------------------------ */
 
+/* The options of one layer that are given: their values, and where these stand in the text. */
+enum { MOST_OPTIONS = 32 };
+typedef struct options {
+    const st_layer_type *type;
+    json_t *object;
+    int count;
+    struct option {
+        const st_field *field;
+        token at;
+    } given[MOST_OPTIONS];
+} options;
+
 /* Reads an int; returns the text after it, or NULL. */
 static const char *read_int(const char *text, const char *end, int *to)
 {
@@ -201,98 +215,89 @@ static const char *read_int(const char *text, const char *end, int *to)
     return stop;
 }
 
-static bool read_pair(const token *t, int *to)
+static json_t *pair_of(int height, int width)
 {
-    const char *end = t->at + t->length, *at = read_int(t->at, end, to);
-    if (at == end) to[1] = to[0];
-    return at && (at == end || (*at == 'x' && read_int(at + 1, end, to + 1) == end));
+    return json_pack("[i, i]", height, width);
 }
 
-static bool read_real(const token *t, double *to)
+/* "3" of a pair is 3x3. Another kind of value than the field's is the library's to refuse. */
+static json_t *value_of(const st_field *f, const token *t)
 {
+    const char *end = t->at + t->length, *at;
     char *stop;
-    *to = strtod(t->at, &stop);
-    return stop == t->at + t->length && isfinite(*to);
+    int i = 0, k;
+    if ((at = read_int(t->at, end, &i)) == end)
+        return f->kind == ST_FIELD_PAIR ? pair_of(i, i) : json_integer(i);
+    if (at && *at == 'x' && read_int(at + 1, end, &k) == end) return pair_of(i, k);
+    const double x = strtod(t->at, &stop);
+    if (stop == end && isfinite(x)) return json_real(x);
+    if (is(t, "true") || is(t, "false")) return json_boolean(is(t, "true"));
+    return json_stringn(t->at, (size_t)t->length);
 }
 
-static bool read_choice(const token *t, const char *const *choices, int *to)
+/* The library's message, where the option stands that it names: "conv2d: stride is …"; else at the layer. A
+ * misspelt choice gets the nearest one. */
+static int fail_in_options(const options *o, const token *name)
 {
-    for (*to = 0; choices[*to]; ++*to)
-        if (is(t, choices[*to])) return true;
-    return false;
-}
-
-static int refuse_kind(const token *t, const st_field *f)
-{
-    static const char *const expected[] = {
-        [ST_FIELD_INT] = "a whole number", [ST_FIELD_PAIR] = "a whole number, or two as 3x3",
-        [ST_FIELD_REAL] = "a number",      [ST_FIELD_BOOL] = "true or false",
-        [ST_FIELD_CHOICE] = "one of",
-    };
-    nearest n = { t->at, (size_t)t->length };
-    char choices[128] = "";
-    size_t used = 0;
-    for (const char *const *c = f->kind == ST_FIELD_CHOICE ? f->choices : NULL;
-         c && *c && used < sizeof choices; c++) {
-        nearest_try(&n, *c);
-        used += (size_t)snprintf(choices + used, sizeof choices - used, " %s", *c);
+    char why[ST_ERROR_SIZE], start[64];
+    snprintf(why, sizeof why, "%s", st_error());
+    for (const struct option *g = o->given; g < o->given + o->count; g++) {
+        const int length = snprintf(start, sizeof start, "%s: %s is ", o->type->name, g->field->name);
+        if (strncmp(why, start, (size_t)length) != 0) continue;
+        nearest n = { g->at.at, (size_t)g->at.length };
+        if (g->field->kind == ST_FIELD_CHOICE)
+            for (const char *const *c = g->field->choices; *c; c++) nearest_try(&n, *c);
+        st_error_clear();
+        st_error_set("%.400s%s", why, nearest_question(&n, "").text);
+        return fail_within(&g->at);
     }
-    return fail(t, "is not valid for %s: expected %s%s%s", f->name, expected[f->kind], choices,
-                nearest_question(&n, "").text);
+    return fail_within(name);
 }
 
-static int check_value(const token *t, const st_field *f, double value)
+/* Takes the value. */
+static int put(const options *o, const char *name, json_t *value)
 {
-    if (value < f->least) return fail(t, "is too small for %s: expected at least %g", f->name, f->least);
-    if (f->below != 0 && value >= f->below)
-        return fail(t, "is too large for %s: expected less than %g", f->name, f->below);
-    return 0;
+    if (json_object_set_new(o->object, name, value) == 0) return 0;
+    return st_error_set("%s: no memory, or text that is not UTF-8", name);
 }
 
-static int read_value(const token *t, const st_field *f, void *at)
+/* NULL if that option is not given. */
+static const token *given_at(const options *o, const char *name)
 {
-    const char *end = t->at + t->length;
-    bool fits = false;
-    int *i = at;
-    double *x = at;
-    if (t->kind == WORD) switch (f->kind) {
-        case ST_FIELD_INT: fits = read_int(t->at, end, i) == end; break;
-        case ST_FIELD_PAIR: fits = read_pair(t, i); break;
-        case ST_FIELD_REAL: fits = read_real(t, x); break;
-        case ST_FIELD_BOOL: fits = (*(bool *)at = is(t, "true")) || is(t, "false"); break;
-        case ST_FIELD_CHOICE: fits = read_choice(t, f->choices, i); break;
-        case ST_FIELD_NAMED: break;
-        }
-    if (!fits) return refuse_kind(t, f);
-    if (f->kind == ST_FIELD_INT) return check_value(t, f, *i);
-    if (f->kind == ST_FIELD_PAIR) return check_value(t, f, i[0]) || check_value(t, f, i[1]) ? -1 : 0;
-    if (f->kind != ST_FIELD_REAL) return 0;
-    if (*x == 0 && f->fallback != 0) *x = ST_ZERO;
-    return check_value(t, f, *x);
+    for (int i = 0; i < o->count; i++)
+        if (strcmp(o->given[i].field->name, name) == 0) return &o->given[i].at;
+    return NULL;
 }
 
-/* Padding that keeps the size: dilation (kernel - 1) / 2 on each side; of an odd number the bottom and the
- * right get one more, as in PyTorch. */
-static int pad_same(const st_layer_type *type, const token *t, char *options)
+/* A number of a pair that was given; 0: it was not. */
+static int number_of(const options *o, const char *name, int axis)
 {
-    const st_field *padding = field_called(type, "padding"), *kernel = field_called(type, "kernel");
-    const st_field *stride = field_called(type, "stride"), *dilation = field_called(type, "dilation");
-    if (!padding || !kernel || !stride || !dilation) return refuse_kind(t, padding);
-    const st_field *sides[] = { field_called(type, "pad_height"), field_called(type, "pad_width") };
+    return (int)json_integer_value(json_array_get(json_object_get(o->object, name), (size_t)axis));
+}
+
+/* Padding that keeps the size: dilation (kernel - 1) / 2 on each side; of an odd number the bottom and the right
+ * get one more, as in PyTorch. */
+static int pad_same(const options *o, const token *t)
+{
+    static const char *const sides[] = { "pad_height", "pad_width" };
+    const st_field *stride = field_called(o->type, "stride");
+    int before[2];
     for (int axis = 0; axis < 2; axis++) {
-        int k = ((int *)(options + kernel->offset))[axis], s = ((int *)(options + stride->offset))[axis];
-        int d = ((int *)(options + dilation->offset))[axis];
-        long more = (d ? d : 1) * (k - 1L);
-        if (s == 0) s = stride->fallback > 0 ? (int)stride->fallback : k; /* as in pooling */
-        if (s != 1) return fail(t, "keeps the size only at a stride of 1, not %d", s);
+        const int k = number_of(o, "kernel", axis), d = number_of(o, "dilation", axis),
+                  s = number_of(o, "stride", axis),
+                  usual = stride->fallback > 0 ? (int)stride->fallback : k, /* k: as in pooling */
+            steps = s ? s : usual;
+        const long more = (d ? d : 1) * (k - 1L);
+        const bool has_sides = field_called(o->type, sides[axis]);
+        if (steps != 1) return fail(t, "keeps the size only at a stride of 1, not %d", steps);
         if (more < 0 || more > INT_MAX) return fail(t, "needs a kernel of at least 1, not %d", k);
-        int *side = sides[axis] ? (int *)(options + sides[axis]->offset) : NULL;
-        if (side && (side[0] || side[1])) return fail(t, "cannot be combined with %s", sides[axis]->name);
-        if (more % 2 && !side) return fail(t, "needs an odd kernel, not %d", k);
-        ((int *)(options + padding->offset))[axis] = (int)(more / 2);
-        if (more % 2) side[1] = 1;
+        if (json_object_get(o->object, sides[axis]))
+            return fail(t, "cannot be combined with %s", sides[axis]);
+        if (more % 2 && !has_sides) return fail(t, "needs an odd kernel, not %d", k);
+        before[axis] = (int)(more / 2);
+        if (more % 2 && put(o, sides[axis], pair_of(0, 1))) return -1;
     }
-    return 0;
+    return put(o, "padding", pair_of(before[0], before[1]));
 }
 
 /* ---- layers ------------------------------------------------------------------------------------ */
@@ -333,72 +338,62 @@ static int append(parser *p, chain *c, const token *t, st_layer *l)
     return 0;
 }
 
-static const st_field *next_positional(const st_layer_type *type, int taken)
-{
-    const st_field *f = type->fields ? type->fields + taken : NULL;
-    return f && f->name && positional(type, f) ? f : NULL;
-}
-
-static int read_unnamed(const st_layer_type *type, const token *t, int taken, char *options)
-{
-    const st_field *f = next_positional(type, taken);
-    if (f) return read_value(t, f, options + f->offset);
-    if (!type->fields) return fail(t, "is one value too many: %s takes none", type->name);
-    return fail(t, "needs an option's name: %s takes %d value%s without one", type->name, taken,
-                taken == 1 ? "" : "s");
-}
-
 /* A word that begins like a number is a value, any other word a name. */
 static bool is_value(const token *t)
 {
     return t->kind == WORD && strchr("+-.0123456789", t->at[0]);
 }
 
-/* A 0 that is written is the number, not the default, if the option may be 0. */
-static void keep_zeros(const st_field *f, char *options)
+static const st_field *unnamed_field(const st_layer_type *type, const token *t, int taken)
 {
-    int *value = (int *)(options + f->offset);
-    const int numbers = f->kind == ST_FIELD_PAIR ? 2 : f->kind == ST_FIELD_INT;
-    for (int i = 0; i < numbers && f->least <= 0; i++)
-        if (value[i] == 0) value[i] = ST_ZERO_INT;
+    const st_field *f = type->fields ? type->fields + taken : NULL;
+    if (f && f->name && positional(type, f)) return f;
+    if (!type->fields) fail(t, "is one value too many: %s takes none", type->name);
+    else
+        fail(t, "needs an option's name: %s takes %d value%s without one", type->name, taken,
+             taken == 1 ? "" : "s");
+    return NULL;
 }
 
-static int read_options(parser *p, const st_layer_type *type, const token *name, char *options)
+/* Takes the value. */
+static int give(options *o, const st_field *f, const token *t, json_t *value)
 {
-    uint64_t given = 0;
+    if (o->count == MOST_OPTIONS) return fail(t, "is one option too many");
+    o->given[o->count++] = (struct option){ f, *t };
+    return put(o, f->name, value) ? fail_within(t) : 0;
+}
+
+/* Reads one option: a value, NAME=VALUE, or a flag. */
+static int read_option(parser *p, options *o, int *taken)
+{
+    const token t = p->now;
+    const bool unnamed = is_value(&t);
+    advance(p);
+    if (unnamed && p->now.kind == EQUALS) return fail(&t, "is not an option of %s", o->type->name);
+    const st_field *f = unnamed ? unnamed_field(o->type, &t, (*taken)++) : field_named(o->type, &t);
+    if (!f) return -1;
+    if (given_at(o, f->name)) return fail(&t, "is given twice");
+    if (unnamed) return give(o, f, &t, value_of(f, &t));
+    if (p->now.kind != EQUALS && f->kind != ST_FIELD_BOOL) return fail(&t, "needs a value: %s=…", f->name);
+    if (p->now.kind != EQUALS) return give(o, f, &t, json_true());
+    advance(p);
+    const token value = p->now;
+    if (value.kind != WORD) return fail(&value, "found, expected a value of %s", f->name);
+    advance(p);
+    return give(o, f, &value, value_of(f, &value));
+}
+
+static int read_options(parser *p, options *o, const token *name)
+{
     int taken = 0;
-    token same = { .kind = END };
-    while (p->now.kind == WORD) {
-        token t = p->now;
-        advance(p);
-        if (is_value(&t)) {
-            if (p->now.kind == EQUALS) return fail(&t, "is not an option of %s", type->name);
-            given |= UINT64_C(1) << taken;
-            if (read_unnamed(type, &t, taken++, options)) return -1;
-            continue;
-        }
-        const st_field *f = field_named(type, &t);
-        if (!f) return -1;
-        uint64_t bit = UINT64_C(1) << (f - type->fields);
-        if (given & bit) return fail(&t, "is given twice");
-        given |= bit;
-        if (p->now.kind != EQUALS) {
-            if (f->kind != ST_FIELD_BOOL) return fail(&t, "needs a value: %s=…", f->name);
-            *(bool *)(options + f->offset) = true;
-            continue;
-        }
-        advance(p);
-        token value = p->now;
-        if (is(&value, "same") && strcmp(f->name, "padding") == 0) same = value;
-        else if (read_value(&value, f, options + f->offset)) return -1;
-        advance(p);
-    }
-    if (same.kind != END && pad_same(type, &same, options)) return -1;
+    while (p->now.kind == WORD)
+        if (read_option(p, o, &taken)) return -1;
+    const token *padding = given_at(o, "padding");
+    if (padding && is(padding, "same") && field_called(o->type, "dilation") && pad_same(o, padding))
+        return -1;
     const st_field *f = NULL;
-    while ((f = next_field(type, f))) {
-        if (given & UINT64_C(1) << (f - type->fields)) keep_zeros(f, options);
-        else if (is_required(f)) return fail(name, "needs %s", f->name);
-    }
+    while ((f = next_field(o->type, f)))
+        if (is_required(f) && !given_at(o, f->name)) return fail(name, "needs %s", f->name);
     return 0;
 }
 
@@ -465,12 +460,16 @@ static st_layer *read_plain(parser *p, const st_layer_type *type, const token *n
         fail(&p->now, "found after %s, which holds no layers; write values as in conv 32 3x3", type->name);
         return NULL;
     }
-    char *options = calloc(1, type->options_size + 1);
+    options o = { .type = type, .object = json_pack("{s:s}", "type", type->name) };
     st_layer *l = NULL;
-    if (!options) st_error_set("no memory");
-    else if (read_options(p, type, name, options) == 0 && !(l = st_layer_new(type, options, 0, NULL)))
-        fail_within(name);
-    free(options);
+    if (read_options(p, &o, name) == 0) {
+        char *text = json_dumps(o.object, JSON_REAL_PRECISION(17));
+        l = text ? st_layer_from_json(text, (st_net_known){ 0 }) : NULL;
+        if (!text) st_error_set("no memory");
+        else if (!l) fail_in_options(&o, name);
+        free(text);
+    }
+    json_decref(o.object);
     return l;
 }
 

@@ -33,19 +33,26 @@ json_t *json_option(const st_field *f, const void *options)
     return NULL;
 }
 
-/* A 0 in a file is the number, not the default, if the option may be 0. */
-static bool read_int(const st_field *f, const json_t *given, int *to)
+/* A 0 in a file is the number, not the default. */
+static bool read_int(const json_t *given, int *to)
 {
     json_int_t value = json_integer_value(given);
     if (!json_is_integer(given) || value <= ST_ZERO_INT || value > INT_MAX) return false;
-    *to = value == 0 && f->least <= 0 ? ST_ZERO_INT : (int)value;
+    *to = value == 0 ? ST_ZERO_INT : (int)value;
     return true;
 }
 
-static bool read_pair(const st_field *f, const json_t *given, int *to)
+static bool read_pair(const json_t *given, int *to)
 {
-    return json_array_size(given) == 2 && read_int(f, json_array_get(given, 0), to) &&
-           read_int(f, json_array_get(given, 1), to + 1);
+    return json_array_size(given) == 2 && read_int(json_array_get(given, 0), to) &&
+           read_int(json_array_get(given, 1), to + 1);
+}
+
+static bool read_real(const st_field *f, const json_t *given, double *to)
+{
+    *to = json_number_value(given);
+    if (*to == 0 && f->fallback != 0) *to = ST_ZERO;
+    return json_is_number(given);
 }
 
 static bool read_choice(const char *name, const char *const *choices, int *to)
@@ -66,9 +73,9 @@ static bool read_option(const st_field *f, const json_t *given, const st_net_kno
 {
     const char *name = json_string_value(given);
     switch (f->kind) {
-    case ST_FIELD_INT: return read_int(f, given, at);
-    case ST_FIELD_PAIR: return read_pair(f, given, at);
-    case ST_FIELD_REAL: *(double *)at = json_number_value(given); return json_is_number(given);
+    case ST_FIELD_INT: return read_int(given, at);
+    case ST_FIELD_PAIR: return read_pair(given, at);
+    case ST_FIELD_REAL: return read_real(f, given, at);
     case ST_FIELD_BOOL: *(bool *)at = json_is_true(given); return json_is_boolean(given);
     case ST_FIELD_CHOICE: return name && read_choice(name, f->choices, at);
     case ST_FIELD_NAMED: return name && read_named(name, known->named, at);
@@ -77,9 +84,9 @@ static bool read_option(const st_field *f, const json_t *given, const st_net_kno
 }
 
 static const char *const expected[] = {
-    [ST_FIELD_INT] = "an int",    [ST_FIELD_PAIR] = "two ints",
-    [ST_FIELD_REAL] = "a number", [ST_FIELD_BOOL] = "true or false",
-    [ST_FIELD_CHOICE] = "one of", [ST_FIELD_NAMED] = "a name passed to st_net_load",
+    [ST_FIELD_INT] = "a whole number", [ST_FIELD_PAIR] = "two whole numbers",
+    [ST_FIELD_REAL] = "a number",      [ST_FIELD_BOOL] = "true or false",
+    [ST_FIELD_CHOICE] = "one of",      [ST_FIELD_NAMED] = "a name passed to st_net_load",
 };
 
 static int refuse_option(const st_layer_type *type, const st_field *f, const json_t *given)
@@ -278,4 +285,15 @@ st_net *architecture_read(const char *text, st_net_known known)
     st_net *n = all ? read_net(all, known) : NULL;
     json_decref(all);
     return n;
+}
+
+st_layer *st_layer_from_json(const char *json, st_net_known known)
+{
+    st_layer *l = NULL;
+    if (!json) st_error_set("st_layer_from_json: the text is NULL");
+    json_t *given = json ? json_read(json, strlen(json), "layer") : NULL;
+    if (given && check_count(1 + count_given(json_object_get(given, "layers"))) == 0)
+        l = read_layer(given, &known);
+    json_decref(given);
+    return l;
 }

@@ -136,6 +136,8 @@ def values(function, name, kind):
         return ["sound_memory()", "NULL"]
     if kind == "char *" and name == "format":
         return ['"text"', "NULL", '""', '"%%"']
+    if kind == "char *" and name == "json":
+        return ['"{\\"type\\": \\"relu\\"}"', "NULL", '"{}"', '"["', '""']
     if kind == "char *":
         return [TEXTS[0], "NULL"] + TEXTS[1:]
     if kind in NUMBERS or kind in enums:

@@ -438,7 +438,7 @@ static const damage damages[] = {
     { LAYER, CONV("[5]"), "kernel is [5]" },
     { LAYER, CONV("[5,5,5]"), "kernel is [5,5,5]" },
     { LAYER, CONV("[5,`5`]"), "kernel is [5,\"5\"]" },
-    { LAYER, CONV("[1,-2147483649]"), "expected two ints" },
+    { LAYER, CONV("[1,-2147483649]"), "expected two whole numbers" },
     { LAYER, CONV("[1,-1]"), "conv2d: kernel is -1" },
     { "[2],`layers`:[" LAYER "]", "[1,4,4],`layers`:[" CONV("[5,5]") "]",
       "layer 0: conv2d: kernel 5×5 does not fit" },
@@ -852,4 +852,46 @@ TEST(writers_of_one_file_do_not_disturb_each_other)
     auto_net *loaded = st_net_load(path);
     assert_non_null(loaded);
     unlink(path);
+}
+
+/* ---- a layer of its JSON ------------------------------------------------------------------------- */
+
+TEST(a_layer_is_made_of_its_json)
+{
+    static const char *const right[][2] = {
+        { "{\"type\": \"relu\"}", "relu" },
+        { "{\"type\": \"conv2d\", \"out_channels\": 6, \"kernel\": [5, 3], \"no_bias\": true}",
+          "conv2d(out_channels=6, kernel=5x3, no_bias)" },
+        { "{\"type\": \"leaky_relu\"}", "leaky_relu" },
+        { "{\"type\": \"leaky_relu\", \"slope\": 0}", "leaky_relu(slope=0)" },
+        { "{\"type\": \"maxpool\", \"kernel\": [3, 0], \"stride\": [1, 0], \"pad_value\": \"lowest\"}",
+          "maxpool(kernel=3x0, stride=1x0, pad_value=lowest)" },
+        { "{\"type\": \"sequence\", \"layers\": [{\"type\": \"relu\"}, {\"type\": \"tanh\"}]}", "sequence" },
+    };
+    static const char *const wrong[][2] = {
+        { "", "layer: " },
+        { "[]", "[] has no type" },
+        { "{}", "{} has no type" },
+        { "{\"type\": \"swirl\"}", "type 'swirl' is not known" },
+        { "{\"type\": \"relu\"} x", "layer: end of file expected" },
+        { "{\"type\": \"relu\", \"type\": \"tanh\"}", "duplicate object key" },
+        { "{\"type\": \"conv2d\", \"out_channels\": 6, \"kernel\": [5, 5], \"stride\": [0, 1]}",
+          "conv2d: stride is 0, expected at least 1" },
+        { "{\"type\": \"conv2d\", \"out_channels\": 6, \"kernel\": [0, 0]}", "conv2d: kernel is 0" },
+        { "{\"type\": \"dropout\", \"p\": \"0.5\"}", "dropout: p is \"0.5\", expected a number" },
+        { "{\"type\": \"sequence\", \"layers\": [{\"type\": \"swirl\"}]}", "layer 0: type 'swirl'" },
+    };
+    for (size_t i = 0; i < sizeof right / sizeof *right; i++) {
+        char text[200];
+        about("%s", right[i][0]);
+        auto_layer *l = st_layer_from_json(right[i][0], (st_net_known){ 0 });
+        assert_non_null(l);
+        st_layer_describe(l, text, sizeof text);
+        assert_string_equal(text, right[i][1]);
+    }
+    for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
+        about("%s", wrong[i][0]);
+        expect_null(st_layer_from_json(wrong[i][0], (st_net_known){ 0 }), "%s", wrong[i][1]);
+    }
+    expect_null(st_layer_from_json(NULL, (st_net_known){ 0 }), "the text is NULL");
 }
