@@ -1,5 +1,5 @@
-/* network.c: parses and writes networks. The options of a layer become an object of JSON, which the library reads
- * as it reads those of a saved net.
+/* network.c: parses and writes networks. The options of a layer become an object of JSON, which the library
+ * reads as it reads those of a saved net.
  *
  * Each layer is planned as soon as it is parsed, so that errors name its line and column. */
 #define _POSIX_C_SOURCE 200809L
@@ -275,8 +275,8 @@ static int number_of(const options *o, const char *name, int axis)
     return (int)json_integer_value(json_array_get(json_object_get(o->object, name), (size_t)axis));
 }
 
-/* Padding that keeps the size: dilation (kernel - 1) / 2 on each side; of an odd number the bottom and the right
- * get one more, as in PyTorch. */
+/* Padding that keeps the size: dilation (kernel - 1) / 2 on each side; of an odd number the bottom and the
+ * right get one more, as in PyTorch. */
 static int pad_same(const options *o, const token *t)
 {
     static const char *const sides[] = { "pad_height", "pad_width" };

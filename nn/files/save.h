@@ -43,8 +43,9 @@ typedef struct st_net_load_options {
 st_net *st_net_load_file(const char *path, st_net_load_options options);
 #define st_net_load(...) ST_CALL(st_net_load_file, st_net_load_options, __VA_ARGS__)
 
-/* The layer of a JSON object such as the architecture has, {"type": "conv2d", "out_channels": 6, "kernel": [5, 5]};
- * a missing option takes its default. NULL with an error that names the type and the option. */
+/* The layer of a JSON object such as the architecture has: {"type": "conv2d", "out_channels": 6,
+ * "kernel": [5, 5]}; a missing option takes its default. NULL with an error that names the type and the
+ * option. */
 st_layer *st_layer_from_json(const char *json, st_net_known known);
 
 /* Reads tensors by name into a built net of the same architecture, from any safetensors file: F64, F32, F16
