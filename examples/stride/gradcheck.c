@@ -1,6 +1,7 @@
 /* gradcheck.c: stride gradcheck: compares a network's gradients with finite differences, in double. */
 #include "nn/check/gradcheck.h"
 #include "examples/stride/commands.h"
+#include "examples/stride/kinds.h"
 #include "examples/stride/model.h"
 
 typedef struct settings {
@@ -13,7 +14,7 @@ typedef struct settings {
 /* Classes 0, 1, ..., or uniform numbers. */
 static st_tensor targets(const st_net *n, const settings *s)
 {
-    bool classed = loss_chosen(s->loss, 0).kind->classes;
+    bool classed = loss_chosen(s->loss, NULL).kind->classes;
     st_tensor t = st_tensor_new(classed ? ST_SHAPE(s->batch) : st_shape_with_batch(n->output, s->batch));
     if (!classed) st_uniform(t, (st_random_key){ (uint64_t)s->seed, 2 }, 0, 1);
     for (ptrdiff_t i = 0; classed && i < s->batch; i++)
@@ -27,7 +28,7 @@ static bool check(st_net *n, const settings *s)
     st_gradcheck_result r = { 0 };
     st_normal(x, (st_random_key){ (uint64_t)s->seed, 1 }, 0, 1);
     if (!st_error())
-        r = st_gradcheck_net(n, x, target, loss_chosen(s->loss, 0),
+        r = st_gradcheck_net(n, x, target, loss_chosen(s->loss, NULL),
                              (st_gradcheck_options){ .most = s->most,
                                                      .directions = (int)s->directions,
                                                      .seed = (uint64_t)s->seed,
@@ -62,7 +63,7 @@ static const option_row options[] = {
     { "most", 0, OPTION_INTEGER, AT(most), "N", "200", "elements of each tensor to check; 0: all", 0, 1e9 },
     { "directions", 0, OPTION_INTEGER, AT(directions), "N", "0",
       "for large nets: directions in which all elements are varied at once; 0: element by element", 0, 1e6 },
-    { "loss", 0, OPTION_CHOICE, AT(loss), LOSSES, "cross-entropy", "the loss" },
+    { "loss", 0, OPTION_CHOICE, AT(loss), NULL, "cross-entropy", "the loss", .word = loss_word },
     { "tolerance", 0, OPTION_NUMBER, AT(tolerance), "X", "1e-6", "the largest relative error to pass", 1e-15,
       1 },
     { "seed", 's', OPTION_INTEGER, AT(seed), "N", "1", "seed of parameters, samples and the elements checked",

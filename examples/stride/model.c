@@ -2,22 +2,12 @@
 #define _POSIX_C_SOURCE 200809L
 #include "examples/stride/model.h"
 
-#include "examples/stride/options.h"
+#include "examples/stride/kinds.h"
 #include "examples/stride/text.h"
 
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
-
-st_loss loss_chosen(int index, double label_smoothing)
-{
-    switch (index) {
-    case 1: return st_mse();
-    case 2: return st_huber();
-    case 3: return st_bce_with_logits();
-    default: return st_cross_entropy(.label_smoothing = label_smoothing);
-    }
-}
 
 static int make_names(model *m)
 {
@@ -47,9 +37,10 @@ int model_open(model *m, const char *path, ptrdiff_t batch)
     *m = (model){ .net = st_net_load(path, .batch = batch) };
     if (!m->net) return -1;
     const char *trained_by = st_net_metadata(m->net, "loss");
-    int index = trained_by ? choice_of(LOSSES, trained_by) : 0;
-    if (index < 0) st_error_set("loss: expected one of %s, not \"%.80s\"", LOSSES, trained_by);
-    m->loss = loss_chosen(index, 0);
+    const option_words losses = choices_of(&(option_row){ .word = loss_word });
+    int index = trained_by ? choice_of(losses.text, trained_by) : 0;
+    if (index < 0) st_error_set("loss: expected one of %s, not \"%.80s\"", losses.text, trained_by);
+    else m->loss = loss_chosen(index, NULL);
     m->one_hot = st_net_metadata(m->net, "one_hot") != NULL;
     m->scale = st_net_normalization(m->net);
     m->target_scale = st_net_target_normalization(m->net);

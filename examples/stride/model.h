@@ -22,8 +22,4 @@ typedef struct model {
 int model_open(model *m, const char *path, ptrdiff_t batch);
 void model_close(model *m);
 
-/* "cross-entropy|mse|huber|bce", and the loss at an index of it. */
-#define LOSSES "cross-entropy|mse|huber|bce"
-st_loss loss_chosen(int index, double label_smoothing);
-
 #endif

@@ -57,12 +57,26 @@ int subcommand_end(const subcommand *c)
 
 /* ---- values ------------------------------------------------------------------------------------ */
 
+option_words choices_of(const option_row *o)
+{
+    option_words w = { "" };
+    size_t used = 0;
+    if (!o->word) snprintf(w.text, sizeof w.text, "%s", o->value);
+    for (int i = 0; o->word && o->word(i).text[0] && used < sizeof w.text; i++)
+        used += (size_t)snprintf(w.text + used, sizeof w.text - used, "%s%s", i ? "|" : "", o->word(i).text);
+    return w;
+}
+
 int choice_of(const char *choices, const char *word)
 {
     const size_t length = strlen(word);
-    for (int i = 0; choices; i++, choices = strchr(choices, '|'), choices += choices != NULL)
-        if (strcspn(choices, "|") == length && strncmp(choices, word, length) == 0) return i;
-    return -1;
+    int begins = 0, found = -1;
+    for (int i = 0; choices && length > 0; i++, choices = strchr(choices, '|'), choices += choices != NULL) {
+        if (strncmp(choices, word, length) != 0) continue;
+        if (strcspn(choices, "|") == length) return i;
+        begins++, found = i;
+    }
+    return begins == 1 ? found : -1;
 }
 
 void put_choices(FILE *to, const char *choices, const char *prefix)
@@ -101,9 +115,10 @@ static bool read_number(const option_row *o, const char *text, double *to)
 static int refuse_choice(const subcommand *c, const option_row *o, const char *name, const char *text)
 {
     nearest n = { text, strlen(text) };
-    for (const char *at = o->value; at; at = strchr(at, '|'), at += at != NULL)
+    const option_words all = choices_of(o);
+    for (const char *at = all.text; at; at = strchr(at, '|'), at += at != NULL)
         nearest_try(&n, choice_at(at, 0).text);
-    return subcommand_refuse(c, "%s: expected one of %s, not \"%.200s\"%s", name, o->value, text,
+    return subcommand_refuse(c, "%s: expected one of %s, not \"%.200s\"%s", name, all.text, text,
                              nearest_question(&n, "").text);
 }
 
@@ -134,7 +149,7 @@ static int read_value(const subcommand *c, const option_row *o, const char *name
         return subcommand_refuse(c, "%s: expected a %snumber from %.15g to %.15g, not \"%s\"", name,
                                  whole ? "whole " : "", o->least, o->most, text);
     case OPTION_CHOICE:
-        *(int *)at = choice_of(o->value, text);
+        *(int *)at = choice_of(choices_of(o).text, text);
         if (*(int *)at >= 0) return 0;
         return refuse_choice(c, o, name, text);
     }
@@ -216,7 +231,9 @@ static int parse(const subcommand *c, int argc, char **argv, void *settings)
         if (!o && optopt) return subcommand_refuse(c, "unknown option -%c", optopt);
         if (!o) return refuse_unknown(c, argv[optind - 1]);
         snprintf(name, sizeof name, is_long ? "--%s" : "-%.1s", is_long ? o->name : &o->letter);
-        if (code == ':') return subcommand_refuse(c, "%s needs a value, %s", name, o->value);
+        if (code == ':')
+            return subcommand_refuse(c, "%s needs a value, %s", name,
+                                     o->word ? choices_of(o).text : o->value);
         if (code == '?') return subcommand_refuse(c, "%s takes no value", name);
         double number;
         if (o->kind == OPTION_MAYBE && !optarg && optind < argc && read_number(o, argv[optind], &number))
@@ -280,7 +297,7 @@ void subcommand_complete(const subcommand *c, int count, char **words, FILE *to)
         bool named = (before[0] == '-' && before[1] == '-' && strcmp(before + 2, o->name) == 0) ||
                      (o->letter && before[0] == '-' && before[1] == o->letter && !before[2]);
         if (!named || o->kind == OPTION_FLAG) continue;
-        if (o->kind == OPTION_CHOICE) put_choices(to, o->value, last);
+        if (o->kind == OPTION_CHOICE) put_choices(to, choices_of(o).text, last);
         return;
     }
     if (last[0] != '-') {
@@ -322,16 +339,17 @@ void put_wrapped(FILE *to, const char *text, int column)
 static void put_option(const option_row *o, FILE *to)
 {
     char left[80], help[512];
-    bool choice = o->kind == OPTION_CHOICE;
-    const char *value = o->kind == OPTION_FLAG ? NULL : choice && strlen(o->value) > 10 ? "NAME" : o->value;
+    const bool choice = o->kind == OPTION_CHOICE;
+    const option_words all = choice ? choices_of(o) : (option_words){ "" };
+    const bool named = strlen(all.text) > 10; /* too long for the left column */
+    const char *value = o->kind == OPTION_FLAG ? NULL : named ? "NAME" : choice ? all.text : o->value;
     int used =
         snprintf(left, sizeof left, "  %c%c%c --%s%s%s", o->letter ? '-' : ' ', o->letter ? o->letter : ' ',
                  o->letter ? ',' : ' ', o->name, value ? " " : "", value ? value : "");
     fprintf(to, "%-*s", HELP_COLUMN, left);
     if (used >= HELP_COLUMN - 1) fprintf(to, "\n%*s", HELP_COLUMN, "");
-    snprintf(help, sizeof help, "%s%s%s%s%s%s", o->help, choice && value != o->value ? ": " : "",
-             choice && value != o->value ? o->value : "", o->fallback ? " (" : "",
-             o->fallback ? o->fallback : "", o->fallback ? ")" : "");
+    snprintf(help, sizeof help, "%s%s%s%s%s%s", o->help, named ? ": " : "", named ? all.text : "",
+             o->fallback ? " (" : "", o->fallback ? o->fallback : "", o->fallback ? ")" : "");
     put_wrapped(to, help, HELP_COLUMN);
 }
 

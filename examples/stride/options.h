@@ -14,10 +14,14 @@ typedef enum option_kind {
     OPTION_THREADS, /* the same: the number of threads; 0: one per processor */
     OPTION_NUMBER,  /* double, least … most */
     OPTION_MAYBE,   /* the same, or without a number: GIVEN */
-    OPTION_CHOICE   /* int: an index of `value` */
+    OPTION_CHOICE   /* int: an index of `value`, or of `word` */
 } option_kind;
 
 enum { MOST_LISTED = 8, GIVEN = -1 /* an OPTION_MAYBE without a number */ };
+
+typedef struct option_word {
+    char text[40];
+} option_word;
 
 typedef struct option_list {
     int count;
@@ -32,7 +36,8 @@ typedef struct option_row {
     const char *value;    /* shown in --help: "N", "FILE"; the values of a choice: "sgd|adam" */
     const char *fallback; /* the default, as on a command line; NULL: zeros */
     const char *help;
-    double least, most; /* INTEGER, NUMBER */
+    double least, most;             /* INTEGER, NUMBER */
+    option_word (*word)(int index); /* CHOICE: the words instead of `value`, "" after the last */
 } option_row;
 
 /* The offset of an option's value in `settings`, as every subcommand calls its own. */
@@ -79,11 +84,14 @@ const char *subcommand_title(const subcommand *c);
  * stdout. */
 int subcommand_end(const subcommand *c);
 
-/* The index of `word` in "a|b|c", or -1; the word at an index; the words that begin with a prefix, each on a
- * line. */
-typedef struct option_word {
-    char text[40];
-} option_word;
+/* The words of a choice as "a|b|c". */
+typedef struct option_words {
+    char text[256];
+} option_words;
+option_words choices_of(const option_row *o);
+
+/* The index of `word` in "a|b|c", or of the only one that begins with it, or -1; the word at an index; the
+ * words that begin with a prefix, each on a line. */
 int choice_of(const char *choices, const char *word);
 option_word choice_at(const char *choices, int index);
 void put_choices(FILE *to, const char *choices, const char *prefix);

@@ -4,6 +4,7 @@
 #define _DARWIN_C_SOURCE
 #include "examples/stride/paths.h"
 #include "examples/stride/commands.h"
+#include "examples/stride/kinds.h"
 #include "examples/stride/model.h"
 #include "examples/stride/network.h"
 #include "examples/stride/one_hot.h"
@@ -19,9 +20,6 @@
 #include <sys/utsname.h>
 #include <time.h>
 #include <unistd.h>
-
-#define OPTIMS "sgd|adam|adamw|rmsprop"
-#define SCHEDULES "constant|step|cosine|one-cycle"
 
 typedef struct settings {
     dataset_options source;
@@ -53,6 +51,7 @@ typedef struct job {
     int owned;
     st_loss loss;
     st_optim *optim;
+    st_schedule schedule;
     history history;
     long stopped; /* the step after which an interrupt ended the run; 0: not interrupted */
     st_train_result result;
@@ -112,8 +111,7 @@ static int divide_data(job *j)
 /* True for targets that are numbers and a loss of their differences: they are normalised. */
 static bool learns_numbers(const job *j)
 {
-    const option_word loss = choice_at(LOSSES, j->s->loss);
-    return j->training->target.rank > 0 && (strcmp(loss.text, "mse") == 0 || strcmp(loss.text, "huber") == 0);
+    return j->training->target.rank > 0 && !j->loss.kind->classes && !j->loss.kind->binary;
 }
 
 /* True for classes and a loss of numbers: the targets are one-hot. */
@@ -195,31 +193,32 @@ static int make_net(job *j)
             "the network's output is %s, expected a number for each class: end it with flatten, dense",
             st_shape_text(y).text);
     if (j->loss.kind->classes && target.rank > 0)
-        return st_error_set("--loss cross-entropy needs classes, the targets are %s: use mse, huber or bce",
-                            st_shape_text(target).text);
+        return st_error_set("--loss %s needs classes, the targets are %s: use mse, huber or bce",
+                            loss_word(j->s->loss).text, st_shape_text(target).text);
     if (st_net_build(j->net, j->s->batch, (uint64_t)j->s->seed)) return -1;
     return take_weights(j);
 }
 
+static st_loss make_loss(const settings *s)
+{
+    return loss_chosen(
+        s->loss, (kind_number[]){ { "label-smoothing", "label_smoothing", s->label_smoothing }, { 0 } });
+}
+
 static st_optim *make_optim(const settings *s)
 {
-    const bool given = s->lr != 0 || signbit(s->lr);
-    switch (s->optim) {
-    case 0:
-        return st_sgd(.lr = given ? s->lr : 0.01, .momentum = s->momentum, .weight_decay = s->weight_decay,
-                      .nesterov = s->nesterov);
-    case 1: return st_adam(.lr = s->lr, .weight_decay = s->weight_decay);
-    case 2: return st_adamw(.lr = s->lr, .weight_decay = s->weight_decay);
-    default: return st_rmsprop(.lr = given ? s->lr : 0.001, .weight_decay = s->weight_decay);
-    }
+    return optim_chosen(s->optim, (kind_number[]){ { "lr", "lr", s->lr },
+                                                   { "momentum", "momentum", s->momentum },
+                                                   { "weight-decay", "weight_decay", s->weight_decay },
+                                                   { "nesterov", "nesterov", s->nesterov },
+                                                   { 0 } });
 }
 
 static st_schedule make_schedule(const settings *s)
 {
-    st_schedule after = s->schedule == 1   ? st_step_lr(.step_size = s->every, .gamma = s->gamma)
-                        : s->schedule == 2 ? st_cosine_lr()
-                        : s->schedule == 3 ? st_one_cycle_lr()
-                                           : (st_schedule){ 0 };
+    const st_schedule after = schedule_chosen(
+        s->schedule,
+        (kind_number[]){ { "every", "step_size", s->every }, { "gamma", "gamma", s->gamma }, { 0 } });
     return s->warmup > 0 ? st_warmup_lr(.steps = s->warmup, .after = after) : after;
 }
 
@@ -244,7 +243,7 @@ static int note(job *j)
     st_net *n = j->net;
     if (note_training(j)) return -1;
     if (dataset_note(n, &j->s->source, &j->from) ||
-        st_net_set_metadata(n, "loss", choice_at(LOSSES, j->s->loss).text))
+        st_net_set_metadata(n, "loss", loss_word(j->s->loss).text))
         return -1;
     if (st_net_set_metadata(n, "one_hot", learns_one_hot(j) ? "true" : NULL)) return -1;
     if (j->scale && st_net_set_normalization(n, j->scale)) return -1;
@@ -300,13 +299,12 @@ static void advise(const settings *s)
     st_error_set(
         "%s: schedule %s depends on their number; finish with --epochs %ld and train on with --from, "
         "or begin with --schedule constant",
-        why, choice_at(SCHEDULES, s->schedule).text, epochs);
+        why, schedule_word(s->schedule).text, epochs);
 }
 
 static int learn(job *j)
 {
     const settings *s = j->s;
-    j->optim = make_optim(s);
     await_interrupt();
     st_callback early = { 0 }, checkpoint = { 0 };
     if (s->patience > 0) early = st_early_stopping(.patience = (int)s->patience);
@@ -317,7 +315,7 @@ static int learn(job *j)
                            .optim = j->optim,
                            .epochs = (int)s->epochs,
                            .batch = (int)s->batch,
-                           .schedule = make_schedule(s),
+                           .schedule = j->schedule,
                            .validation = j->validation,
                            .seed = (uint64_t)s->seed,
                            .callbacks = { st_detect_anomaly(),
@@ -365,9 +363,8 @@ static int write_report(job *j)
     snprintf(seed, sizeof seed, "%ld", s->seed);
     snprintf(samples, sizeof samples, "%td to train on, %td to validate", j->training->count,
              j->validation ? j->validation->count : 0);
-    snprintf(training, sizeof training, "%s, %s, lr %g, schedule %s, batches of %ld",
-             choice_at(LOSSES, s->loss).text, j->optim->kind->name, j->optim->lr,
-             choice_at(SCHEDULES, s->schedule).text, s->batch);
+    snprintf(training, sizeof training, "%s, %s, lr %g, schedule %s, batches of %ld", loss_word(s->loss).text,
+             j->optim->kind->name, j->optim->lr, schedule_word(s->schedule).text, s->batch);
     if (j->result.resumed > 0 && (j->history.count == 0 || j->history.epochs[0].epoch > 1))
         snprintf(resumed, sizeof resumed,
                  "after step %ld, from %.200s; without --log earlier epochs are not shown", j->result.resumed,
@@ -554,7 +551,10 @@ static int save(job *j)
 static int train_all(job *j)
 {
     const settings *s = j->s;
-    j->loss = loss_chosen(s->loss, s->label_smoothing);
+    j->loss = make_loss(s);
+    j->optim = make_optim(s);
+    j->schedule = make_schedule(s);
+    if (st_error()) return -1;
     if ((s->net && network_check(s->net)) || dataset_check(s->source.data) || dataset_check(s->validation))
         return -1;
     if (check_files(s) || open_data(j) || make_net(j) || divide_data(j) || prepare_data(j)) return -1;
@@ -647,19 +647,22 @@ static const option_row options[] = {
     { "batch", 'b', OPTION_INTEGER, AT(batch), "N", "64", "samples per step", 1, 65536 },
     { "lr", 'l', OPTION_NUMBER, AT(lr), "X", NULL, "peak learning rate; default: 0.001, 0.01 for sgd", 0,
       1e6 },
-    { "optim", 'O', OPTION_CHOICE, AT(optim), OPTIMS, "adam", "the optimizer" },
-    { "momentum", 0, OPTION_NUMBER, AT(momentum), "X", "0.9", "momentum of sgd", 0, 1 },
+    { "optim", 'O', OPTION_CHOICE, AT(optim), NULL, "adam", "the optimizer", .word = optim_word },
+    { "momentum", 0, OPTION_NUMBER, AT(momentum), "X", NULL,
+      "momentum of sgd or rmsprop; default: 0, 0.9 for sgd", 0, 1 },
     { "nesterov", 0, OPTION_FLAG, AT(nesterov), .help = "use Nesterov's momentum with sgd" },
     { "weight-decay", 0, OPTION_NUMBER, AT(weight_decay), "X", NULL,
       "weight decay; default: 0, 0.01 for adamw", 0, 1e6 },
-    { "schedule", 0, OPTION_CHOICE, AT(schedule), SCHEDULES, "cosine", "how the learning rate changes" },
-    { "every", 0, OPTION_NUMBER, AT(every), "X", "10", "epochs between the steps of schedule step", 1e-3,
-      1e6 },
-    { "gamma", 0, OPTION_NUMBER, AT(gamma), "X", "0.1", "the factor of each step of schedule step", 1e-9, 1 },
+    { "schedule", 0, OPTION_CHOICE, AT(schedule), NULL, "cosine", "how the learning rate changes",
+      .word = schedule_word },
+    { "every", 0, OPTION_NUMBER, AT(every), "X", NULL,
+      "epochs between the steps of schedule step; default: 10", 1e-3, 1e6 },
+    { "gamma", 0, OPTION_NUMBER, AT(gamma), "X", NULL,
+      "the factor of each step of schedule step; default: 0.1", 1e-9, 1 },
     { "warmup", 0, OPTION_INTEGER, AT(warmup), "N", NULL,
       "steps over which the learning rate rises at the beginning", 0, MOST_COUNT },
-    { "loss", 0, OPTION_CHOICE, AT(loss), LOSSES, "cross-entropy",
-      "the loss that training minimizes; for mse, huber and bce classes are one-hot" },
+    { "loss", 0, OPTION_CHOICE, AT(loss), NULL, "cross-entropy",
+      "the loss that training minimizes; for losses of numbers classes are one-hot", .word = loss_word },
     { "label-smoothing", 0, OPTION_NUMBER, AT(label_smoothing), "X", NULL, "label smoothing of cross-entropy",
       0, 0.999 },
     { "clip", 0, OPTION_NUMBER, AT(clip), "X", NULL, "clip the norm of the gradients to X", 0, 1e9 },
