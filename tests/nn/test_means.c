@@ -27,7 +27,7 @@ SETUP(enter)
 
 typedef enum kind { CLASSES, PROBABILITIES, LOG_PROBABILITIES, BINARY, SQUARED, HUBER, OWN, KINDS } kind;
 
-enum { SAMPLES = 11, BATCH = 7, FEATURES = 3 }; /* the last batch is of 4 */
+enum { SAMPLES = 11, BATCH = 7, FEATURES = 3, MOST_OUTPUTS = 5 }; /* the last batch is of 4 */
 
 /* A loss and its samples, which all ranks read. */
 static struct problem {
@@ -89,7 +89,7 @@ static double roll_classes(dice *d)
 
 static void roll_problem(dice *d, kind of)
 {
-    problem = (struct problem){ .kind = of, .outputs = roll(d, 2, 5), .height = roll(d, 0, 3) };
+    problem = (struct problem){ .kind = of, .outputs = roll(d, 2, MOST_OUTPUTS), .height = roll(d, 0, 3) };
     const double smoothing = chance(d, 50) ? (double)roll(d, 1, 15) / 16 : 0;
     const ptrdiff_t k = problem.outputs;
     double ignored = -100;
@@ -134,6 +134,21 @@ static st_net *linear(void)
                       problem.kind == LOG_PROBABILITIES ? st_log_softmax() : st_identity());
 }
 
+/* A loss that is not drawn here fails: see KINDS. */
+TEST(every_kind_of_loss_is_drawn)
+{
+    dice d = { { 34 } };
+    for (const st_loss_kind *const *k = st_loss_kinds; *k; k++) {
+        bool drawn = false;
+        for (int of = 0; of < KINDS; of++) {
+            roll_problem(&d, (kind)of);
+            drawn |= problem.loss.kind == *k;
+            problem_free();
+        }
+        if (!drawn) fail_msg("no problem has the loss %s", (*k)->name);
+    }
+}
+
 /* The loss of the last batch, as callbacks of each rank read it. */
 static double last_loss[MOST_RANKS];
 
@@ -160,11 +175,18 @@ static void near(const char *what, double a, double b, double limit)
         fail_msg("%s is %.17g, of the whole batch %.17g", what, a, b);
 }
 
+static void same_accuracy(double a, double b)
+{
+    if (!(isnan(a) && isnan(b)) && a != b) fail_msg("the accuracy is %.17g, of the whole batch %.17g", a, b);
+}
+
 static void assert_like(const outcome *got, const outcome *whole, double limit)
 {
     if (got->status) fail_msg("%s", got->error);
     near("the training loss", got->result.training.loss, whole->result.training.loss, limit);
     near("the validation loss", got->result.validation.loss, whole->result.validation.loss, limit);
+    same_accuracy(got->result.training.accuracy, whole->result.training.accuracy);
+    same_accuracy(got->result.validation.accuracy, whole->result.validation.accuracy);
     for (ptrdiff_t i = 0; i < st_numel(whole->parameters); i++)
         near("a parameter", (double)*element(got->parameters, i), (double)*element(whole->parameters, i),
              limit);
@@ -219,6 +241,32 @@ TEST(a_mean_is_the_same_however_a_batch_is_cut)
     }
 }
 
+/* The confusion matrix, and the accuracy of the two largest outputs. */
+typedef struct counts_of_set {
+    ptrdiff_t matrix[MOST_OUTPUTS * MOST_OUTPUTS];
+    double top_2;
+} counts_of_set;
+
+static bool is_of_classes(void)
+{
+    return problem.kind == CLASSES || problem.kind == LOG_PROBABILITIES;
+}
+
+static counts_of_set count_set(st_net *n, const st_dataset *set)
+{
+    counts_of_set c = { 0 };
+    assert_int_equal(st_confusion_matrix(n, set, problem.loss, c.matrix), 0);
+    c.top_2 = st_top_k_accuracy(n, set, problem.loss, 2);
+    return c;
+}
+
+static void assert_same_counts(st_net *n, const st_dataset *set, const counts_of_set *whole)
+{
+    const counts_of_set cut = count_set(n, set);
+    assert_memory_equal(cut.matrix, whole->matrix, sizeof cut.matrix);
+    same_accuracy(cut.top_2, whole->top_2);
+}
+
 TEST(a_set_has_one_mean_in_batches_of_any_size)
 {
     dice d = { { 36 } };
@@ -232,11 +280,14 @@ TEST(a_set_has_one_mean_in_batches_of_any_size)
         auto_tensor y = st_tensor_clone(st_net_forward(n, problem.x, ST_EVAL));
         near("the loss of all outputs", st_loss_value(problem.loss, y, problem.target, (st_tensor){ 0 }),
              whole.loss, 1e-14);
+        const counts_of_set counts = is_of_classes() ? count_set(n, set) : (counts_of_set){ 0 };
         for (ptrdiff_t batch = 1; batch < SAMPLES; batch++) {
             double sum = 0, weight = 0;
             assert_int_equal(st_net_build(n, batch, 1), 0);
             assert_int_equal(st_evaluate(n, set, problem.loss, &cut), 0);
             near("the loss", cut.loss, whole.loss, (double)ST_REAL_EPSILON * 100);
+            same_accuracy(cut.accuracy, whole.accuracy);
+            if (is_of_classes()) assert_same_counts(n, set, &counts);
             for (ptrdiff_t first = 0; first < SAMPLES; first += batch) { /* as a loop of one's own adds up */
                 ptrdiff_t count = SAMPLES - first < batch ? SAMPLES - first : batch;
                 st_tensor part = st_narrow(y, 0, first, count),
