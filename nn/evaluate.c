@@ -139,6 +139,7 @@ int st_evaluate(st_net *n, const st_dataset *d, st_loss l, st_metrics *score)
     train_batches b;
     st_metrics unused;
     if (!n || n->batch < 1) return st_error_set("st_evaluate before st_net_build");
+    if (!l.kind) return st_error_set("st_evaluate: the loss is missing, or its options were refused");
     if (train_fits(n, d, "data")) return -1;
     int status =
         train_batches_new(&b, n, d, n->batch) || train_score(n, &l, &b, score ? score : &unused) ? -1 : 0;

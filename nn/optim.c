@@ -203,10 +203,12 @@ int st_optim_step(st_optim *o, double lr, st_tensor parameters, st_tensor gradie
     const optim_range all = { 0, n, 1, st_options_number(o->kind->fields, o->options, "weight_decay") };
     const optim_range *range = o->groups ? o->groups->range : &all;
     if (st_optim_build(o, n)) return -1;
-    sweep s = { o, NULL, lr, range, st_data(parameters), st_data(gradients) };
+    const int ranges = o->groups ? o->groups->count : 1;
+    sweep s = { o, NULL, lr, NULL, st_data(parameters), st_data(gradients) };
     if (optim_sweep_by_vectors && !machine_is_reference()) s.by_vectors = optim_sweep_by_vectors(o->kind);
-    for (const optim_range *end = range + (o->groups ? o->groups->count : 1); s.range < end; s.range++) {
-        const ptrdiff_t parts = ceil_div(s.range->count, PART);
+    for (int k = 0; k < ranges; k++) {
+        const ptrdiff_t parts = ceil_div(range[k].count, PART);
+        s.range = &range[k];
         parallel_for(parts < LEAST_PARTS ? 1 : st_num_threads(), parts, sweep_part, &s);
     }
     o->steps++;

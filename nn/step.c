@@ -20,10 +20,20 @@ bool train_stops(trainer *t)
     return run->stop = t->parts ? t->parts->agree(t) : run->stop || st_error();
 }
 
+/* A callback may set lr and epochs of the report. The rest is restored, as the trainer and other callbacks
+ * rely on it. */
+static void tell_one(st_callback *c, st_run *run, st_event event)
+{
+    st_train_report told = run->report;
+    c->call(c, run, event);
+    told.lr = run->report.lr, told.epochs = run->report.epochs;
+    run->report = told;
+}
+
 bool train_tell(trainer *t, st_event event)
 {
     for (st_callback *c = t->options.callbacks; c < t->options.callbacks + ST_MAX_CALLBACKS; c++)
-        if (c->call) c->call(c, t->run, event);
+        if (c->call) tell_one(c, t->run, event);
     return train_stops(t);
 }
 

@@ -270,6 +270,11 @@ TEST(wrong_groups_are_refused)
         about("case %zu", i);
         expect_failure(st_optim_groups(o, n, cases[i].count, cases[i].group), "%s", cases[i].error);
     }
+    const st_param_group all = { "*", .frozen = true };
+    auto_tensor before = st_tensor_clone(st_net_parameters(n));
+    expect_failure(st_optim_groups(o, n, 1, &all), "every parameter is frozen");
+    assert_int_equal(st_optim_step(o, 1, st_net_parameters(n), st_net_parameters(n)), 0);
+    assert_same(st_net_parameters(n), before);
     expect_failure(st_optim_groups(NULL, n, 0, NULL), "the optimizer is NULL");
     expect_failure(st_optim_groups(o, NULL, 0, NULL), "the net is not built");
     expect_failure(st_optim_groups(o, raw, 0, NULL), "the net is not built");

@@ -447,6 +447,19 @@ static st_net *identity(st_shape x)
     return n;
 }
 
+TEST(a_loss_that_is_missing_is_refused)
+{
+    auto_net *n = identity(ST_SHAPE(3));
+    auto_dataset *d = st_dataset_owned(full(ST_SHAPE(4, 3), 1), full(ST_SHAPE(4), 0));
+    ptrdiff_t matrix[9];
+    const st_loss none = { 0 };
+    expect_failure(st_evaluate(n, d, none, NULL), "st_evaluate: the loss is missing");
+    expect_failure(st_confusion_matrix(n, d, none, matrix),
+                   "st_confusion_matrix: outputs [3] and targets []");
+    assert_true(isnan(st_top_k_accuracy(n, d, none, 1)));
+    expect_error("expected a loss of classes");
+}
+
 static void accuracy_is(st_shape x, st_tensor inputs, st_tensor targets, st_loss l, double expected)
 {
     auto_net *n = identity(x);
