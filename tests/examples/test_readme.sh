@@ -57,29 +57,37 @@ names_are_declared() {
         comm -23 "$tmp/mentioned" - >"$tmp/unknown"
     [ -s "$tmp/mentioned" ] && ! [ -s "$tmp/unknown" ] || { cat "$tmp/unknown"; return 1; }
 }
-# The documents' table of layers is that of the code: "type: field, field (default), ...", in its order.
+# The documents' tables of layers, losses, optimizers and schedules are those of the code: "type: field, field (default),
+# ...", in its order.
 layers_are_the_table() {
     cat >"$tmp/types.c" <<'END'
 #include <stride.h>
 
+static void put(const char *what, const char *name, const st_field *fields)
+{
+    printf("%s %s:", what, name);
+    for (const st_field *f = fields; f && f->name; f++) {
+        printf("%s %s", f == fields ? "" : ",", f->name);
+        if (f->fallback != 0) printf(" (%g)", f->fallback);
+    }
+    putchar('\n');
+}
+
 int main(void)
 {
-    for (const st_layer_type *const *type = st_layer_types; *type; type++) {
-        printf("%s:", (*type)->name);
-        for (const st_field *f = (*type)->fields; f && f->name; f++) {
-            printf("%s %s", f == (*type)->fields ? "" : ",", f->name);
-            if (f->fallback != 0) printf(" (%g)", f->fallback);
-        }
-        putchar('\n');
-    }
+    for (int i = 0; st_layer_types[i]; i++) put("layer", st_layer_types[i]->name, st_layer_types[i]->fields);
+    for (int i = 0; st_loss_kinds[i]; i++) put("loss", st_loss_kinds[i]->name, st_loss_kinds[i]->fields);
+    for (int i = 0; st_optim_kinds[i]; i++) put("optimizer", st_optim_kinds[i]->name, st_optim_kinds[i]->fields);
+    for (int i = 0; st_schedule_kinds[i]; i++)
+        put("schedule", st_schedule_kinds[i]->name, st_schedule_kinds[i]->fields);
     return 0;
 }
 END
     build types "$LIB" && "$tmp/types" | sed 's/e-0/e-/' >"$tmp/types.code" || return 1
     # Words in parentheses are for the reader; numbers are defaults.
-    awk -F ' *[|] *' '/^[|] layer [|]/ { inside = 1; next } !/^[|]/ { inside = 0 } inside && !/^[|]-/ {
+    awk -F ' *[|] *' '/^[|] (layer|loss|optimizer|schedule) [|]/ { inside = $2; next } !/^[|]/ { inside = "" } inside && !/^[|]-/ {
         gsub(/ \([^-0-9)][^)]*\)/, "", $3)
-        print $2 ":" ($3 == "" ? "" : " " $3)
+        print inside " " $2 ":" ($3 == "" ? "" : " " $3)
     }' docs/layers.md >"$tmp/types.readme"
     diff "$tmp/types.code" "$tmp/types.readme"
 }
@@ -89,5 +97,5 @@ claim "a layer of your own trains and saves" own_layer
 claim "the gradient check passes" gradient_check
 claim "the commands are targets" names_are_targets
 claim "names in the documents are declared" names_are_declared
-claim "the table of layers is that of the code" layers_are_the_table
+claim "the tables of layers, losses, optimizers and schedules are those of the code" layers_are_the_table
 exit $failed
