@@ -1,4 +1,5 @@
-/* test_kinds.c: the program knows every loss, optimizer and schedule that the library has, and their options. */
+/* test_kinds.c: the program knows every loss, optimizer and schedule that the library has, and their
+ * options. */
 #include "examples/stride/kinds.h"
 #include "tests/support.h"
 
