@@ -122,6 +122,7 @@ endif
 # Products and sums become one instruction where there is one, in these files alone.
 CFLAGS_layers_fast_kernel := -ffp-contract=fast
 CFLAGS_layers_fast_winograd_transforms := -ffp-contract=fast
+CFLAGS_layers_fast_slide := -ffp-contract=fast
 
 define compile
 @mkdir -p $(@D)

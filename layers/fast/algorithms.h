@@ -4,7 +4,7 @@
 
 #include "layers/layer_impl.h"
 
-extern const layer_algorithm conv_winograd, conv_direct;
+extern const layer_algorithm conv_winograd, conv_implicit, conv_transpose_implicit;
 extern const layer_algorithm dense_unpacked;
 extern const layer_algorithm maxpool_vectors, avgpool_vectors;
 extern const layer_algorithm batchnorm_sets, layernorm_sets, rmsnorm_sets, groupnorm_sets;

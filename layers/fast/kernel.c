@@ -29,15 +29,16 @@
     }
 
 #define SPREAD(M, W, R)                                                                                      \
-    M##_TARGET static void M##_spread_##W##_##R(ptrdiff_t depth, const st_real *a, ptrdiff_t row,            \
-                                                const ptrdiff_t *step, const st_real *b,                     \
-                                                const ptrdiff_t *offset, const ptrdiff_t *from, st_real *c,  \
-                                                ptrdiff_t pitch, const ptrdiff_t *to, const st_real *plus)   \
+    M##_TARGET static void M##_spread_##W##_##R(                                                             \
+        ptrdiff_t depth, const st_real *a, ptrdiff_t row, const ptrdiff_t *step, const st_real *b,           \
+        const ptrdiff_t *offset, const ptrdiff_t *from, st_real *c, ptrdiff_t pitch, const ptrdiff_t *to,    \
+        const st_real *plus, bool add)                                                                       \
     {                                                                                                        \
         M##_vector sum[R][W], x[W];                                                                          \
         const st_real *at[W];                                                                                \
         EACH(v, W) at[v] = b + from[v];                                                                      \
         EACH(i, R) EACH(v, W) sum[i][v] = (M##_vector){ 0 } + (plus ? plus[i] : 0);                          \
+        if (add) EACH(i, R) EACH(v, W) sum[i][v] = VECTOR_AT(M, c + i * pitch + to[v], 0);                   \
         for (ptrdiff_t k = 0; k < depth; k++) {                                                              \
             EACH(v, W) x[v] = VECTOR_AT(M, at[v] + offset[k], 0);                                            \
             EACH(i, R) EACH(v, W) sum[i][v] += x[v] * a[i * row + step[k]];                                  \
@@ -104,12 +105,50 @@
         for (int j = 0; j < LANES; j++) VECTOR_AT(M, c + j * pitch, 0) = v[j];                               \
     }
 
+/* Vectors of `lanes` elements, of which the last one overlaps the previous one. */
+#define MOVE_ROWS(VECTOR, lanes)                                                                             \
+    for (; rows > 0; rows--, from += step, to += pitch)                                                      \
+        for (ptrdiff_t i = 0; i < count; i += (lanes)) {                                                     \
+            i = smallest(i, count - (lanes));                                                                \
+            *(VECTOR *)(to + i) = *(const VECTOR *)(from + i);                                               \
+        }
+
+#define MOVE(M)                                                                                              \
+    M##_TARGET static void M##_move(ptrdiff_t rows, ptrdiff_t count, const st_real *from, ptrdiff_t step,    \
+                                    st_real *to, ptrdiff_t pitch)                                            \
+    {                                                                                                        \
+        if (count >= MACHINE_LANES(M)) MOVE_ROWS(M##_loose, MACHINE_LANES(M))                                \
+        else if (count >= MACHINE_LANES(generic)) MOVE_ROWS(generic_loose, MACHINE_LANES(generic))           \
+        else MOVE_ROWS(st_real, 1)                                                                           \
+    }
+
+#define PACK(M)                                                                                              \
+    M##_TARGET static void M##_pack(ptrdiff_t depth, const st_real *b, const ptrdiff_t *offset,              \
+                                    const st_real *end, ptrdiff_t runs, const ptrdiff_t *from,               \
+                                    const ptrdiff_t *length, st_real *to, ptrdiff_t pitch)                   \
+    {                                                                                                        \
+        enum { LANES = MACHINE_LANES(M) };                                                                   \
+        for (ptrdiff_t k = 0; k < depth; k++) {                                                              \
+            st_real *next = to + k * pitch;                                                                  \
+            for (ptrdiff_t r = 0; r < runs; next += length[r++]) {                                           \
+                const st_real *at = b + offset[k] + from[r];                                                 \
+                ptrdiff_t i = 0;                                                                             \
+                for (; i < length[r] && end - at >= i + LANES; i += LANES)                                   \
+                    VECTOR_AT(M, next + i, 0) = VECTOR_AT(M, at + i, 0);                                     \
+                for (; i < length[r]; i++) next[i] = at[i];                                                  \
+            }                                                                                                \
+        }                                                                                                    \
+    }
+
 /* Tiles of R rows, up to that wide. The sums of the largest fill the registers, except those that hold a row
  * of b and an element of a. */
 #define TO_1(DO, M, R) DO(M, R, 1)
 #define TO_2(DO, M, R) DO(M, R, 1) DO(M, R, 2)
 #define TO_3(DO, M, R) TO_2(DO, M, R) DO(M, R, 3)
 #define TO_4(DO, M, R) TO_3(DO, M, R) DO(M, R, 4)
+#define TO_6(DO, M, R) TO_4(DO, M, R) DO(M, R, 5) DO(M, R, 6)
+#define TO_8(DO, M, R) TO_6(DO, M, R) DO(M, R, 7) DO(M, R, 8)
+#define TO_12(DO, M, R) TO_8(DO, M, R) DO(M, R, 9) DO(M, R, 10) DO(M, R, 11) DO(M, R, 12)
 
 /* clang-format off */
 #define TILES_OF_32_REGISTERS(DO, M)                                                                         \
@@ -117,24 +156,31 @@
     TO_2(DO, M, 7) TO_2(DO, M, 8) TO_2(DO, M, 9) TO_2(DO, M, 10) TO_2(DO, M, 11) TO_2(DO, M, 12)
 #define DOTS_OF_32_REGISTERS(DO, M)                                                                          \
     TO_4(DO, M, 1) TO_4(DO, M, 2) TO_4(DO, M, 3) TO_4(DO, M, 4) TO_4(DO, M, 5) TO_4(DO, M, 6)
-#define SIZES_OF_32_REGISTERS .wide = 4, .tall = { 12, 12, 6, 6 }, .high = 6, .deep = 4
+#define SPREADS_OF_32_REGISTERS(DO, M)                                                                       \
+    TO_12(DO, M, 1) TO_12(DO, M, 2) TO_8(DO, M, 3) TO_6(DO, M, 4) TO_4(DO, M, 5) TO_4(DO, M, 6)
+#define SIZES_OF_32_REGISTERS                                                                                \
+    .wide = 4, .tall = { 12, 12, 6, 6 }, .high = 6, .deep = 4, .far = 6, .steep = { 12, 12, 8, 6, 4, 4 }
 
 #define TILES_OF_16_REGISTERS(DO, M)                                                                         \
     TO_3(DO, M, 1) TO_3(DO, M, 2) TO_3(DO, M, 3) TO_3(DO, M, 4) TO_2(DO, M, 5) TO_2(DO, M, 6)                \
     TO_1(DO, M, 7) TO_1(DO, M, 8) TO_1(DO, M, 9) TO_1(DO, M, 10) TO_1(DO, M, 11) TO_1(DO, M, 12)
 #define DOTS_OF_16_REGISTERS(DO, M) TO_4(DO, M, 1) TO_4(DO, M, 2) TO_4(DO, M, 3)
-#define SIZES_OF_16_REGISTERS .wide = 3, .tall = { 12, 6, 4 }, .high = 3, .deep = 4
+#define SPREADS_OF_16_REGISTERS(DO, M) TO_12(DO, M, 1) TO_6(DO, M, 2) TO_4(DO, M, 3)
+#define SIZES_OF_16_REGISTERS                                                                                \
+    .wide = 3, .tall = { 12, 6, 4 }, .high = 3, .deep = 4, .far = 3, .steep = { 12, 6, 4 }
 
 #define NAME(M, R, W) .tile[R - 1][W - 1] = M##_tile_##R##_##W,
 #define SPREAD_NAME(M, W, R) .spread[W - 1][R - 1] = M##_spread_##W##_##R,
 #define DOT_NAME(M, R, D) .dot[R - 1][D - 1] = M##_dot_##R##_##D,
 
 #define KERNEL(M, REGISTERS)                                                                                 \
-    TILES_OF_##REGISTERS(TILE, M) DOTS_OF_##REGISTERS(SPREAD, M) DOTS_OF_##REGISTERS(DOT, M)                 \
-    TRANSPOSE(M)                                                                                             \
+    TILES_OF_##REGISTERS(TILE, M) SPREADS_OF_##REGISTERS(SPREAD, M) DOTS_OF_##REGISTERS(DOT, M)              \
+    TRANSPOSE(M) PACK(M) MOVE(M)                                                                             \
     static const kernel M = {                                                                                \
         .name = #M, .lanes = MACHINE_LANES(M), SIZES_OF_##REGISTERS, .transpose = M##_transpose,             \
-        TILES_OF_##REGISTERS(NAME, M) DOTS_OF_##REGISTERS(SPREAD_NAME, M) DOTS_OF_##REGISTERS(DOT_NAME, M)   \
+        .pack = M##_pack, .move = M##_move,                                                                  \
+        TILES_OF_##REGISTERS(NAME, M) SPREADS_OF_##REGISTERS(SPREAD_NAME, M)                                 \
+        DOTS_OF_##REGISTERS(DOT_NAME, M)                                                                     \
     };
 /* clang-format on */
 
@@ -229,14 +275,18 @@ void kernel_product(const kernel *k, ptrdiff_t rows, ptrdiff_t columns, ptrdiff_
 void kernel_spread(const kernel *k, ptrdiff_t rows, ptrdiff_t vectors, ptrdiff_t depth, const st_real *a,
                    ptrdiff_t row, const ptrdiff_t *step, const st_real *b, const ptrdiff_t *offset,
                    const ptrdiff_t *from, st_real *c, ptrdiff_t pitch, const ptrdiff_t *to,
-                   const st_real *plus)
+                   const st_real *plus, bool add)
 {
+    /* Few rows are multiplied with many vectors at a time; many with few, which are read from the second
+     * cache. */
+    ptrdiff_t most = k->far;
+    while (most > k->wide && k->steep[most - 1] < rows) most--;
     for (ptrdiff_t v = 0, wide; v < vectors; v += wide) {
-        wide = share(vectors - v, k->high);
+        wide = share(vectors - v, most);
         for (ptrdiff_t i = 0, tall; i < rows; i += tall) {
-            tall = share(rows - i, k->deep);
+            tall = share(rows - i, k->steep[wide - 1]);
             k->spread[wide - 1][tall - 1](depth, a + i * row, row, step, b, offset, from + v, c + i * pitch,
-                                          pitch, to + v, plus ? plus + i : NULL);
+                                          pitch, to + v, plus ? plus + i : NULL, add);
         }
     }
 }

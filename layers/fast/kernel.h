@@ -9,7 +9,7 @@
  *
  * Vectors of columns may also be anywhere (kernel_spread), e < lanes:
  *
- *     c[i][to[v] + e] = plus[i] + Σ_k a[i * row + step[k]] b[offset[k] + from[v] + e]
+ *     c[i][to[v] + e] = plus[i] + Σ_k a[i * row + step[k]] b[offset[k] + from[v] + e]      or (+)=
  *
  * With few columns j, lanes are used for k (kernel_dot):
  *
@@ -21,14 +21,15 @@
 #include "tensor/machine.h"
 
 enum { KERNEL_TALL = 12, KERNEL_WIDE = 4 }; /* rows and vectors of the largest tile, */
-enum { KERNEL_HIGH = 6, KERNEL_DEEP = 4 };  /* and rows and columns of dot's, vectors and rows of spread's */
+enum { KERNEL_HIGH = 6, KERNEL_DEEP = 4 };  /* rows and columns of dot's, */
+enum { KERNEL_FAR = 6 };                    /* and vectors of spread's, which has as many rows as a tile */
 
 typedef void kernel_tile(ptrdiff_t depth, const st_real *a, const ptrdiff_t *row, const ptrdiff_t *step,
                          const st_real *b, const ptrdiff_t *offset, st_real *c, ptrdiff_t pitch, bool add);
 
 typedef void kernel_spread_tile(ptrdiff_t depth, const st_real *a, ptrdiff_t row, const ptrdiff_t *step,
                                 const st_real *b, const ptrdiff_t *offset, const ptrdiff_t *from, st_real *c,
-                                ptrdiff_t pitch, const ptrdiff_t *to, const st_real *plus);
+                                ptrdiff_t pitch, const ptrdiff_t *to, const st_real *plus, bool add);
 
 typedef void kernel_dot_tile(ptrdiff_t depth, const st_real *a, ptrdiff_t step, const ptrdiff_t *from,
                              const st_real *keep, const ptrdiff_t *skip, const st_real *b,
@@ -39,12 +40,21 @@ typedef struct kernel {
     const char *name;            /* "avx512" */
     int lanes;                   /* elements in a vector */
     int wide, tall[KERNEL_WIDE]; /* the largest tiles: vectors, and rows for each number of vectors; */
-    int high, deep;              /* and of dot and spread */
+    int high, deep;              /* of dot; */
+    int far, steep[KERNEL_FAR];  /* and of spread: vectors, and rows for each number of vectors */
     kernel_tile *tile[KERNEL_TALL][KERNEL_WIDE];
-    kernel_spread_tile *spread[KERNEL_HIGH][KERNEL_DEEP]; /* by vectors and rows */
+    kernel_spread_tile *spread[KERNEL_FAR][KERNEL_TALL]; /* by vectors and rows */
     kernel_dot_tile *dot[KERNEL_HIGH][KERNEL_DEEP];
     /* A square of vectors: c[j * pitch + i] = a[i * step + j] + plus[j], i and j < lanes. */
     void (*transpose)(const st_real *a, ptrdiff_t step, st_real *c, ptrdiff_t pitch, const st_real *plus);
+    /* For each k, the elements b[offset[k] + from[r]], ... of all runs r, of length[r] elements, one after
+     * another: to[k * pitch]. Vectors may write beyond the last one, and read up to `end`. */
+    void (*pack)(ptrdiff_t depth, const st_real *b, const ptrdiff_t *offset, const st_real *end,
+                 ptrdiff_t runs, const ptrdiff_t *from, const ptrdiff_t *length, st_real *to,
+                 ptrdiff_t pitch);
+    /* Moves rows of `count` elements, which begin `step` apart in `from` and `pitch` apart in `to`. */
+    void (*move)(ptrdiff_t rows, ptrdiff_t count, const st_real *from, ptrdiff_t step, st_real *to,
+                 ptrdiff_t pitch);
 } kernel;
 
 /* The kernels for all instruction sets (tensor/machine.h), and for the one that a layer was planned for. */
@@ -59,11 +69,11 @@ void kernel_product(const kernel *k, ptrdiff_t rows, ptrdiff_t columns, ptrdiff_
                     const ptrdiff_t *row, const ptrdiff_t *step, const st_real *b, const ptrdiff_t *offset,
                     st_real *c, ptrdiff_t pitch, bool add);
 
-/* plus NULL: nothing. */
+/* plus NULL: nothing; add: to c, without plus. */
 void kernel_spread(const kernel *k, ptrdiff_t rows, ptrdiff_t vectors, ptrdiff_t depth, const st_real *a,
                    ptrdiff_t row, const ptrdiff_t *step, const st_real *b, const ptrdiff_t *offset,
                    const ptrdiff_t *from, st_real *c, ptrdiff_t pitch, const ptrdiff_t *to,
-                   const st_real *plus);
+                   const st_real *plus, bool add);
 
 void kernel_dot(const kernel *k, ptrdiff_t rows, ptrdiff_t columns, ptrdiff_t depth, const st_real *a,
                 ptrdiff_t step, const ptrdiff_t *from, const ptrdiff_t *skip, const st_real *b,

@@ -1,76 +1,160 @@
-/* planes.c: images in planes, surrounded by zeros. */
-#include "layers/fast/direct.h"
+/* planes.c: see planes.h. */
+#include "layers/fast/planes.h"
+#include "tensor/counts.h"
+
+/* ---- phases ---------------------------------------------------------------------------------------- */
+
+static ptrdiff_t common_divisor(ptrdiff_t a, ptrdiff_t b)
+{
+    return b == 0 ? a : common_divisor(b, a % b);
+}
+
+/* The number of taps after which phases repeat. */
+static ptrdiff_t period(const window *w, int axis)
+{
+    return w->stride[axis] / common_divisor(w->stride[axis], w->dilation[axis]);
+}
 
 ptrdiff_t phase_count(const window *w, int axis)
 {
-    return smallest(w->kernel[axis], w->stride[axis]);
+    return smallest(w->kernel[axis], period(w, axis));
 }
 
-phase phase_of(const window *w, int axis, ptrdiff_t tap)
+phase phase_of(const window *w, int axis, ptrdiff_t number)
 {
-    ptrdiff_t stride = w->stride[axis], size = w->size[axis], before = w->before[axis];
-    phase f = { .taps = ceil_div(w->kernel[axis] - tap, stride) };
-    f.far = (f.taps - 1) * w->dilation[axis];
-    f.lead = before > tap ? ceil_div(before - tap, stride) : 0;
-    f.first = f.lead * stride + tap - before;
+    const ptrdiff_t stride = w->stride[axis], size = w->size[axis], reach = number * w->dilation[axis],
+                    remainder = reach % stride, before = w->before[axis];
+    phase f = { .tap = number, .every = period(w, axis), .near = reach / stride };
+    f.taps = ceil_div(w->kernel[axis] - number, f.every);
+    f.step = f.every * w->dilation[axis] / stride;
+    f.lead = before > remainder ? ceil_div(before - remainder, stride) : 0;
+    f.first = f.lead * stride + remainder - before;
     f.count = f.first < size ? ceil_div(size - f.first, stride) : 0;
     return f;
 }
 
+static ptrdiff_t farthest(phase f)
+{
+    return f.near + (f.taps - 1) * f.step;
+}
+
 /* ---- planes ---------------------------------------------------------------------------------------- */
 
-static planes planes_of(const kernel *k, ptrdiff_t channels, const ptrdiff_t extent[2],
-                        const ptrdiff_t lead[2])
+/* The elements of an axis that windows read, of those in the image. */
+static ptrdiff_t read_of(const window *w, int axis, phase f)
 {
-    ptrdiff_t size = (channels * extent[0] + lead[0]) * extent[1] + lead[1] + k->lanes;
-    return (planes){ extent[0], extent[1], lead[0], lead[1], size, false };
+    return largest(smallest(f.count, w->out[axis] + farthest(f) - f.lead), 0);
 }
 
-planes planes_of_x(const kernel *k, const window *w, ptrdiff_t channels)
+/* The size of each phase along an axis, and the fewest zeros before one. */
+static ptrdiff_t extent_of(const window *w, int axis, ptrdiff_t *lead)
 {
-    ptrdiff_t extent[2];
-    for (int axis = 0; axis < 2; axis++) {
-        ptrdiff_t far = (w->kernel[axis] - 1) * (ptrdiff_t)w->dilation[axis], lead = w->before[axis];
-        extent[axis] = largest(lead + w->size[axis], (w->out[axis] - 1) * w->stride[axis] + 1 + far - lead);
+    ptrdiff_t extent = 0, far = 0;
+    *lead = w->before[axis] + 1;
+    for (ptrdiff_t i = 0; i < phase_count(w, axis); i++) {
+        const phase f = phase_of(w, axis, i);
+        *lead = smallest(*lead, f.lead);
+        extent = largest(extent, smallest(f.lead, w->out[axis] + farthest(f)) + read_of(w, axis, f));
+        far = largest(far, farthest(f));
     }
-    return planes_of(k, channels, extent, w->before);
+    return largest(largest(extent, w->out[axis]), w->out[axis] + far - *lead);
 }
 
-planes planes_of_dy(const kernel *k, const window *w, ptrdiff_t channels)
+planes planes_of_windows(const kernel *k, const window *w, planes_piece *piece)
 {
-    ptrdiff_t extent[2], lead[2] = { 0 };
-    for (int axis = 0; axis < 2; axis++) {
-        ptrdiff_t after = 0, most = 0;
-        for (ptrdiff_t tap = 0; tap < phase_count(w, axis); tap++) {
-            phase f = phase_of(w, axis, tap);
-            lead[axis] = largest(lead[axis], f.far - f.lead);
-            after = largest(after, f.lead + f.count - w->out[axis]);
-            most = largest(most, f.count);
+    const ptrdiff_t phases[2] = { phase_count(w, 0), phase_count(w, 1) };
+    ptrdiff_t lead[2], rows = extent_of(w, 0, &lead[0]), pitch = extent_of(w, 1, &lead[1]);
+    planes p = { .pitch = pitch,
+                 .channel = phases[0] * phases[1] * rows * pitch,
+                 .after = lead[0] * pitch + lead[1] + k->lanes,
+                 .apart = { w->stride[0], w->stride[1] },
+                 .piece = piece };
+    p.in_place = w->stride[0] == 1 && w->stride[1] == 1 && !window_padded(w) && rows == w->size[0] &&
+                 pitch == w->size[1];
+    for (ptrdiff_t a = 0; piece && a < phases[0]; a++)
+        for (ptrdiff_t b = 0; b < phases[1]; b++) {
+            const phase f = phase_of(w, 0, a), g = phase_of(w, 1, b);
+            const lattice of = { { f.first, g.first }, { read_of(w, 0, f), read_of(w, 1, g) } };
+            if (of.count[0] == 0 || of.count[1] == 0) continue;
+            piece[p.pieces++] = (planes_piece){ of, planes_phase(&p, w, a, b) + f.lead * pitch + g.lead };
         }
-        extent[axis] = largest(w->out[axis] + largest(lead[axis], after), most);
+    return p;
+}
+
+ptrdiff_t planes_phase(const planes *p, const window *w, ptrdiff_t a, ptrdiff_t b)
+{
+    const ptrdiff_t across = phase_count(w, 1);
+    return (a * across + b) * (p->channel / (phase_count(w, 0) * across));
+}
+
+/* Zeros before and after an axis of results, for windows beyond their border. */
+static ptrdiff_t border_of(const window *w, int axis, ptrdiff_t *after, ptrdiff_t *most)
+{
+    ptrdiff_t before = 0;
+    *after = *most = 0;
+    for (ptrdiff_t i = 0; i < phase_count(w, axis); i++) {
+        const phase f = phase_of(w, axis, i);
+        before = largest(before, farthest(f) - f.lead);
+        *after = largest(*after, f.lead + f.count - f.near - w->out[axis]);
+        *most = largest(*most, f.count);
     }
-    return planes_of(k, channels, extent, lead);
+    return before;
 }
 
-static bool in_place(planes p, st_tensor image)
+planes planes_of_results(const kernel *k, const window *w, planes_piece *piece)
 {
-    return !p.copied && p.above == 0 && p.left == 0 && p.rows == image.shape.n[1] &&
-           p.pitch == image.shape.n[2] && st_is_contiguous(image);
+    ptrdiff_t before[2], extent[2];
+    for (int axis = 0; axis < 2; axis++) {
+        ptrdiff_t after, most;
+        before[axis] = border_of(w, axis, &after, &most);
+        extent[axis] = largest(w->out[axis] + largest(before[axis], after), most);
+    }
+    planes p = { .pitch = extent[1],
+                 .channel = extent[0] * extent[1],
+                 .after = before[0] * extent[1] + before[1] + k->lanes,
+                 .apart = { 1, 1 },
+                 .piece = piece,
+                 .pieces = 1 };
+    p.in_place = extent[0] == w->out[0] && extent[1] == w->out[1] && before[0] == 0 && before[1] == 0;
+    if (piece)
+        *piece = (planes_piece){ { { 0, 0 }, { w->out[0], w->out[1] } }, before[0] * p.pitch + before[1] };
+    return p;
 }
 
-/* Channels of an image in place are far apart, which hardware does not prefetch. */
-static const st_real *prefetched(const st_real *image, ptrdiff_t size)
+ptrdiff_t planes_origin(const planes *p, const window *w, phase rows, phase columns)
 {
-    for (ptrdiff_t i = 0; i < size; i += 64 / (ptrdiff_t)sizeof *image) __builtin_prefetch(image + i);
-    return image;
+    ptrdiff_t after, most, above = border_of(w, 0, &after, &most), left = border_of(w, 1, &after, &most);
+    return (above + rows.lead) * p->pitch + left + columns.lead;
 }
 
-const st_real *planes_lay_out(planes p, st_tensor image, st_tensor scratch)
+ptrdiff_t planes_size(const planes *p, ptrdiff_t channels)
 {
-    if (in_place(p, image)) return prefetched(st_data(image), st_numel(image));
-    scratch.offset += p.above * p.pitch + p.left;
-    scratch.shape = image.shape;
-    scratch.stride[0] = p.rows * p.pitch, scratch.stride[1] = p.pitch, scratch.stride[2] = 1;
-    st_copy(scratch, image);
-    return st_data(scratch) - p.above * p.pitch - p.left;
+    return channels * p->channel + p->after;
+}
+
+void planes_lay_out(const planes *p, const kernel *k, ptrdiff_t channels, const st_real *from,
+                    const ptrdiff_t stride[3], st_real *room)
+{
+    const ptrdiff_t down = p->apart[0] * stride[1], across = p->apart[1] * stride[2];
+    for (ptrdiff_t c = 0; c < channels; c++, from += stride[0], room += p->channel)
+        for (ptrdiff_t i = 0; i < p->pieces; i++) {
+            const lattice of = p->piece[i].of;
+            planes_move(k, of.count, from + of.first[0] * stride[1] + of.first[1] * stride[2], down, across,
+                        room + p->piece[i].at, p->pitch, 1);
+        }
+}
+
+void planes_move(const kernel *k, const ptrdiff_t count[2], const st_real *from, ptrdiff_t from_down,
+                 ptrdiff_t from_across, st_real *to, ptrdiff_t to_down, ptrdiff_t to_across)
+{
+    if (from_across == 1 && to_across == 1) {
+        k->move(count[0], count[1], from, from_down, to, to_down);
+        return;
+    }
+    for (ptrdiff_t row = 0; row < count[0]; row++, from += from_down, to += to_down) {
+        if (from_across == 2 && to_across == 1)
+            for (ptrdiff_t i = 0; i < count[1]; i++) to[i] = from[2 * i];
+        else
+            for (ptrdiff_t i = 0; i < count[1]; i++) to[i * to_across] = from[i * from_across];
+    }
 }

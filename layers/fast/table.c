@@ -5,7 +5,8 @@
 
 static const layer_algorithm *all[] = {
     &conv_winograd,
-    &conv_direct,
+    &conv_implicit,
+    &conv_transpose_implicit,
     &dense_unpacked,
     &maxpool_vectors,
     &avgpool_vectors,

@@ -6,7 +6,7 @@
 FUZZERS  := $(wildcard tests/fuzz/fuzz_*.c)
 FUZZ_AID := $(filter-out $(FUZZERS),$(wildcard tests/fuzz/*.c))
 ifneq ($(findstring fuzzer,$(SANITIZE)),)
-heavy = layers_fast_kernel layers_fast_maxima layers_fast_winograd_transforms
+heavy = layers_fast_kernel layers_fast_maxima layers_fast_slide layers_fast_winograd_transforms
 $(foreach f,$(heavy),$(eval CFLAGS_$f += -fno-sanitize=all))
 endif
 fuzzers := $(FUZZERS:tests/fuzz/%.c=$(OUT)/float/fuzz/%)

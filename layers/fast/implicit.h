@@ -1,0 +1,136 @@
+/* implicit.h: convolution and its transpose as products of weights and columns that are never stored; what
+ * the files of this algorithm have in common.
+ *
+ * A convolution's windows are in x, a transposed one's in y. Call the images with windows wide, those with
+ * an element for each window narrow; weights are [narrow channels, wide channels / groups, KH, KW] for
+ * both types. Then there are three passes:
+ *
+ *     gather     narrow[o][p]  = Σ_k W[o][k] wide[k + p]           forward, and backward of the transposed
+ *     scatter    wide[c][q]    = Σ_k W[k][c] narrow[q - k]         backward, and forward of the transposed
+ *     gradient   dW[o][k]     += Σ_p narrow[o][p] wide[k + p]
+ *
+ * where k is a channel and a tap of the kernel, p a window and q an element of the wide image. Images are
+ * laid out in planes (planes.h), where each tap is at a fixed offset from all windows; q is taken phase by
+ * phase. Groups are independent convolutions. */
+#ifndef STRIDE_LAYERS_FAST_IMPLICIT_H
+#define STRIDE_LAYERS_FAST_IMPLICIT_H
+
+#include "layers/conv_impl.h"
+#include "layers/fast/algorithms.h"
+#include "layers/fast/kernel.h"
+#include "layers/fast/planes.h"
+#include "layers/fast/slide.h"
+#include "tensor/counts.h"
+
+enum { NARROW, PLANES, PANEL, RESULT }; /* scratch */
+
+/* Tables are taken from one block of memory: `at` is NULL while it is measured. */
+typedef struct arena {
+    ptrdiff_t *at, used;
+} arena;
+
+ptrdiff_t *arena_take(arena *a, ptrdiff_t count);
+
+/* How vectors cover the windows of an image: row by row; from the first to the last, with the positions
+ * between rows, which are dropped; exactly, those of several images, from panels that are packed; or row
+ * by row, a channel at a time (slide.h). */
+typedef enum cover { BY_ROWS, FLAT, PACKED, SLIDING } cover;
+
+/* A part of the images that are made: all of them, or a phase. */
+typedef struct part {
+    lattice of;
+    ptrdiff_t depth, *tap, *weight; /* offsets of each k: in planes, and in the weights */
+    cover how;
+    bool straight;            /* vectors are stored where they belong */
+    ptrdiff_t rows;           /* of a block, PACKED: all */
+    ptrdiff_t line;           /* elements of a row in the results */
+    ptrdiff_t columns, split; /* PACKED: windows of a panel, and the k of one */
+    ptrdiff_t vectors, *from, *to;
+    const slide *slide; /* SLIDING */
+    slide_columns slid;
+    int stride, taps;
+} part;
+
+/* Gather or scatter. */
+typedef struct pass {
+    planes p;             /* of what it reads */
+    ptrdiff_t read, made; /* channels of a group */
+    ptrdiff_t row;        /* distance of the weights of two channels that are made */
+    ptrdiff_t size[2], apart[2];
+    part *part;
+    ptrdiff_t parts, depth; /* their number, and that of all their k */
+    bool whole;             /* the parts have every element */
+    ptrdiff_t images;       /* laid out together */
+    bool channels;          /* lanes are channels, with these tables: */
+    ptrdiff_t rows, *window, *number;
+    ptrdiff_t plane, panel, result; /* elements of scratch */
+} pass;
+
+typedef struct gradient_pass {
+    bool dots;              /* lanes are windows; else narrow channels */
+    cover how;              /* of dots */
+    bool straight;          /* of dots: narrow images are read in place */
+    ptrdiff_t images, rows; /* of a block */
+    ptrdiff_t *place, *number, *from, *to, *skip, vectors;
+    ptrdiff_t panel, result; /* elements of scratch */
+} gradient_pass;
+
+/* The plan's data; begins with the members of conv_plan. */
+typedef struct implicit_plan {
+    window w;
+    int groups;
+    const kernel *k;
+    int machine;
+    ptrdiff_t wide, narrow, area; /* channels of a group; taps of a kernel */
+    ptrdiff_t chunk;              /* the most images of a call */
+    pass gather, scatter;
+    gradient_pass gradient;
+} implicit_plan;
+
+void implicit_plan_gather(implicit_plan *d, arena *a);
+void implicit_plan_scatter(implicit_plan *d, arena *a);
+void implicit_plan_gradient(implicit_plan *d, arena *a);
+
+/* With channels as lanes: the cost of a part, in products of vectors; the tables; before the first image;
+ * and a group of an image. */
+double implicit_channels_cost(const implicit_plan *d, const pass *p, const lattice *of, ptrdiff_t depth);
+void implicit_plan_channels(implicit_plan *d, pass *p, arena *a);
+void implicit_begin_channels(const st_call *c, const pass *p);
+void implicit_make_channels(const st_call *c, const pass *p, ptrdiff_t group, const st_real *plane,
+                            st_real *to, const st_real *bias);
+
+/* Makes images; bias NULL: without. */
+void implicit_make(const st_call *c, const pass *p, st_tensor from, st_tensor to, const st_real *bias);
+
+/* Images [N, C, H, W] of any strides. */
+typedef struct implicit_images {
+    const st_real *data;
+    ptrdiff_t count, stride[4];
+    bool contiguous;
+} implicit_images;
+
+implicit_images implicit_images_of(st_tensor images);
+
+/* The planes of a group's channels of some images. */
+typedef struct implicit_source {
+    const st_real *plane, *end; /* what may be read ends there */
+    ptrdiff_t apart;            /* from one image's planes to the next one's */
+} implicit_source;
+
+/* Zeroes the planes of a pass, before the first image; lays out a group of images from number `first` on,
+ * in place if that is allowed and possible. */
+void implicit_begin(const st_call *c, const pass *p);
+implicit_source implicit_lay_out(const implicit_plan *d, const pass *p, const implicit_images *from,
+                                 ptrdiff_t first, ptrdiff_t images, ptrdiff_t group, bool in_place,
+                                 st_real *room);
+
+void implicit_gradient(const st_call *c, st_tensor wide, st_tensor narrow);
+
+/* Tests if vectors of rows are filled well. */
+bool implicit_by_rows(const kernel *k, ptrdiff_t width);
+
+/* The vectors of `rows` rows; from, to, skip NULL: only their number. */
+ptrdiff_t implicit_vectors(const kernel *k, cover how, ptrdiff_t rows, ptrdiff_t width, ptrdiff_t pitch,
+                           ptrdiff_t *from, ptrdiff_t *to, ptrdiff_t *skip);
+
+#endif

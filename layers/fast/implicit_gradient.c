@@ -1,0 +1,158 @@
+/* implicit_gradient.c: the gradient of an implicit product's weights.
+ *
+ *     dW[o][k] += Σ_p narrow[o][p] wide[k + p]
+ *
+ * With enough narrow channels to fill vectors, they are lanes: elements of the wide planes are broadcast,
+ * wherever they are, and multiplied with rows of a transposed block of narrow images; the sum is
+ * transposed at the end. Else lanes are windows, of which both sides have whole vectors, and are added up
+ * at the end. */
+#include "layers/fast/implicit.h"
+
+enum {
+    SUM = 1 << 12,    /* elements of a small sum */
+    WINDOWS = 1 << 9, /* windows of a small block */
+};
+
+/* ---- plan ------------------------------------------------------------------------------------------- */
+
+/* Tests if lanes are windows: there are too few channels to fill vectors, or products to pay for a
+ * transpose. */
+static bool takes_dots(const implicit_plan *d)
+{
+    const bool few = 4 * kernel_padded(d->k, d->narrow) >= 5 * d->narrow;
+    return few || (d->wide * d->area <= 32 && implicit_by_rows(d->k, d->w.out[1]));
+}
+
+static void plan_dots(implicit_plan *d, gradient_pass *p, arena *a)
+{
+    const ptrdiff_t *n = d->w.out, pitch = d->gather.p.pitch, span = (n[0] - 1) * pitch + n[1];
+    p->how = implicit_by_rows(d->k, n[1]) ? BY_ROWS : FLAT;
+    p->straight = p->how == BY_ROWS || (pitch == n[1] && span >= d->k->lanes);
+    p->vectors = implicit_vectors(d->k, p->how, n[0], n[1], pitch, NULL, NULL, NULL);
+    p->from = arena_take(a, p->vectors);
+    p->to = arena_take(a, p->vectors);
+    p->skip = arena_take(a, p->vectors);
+    implicit_vectors(d->k, p->how, n[0], n[1], pitch, p->from, p->to, p->skip);
+    p->panel = p->straight ? 0 : d->narrow * largest(d->k->lanes, span);
+    if (span < d->k->lanes) d->gather.p.in_place = false; /* a vector reads beyond an image */
+}
+
+/* A block is as large as the sum to which its products are added: rows of an image, or several images. */
+static void plan_products(implicit_plan *d, gradient_pass *p, arena *a)
+{
+    const ptrdiff_t *n = d->w.out, lanes = kernel_padded(d->k, d->narrow), taps = d->wide * d->area,
+                    most = largest(largest(taps, SUM / lanes), WINDOWS);
+    p->images = smallest(d->chunk, largest(1, WINDOWS / (n[0] * n[1])));
+    p->rows = p->images > 1 ? n[0] : ceil_div(n[0], ceil_div(n[0] * n[1], most));
+    const ptrdiff_t each = p->rows * n[1], windows = p->images * each,
+                    image = planes_size(&d->gather.p, d->wide);
+    p->place = arena_take(a, windows);
+    p->number = arena_take(a, windows);
+    p->panel = largest(windows * lanes, taps * d->narrow);
+    p->result = d->groups * taps * lanes;
+    for (ptrdiff_t i = 0; p->place && i < windows; i++) {
+        p->place[i] = i / each * image + i % each / n[1] * d->gather.p.pitch + i % n[1];
+        p->number[i] = i * lanes;
+    }
+}
+
+void implicit_plan_gradient(implicit_plan *d, arena *a)
+{
+    gradient_pass *p = &d->gradient;
+    *p = (gradient_pass){ .dots = takes_dots(d), .images = 1 };
+    (p->dots ? plan_dots : plan_products)(d, p, a);
+    d->gather.plane = largest(d->gather.plane, p->images * planes_size(&d->gather.p, d->wide));
+}
+
+/* ---- lanes are channels ------------------------------------------------------------------------------ */
+
+/* A group of some images: their wide planes, and the narrow images, contiguous, with the distance to the
+ * next one. */
+typedef struct group {
+    const st_real *wide, *narrow;
+    ptrdiff_t number, images, next;
+    bool first; /* of the call */
+} group;
+
+/* result[k][o] += Σ_p wide[k + p] narrow[o][p] */
+static void add_products(const st_call *c, const group *g)
+{
+    const implicit_plan *d = c->plan;
+    const gradient_pass *p = &d->gradient;
+    const ptrdiff_t *n = d->w.out, lanes = kernel_padded(d->k, d->narrow), taps = d->wide * d->area;
+    st_real *result = st_data(st_scratch(c, RESULT)) + g->number * taps * lanes,
+            *panel = st_data(st_scratch(c, PANEL));
+    for (ptrdiff_t first = 0, rows; first < n[0]; first += rows) {
+        rows = smallest(p->rows, n[0] - first);
+        for (ptrdiff_t i = 0; i < g->images; i++)
+            kernel_transpose(d->k, d->narrow, rows * n[1], g->narrow + i * g->next + first * n[1],
+                             n[0] * n[1], panel + i * rows * n[1] * lanes, lanes, NULL);
+        kernel_product(d->k, taps, lanes, g->images * rows * n[1], g->wide + first * d->gather.p.pitch,
+                       d->gather.part->tap, p->place, panel, p->number, result, lanes,
+                       !g->first || first > 0);
+    }
+}
+
+/* dW[o][k] += result[k][o] */
+static void add_result(const st_call *c)
+{
+    const implicit_plan *d = c->plan;
+    const ptrdiff_t lanes = kernel_padded(d->k, d->narrow), taps = d->wide * d->area;
+    const st_real *result = st_data(st_scratch(c, RESULT));
+    st_real *panel = st_data(st_scratch(c, PANEL)), *to = st_data(st_grad(c, CONV_WEIGHT));
+    for (ptrdiff_t g = 0; g < d->groups; g++, result += taps * lanes, to += d->narrow * taps) {
+        kernel_transpose(d->k, taps, d->narrow, result, lanes, panel, taps, NULL);
+        for (ptrdiff_t i = 0; i < d->narrow * taps; i++) to[i] += panel[i];
+    }
+}
+
+/* ---- lanes are windows ------------------------------------------------------------------------------- */
+
+static void add_dots(const st_call *c, const group *g, st_real *dw)
+{
+    const implicit_plan *d = c->plan;
+    const gradient_pass *p = &d->gradient;
+    const ptrdiff_t height = d->w.out[0], width = d->w.out[1], taps = d->wide * d->area,
+                    far = p->straight ? height * width : p->panel / d->narrow, pitch = d->gather.p.pitch;
+    st_real *to = st_data(st_scratch(c, PANEL));
+    for (ptrdiff_t o = 0; o < d->narrow && !p->straight; o++)
+        d->k->move(height, width, g->narrow + o * height * width, width, to + o * far, pitch);
+    kernel_dot(d->k, d->narrow, taps, p->vectors, p->straight ? g->narrow : to, far, p->to, p->skip, g->wide,
+               d->gather.part->tap, p->from, dw + g->number * d->narrow * taps, taps);
+}
+
+/* ---- the pass ---------------------------------------------------------------------------------------- */
+
+/* Narrow images, contiguous: copied if necessary. */
+static st_tensor contiguous(const st_call *c, st_tensor images)
+{
+    if (st_is_contiguous(images)) return images;
+    st_tensor copy = st_reshape(st_narrow(st_scratch(c, NARROW), 0, 0, images.shape.n[0]), images.shape);
+    st_copy(copy, images);
+    return copy;
+}
+
+void implicit_gradient(const st_call *c, st_tensor wide, st_tensor narrow)
+{
+    const implicit_plan *d = c->plan;
+    const gradient_pass *p = &d->gradient;
+    const implicit_images from = implicit_images_of(wide);
+    const ptrdiff_t image = d->w.out[0] * d->w.out[1] * d->narrow;
+    st_real *room = st_data(st_scratch(c, PLANES)), *dw = st_data(st_grad(c, CONV_WEIGHT));
+    implicit_begin(c, &d->gather);
+    if (p->dots && !p->straight) st_fill(st_narrow(st_scratch(c, PANEL), 0, 0, p->panel), 0);
+    for (ptrdiff_t i = 0; i < from.count; i += p->images) {
+        group g = { .images = smallest(p->images, from.count - i),
+                    .next = d->groups * image,
+                    .first = i == 0 };
+        const st_real *images = st_data(contiguous(c, st_narrow(narrow, 0, i, g.images)));
+        for (; g.number < d->groups; g.number++) {
+            g.narrow = images + g.number * image;
+            g.wide =
+                implicit_lay_out(d, &d->gather, &from, i, g.images, g.number, p->images == 1, room).plane;
+            if (p->dots) add_dots(c, &g, dw);
+            else add_products(c, &g);
+        }
+    }
+    if (!p->dots) add_result(c);
+}

@@ -1,0 +1,457 @@
+/* implicit_images.c: the passes of an implicit product that make images; lanes are windows.
+ *
+ *     to[m][window] = Σ_k weight[m * row + weight[k]] planes[tap[k] + window] + bias[m]
+ *
+ * Vectors of windows are read straight from the planes where most of their lanes are windows. Else a panel
+ * of windows, of several images and of some k, is packed from them, which costs as much as products of a
+ * few channels. Results that are not where they belong are moved there row by row. */
+#include "layers/fast/implicit.h"
+
+enum {
+    RESULTS = 1 << 16,                    /* elements of a block of results, so that it stays in cache */
+    PANELS = (1 << 18) / sizeof(st_real), /* elements of a panel */
+    DEPTH = 384,                          /* the most k of a panel */
+    WINDOWS = 192, /* and windows, a multiple of every tile: their runs are on the stack */
+    MOVE = 4,
+    SCATTER = 40, /* the cost of moving a vector of results, in products of vectors; if they are apart; */
+    PACK = 6      /* and of packing one */
+};
+
+/* ---- plan ------------------------------------------------------------------------------------------- */
+
+bool implicit_by_rows(const kernel *k, ptrdiff_t width)
+{
+    return width >= k->lanes && 3 * kernel_padded(k, width) <= 4 * width;
+}
+
+ptrdiff_t implicit_vectors(const kernel *k, cover how, ptrdiff_t rows, ptrdiff_t width, ptrdiff_t pitch,
+                           ptrdiff_t *from, ptrdiff_t *to, ptrdiff_t *skip)
+{
+    const ptrdiff_t lanes = k->lanes, line = how == BY_ROWS ? width : pitch,
+                    all = how == BY_ROWS ? width : (rows - 1) * pitch + width, each = ceil_div(all, lanes),
+                    vectors = how == BY_ROWS ? rows * each : each;
+    for (ptrdiff_t v = 0; from && v < vectors; v++) {
+        const ptrdiff_t at = v % each * lanes, begin = smallest(at, largest(all - lanes, 0));
+        from[v] = v / each * pitch + begin;
+        to[v] = v / each * line + begin;
+        if (skip) skip[v] = at - begin;
+    }
+    return vectors;
+}
+
+/* The cost of a pass over an image by that cover, in products of vectors. */
+static double cost(const implicit_plan *d, const pass *p, const part *q, cover how)
+{
+    const ptrdiff_t lanes = d->k->lanes, *n = q->of.count;
+    /* Loads of vectors that few channels share take longer than their products. */
+    const double made = (double)p->made * (p->made == 1   ? 2.5
+                                           : p->made == 2 ? 1.5
+                                           : p->made == 3 ? 1.2
+                                                          : 1),
+                 depth = (double)q->depth;
+    const ptrdiff_t moved = q->straight ? 0 : p->apart[1] == 1 ? MOVE : SCATTER;
+    if (how == SLIDING) {
+        const double vectors = (double)(n[0] * ceil_div(n[1], q->slide->lanes));
+        return vectors * (double)p->made * (1.2 * (double)q->depth + (double)moved);
+    }
+    if (how == PACKED) {
+        const double vectors = (double)ceil_div(d->chunk * n[0] * n[1], lanes) / (double)d->chunk;
+        return vectors * (made * (depth + (double)moved) + PACK * depth);
+    }
+    const double vectors = (double)implicit_vectors(d->k, how, n[0], n[1], p->p.pitch, NULL, NULL, NULL);
+    return vectors * made * (depth + (double)moved);
+}
+
+static double choose_cover(const implicit_plan *d, const pass *p, part *q)
+{
+    const ptrdiff_t lanes = d->k->lanes, *n = q->of.count;
+    const bool together = p->apart[0] == 1 && p->apart[1] == 1, all = p->p.pitch == n[1];
+    double least = -1;
+    for (cover how = BY_ROWS; how <= SLIDING; how++) {
+        part tried = *q;
+        tried.how = how;
+        tried.straight =
+            together && (how == BY_ROWS || how == SLIDING || (how == FLAT && all && n[0] * n[1] >= lanes));
+        if ((how == BY_ROWS && n[1] < lanes) || (how == SLIDING && !q->slide)) continue;
+        const double time = cost(d, p, &tried, how);
+        if (least >= 0 && time >= least) continue;
+        least = time;
+        *q = tried;
+    }
+    return least;
+}
+
+/* Rows that a block of results has. */
+static void plan_block(const implicit_plan *d, pass *p, part *q, arena *a)
+{
+    const ptrdiff_t lanes = d->k->lanes, *n = q->of.count;
+    q->line = q->how == FLAT ? p->p.pitch : n[1];
+    q->rows = n[0];
+    if (q->how == SLIDING) {
+        if (!q->straight) p->result = largest(p->result, n[0] * n[1]);
+        return;
+    }
+    if (q->how == PACKED) {
+        q->split = ceil_div(q->depth, ceil_div(q->depth, DEPTH));
+        const ptrdiff_t tile = d->k->high * lanes, images = largest(1, ceil_div(WINDOWS, n[0] * n[1]));
+        p->images = largest(p->images, smallest(d->chunk, images));
+        q->columns = largest(tile, PANELS / q->split / tile * tile);
+        q->columns = smallest(smallest(q->columns, WINDOWS), kernel_padded(d->k, d->chunk * n[0] * n[1]));
+        p->panel = largest(p->panel, q->split * q->columns + lanes);
+        p->result = largest(p->result, p->made * q->columns);
+        q->vectors = q->columns / lanes;
+        q->from = arena_take(a, q->vectors);
+        q->to = arena_take(a, q->split);
+        if (a->at) iota(q->from, q->vectors, lanes), iota(q->to, q->split, q->columns);
+        return;
+    }
+    if (!q->straight) {
+        const ptrdiff_t least = ceil_div(lanes, q->line),
+                        most = largest(least, RESULTS / (p->made * q->line));
+        q->rows = smallest(n[0], largest(least, ceil_div(n[0], ceil_div(n[0], most))));
+        p->result = largest(p->result, p->made * largest(lanes, q->rows * q->line));
+        /* A vector of more windows than there are reads beyond an image. */
+        if (q->rows * q->line - q->line + n[1] < lanes) p->p.in_place = false;
+    }
+    q->vectors = implicit_vectors(d->k, q->how, q->rows, n[1], p->p.pitch, NULL, NULL, NULL);
+    q->from = arena_take(a, q->vectors);
+    q->to = arena_take(a, q->vectors);
+    implicit_vectors(d->k, q->how, q->rows, n[1], p->p.pitch, q->from, q->to, NULL);
+}
+
+/* ---- parts ------------------------------------------------------------------------------------------ */
+
+/* A gather makes an image as a whole, a scatter phase by phase. */
+static part part_of(const implicit_plan *d, const pass *p, ptrdiff_t number)
+{
+    const window *w = &d->w;
+    if (p == &d->gather)
+        return (part){ .of = { { 0, 0 }, { w->out[0], w->out[1] } }, .depth = d->wide * d->area };
+    const ptrdiff_t across = phase_count(w, 1);
+    const phase f = phase_of(w, 0, number / across), g = phase_of(w, 1, number % across);
+    return (part){ .of = { { f.first, g.first }, { f.count, g.count } },
+                   .depth = d->narrow * f.taps * g.taps };
+}
+
+static void fill_gather(const implicit_plan *d, const pass *p, part *q)
+{
+    const window *w = &d->w;
+    for (ptrdiff_t c = 0, k = 0; c < d->wide; c++)
+        for (ptrdiff_t kh = 0; kh < w->kernel[0]; kh++)
+            for (ptrdiff_t kw = 0; kw < w->kernel[1]; kw++, k++) {
+                const ptrdiff_t a = kh % phase_count(w, 0), b = kw % phase_count(w, 1),
+                                i = kh * w->dilation[0] / w->stride[0],
+                                j = kw * w->dilation[1] / w->stride[1];
+                q->tap[k] = c * p->p.channel + planes_phase(&p->p, w, a, b) + i * p->p.pitch + j;
+                q->weight[k] = k;
+            }
+}
+
+static void fill_scatter(const implicit_plan *d, const pass *p, part *q, ptrdiff_t number)
+{
+    const window *w = &d->w;
+    const ptrdiff_t across = phase_count(w, 1), pitch = p->p.pitch;
+    const phase f = phase_of(w, 0, number / across), g = phase_of(w, 1, number % across);
+    const ptrdiff_t origin = planes_origin(&p->p, w, f, g);
+    for (ptrdiff_t o = 0, k = 0; o < d->narrow; o++)
+        for (ptrdiff_t i = 0; i < f.taps; i++)
+            for (ptrdiff_t j = 0; j < g.taps; j++, k++) {
+                q->tap[k] = o * p->p.channel + origin - (f.near + i * f.step) * pitch - (g.near + j * g.step);
+                q->weight[k] =
+                    o * d->wide * d->area + (f.tap + i * f.every) * w->kernel[1] + g.tap + j * g.every;
+            }
+}
+
+/* The columns of taps of a part, for slide.h, whose functions take neither dilated rows, nor high strides
+ * or kernels, nor narrow or low images. */
+static void plan_slide(const implicit_plan *d, const pass *p, part *q, ptrdiff_t number)
+{
+    const window *w = &d->w;
+    const bool gather = p == &d->gather;
+    const phase f = phase_of(w, 0, gather ? 0 : number / phase_count(w, 1)),
+                g = phase_of(w, 1, gather ? 0 : number % phase_count(w, 1));
+    q->slide = NULL;
+    q->stride = gather ? w->stride[0] : 1;
+    q->taps = (int)smallest(gather ? w->kernel[0] : f.taps, SLIDE_TAPS + 1);
+    if (w->dilation[0] > 1 || q->stride > SLIDE_STRIDE || q->taps > SLIDE_TAPS || q->of.count[0] < SLIDE_LOW)
+        return;
+    q->slide = slide_of(d->machine, q->of.count[1]);
+    q->slid = (slide_columns){ .count = p->read * (gather ? w->kernel[1] : g.taps),
+                               .down = gather ? w->kernel[1] : -f.every * w->kernel[1],
+                               .pitch = p->p.pitch };
+    if (gather && phase_count(w, 0) > 1) q->slid.phase = planes_phase(&p->p, w, 1, 0);
+}
+
+/* A column begins with the tap that reads the first row: the last one of a scatter. */
+static void fill_slide(const pass *p, const part *q, slide_columns *s, arena *a)
+{
+    ptrdiff_t *offset = arena_take(a, s->count), *at = arena_take(a, s->count);
+    const ptrdiff_t each = s->count / p->read, first = s->down > 0 ? 0 : q->taps - 1;
+    s->offset = offset, s->at = at;
+    for (ptrdiff_t i = 0; offset && i < s->count; i++) {
+        const ptrdiff_t k = (i / each * q->taps + first) * each + i % each;
+        offset[i] = q->tap[k], at[i] = q->weight[k];
+    }
+}
+
+/* Tests if channels as lanes take less time, and adds up the depth of the parts. */
+static bool prefers_channels(const implicit_plan *d, pass *p, ptrdiff_t parts)
+{
+    double windows = 0, channels = 0;
+    for (ptrdiff_t n = 0; n < parts; n++) {
+        part q = part_of(d, p, n);
+        if (q.of.count[0] == 0 || q.of.count[1] == 0) continue;
+        plan_slide(d, p, &q, n);
+        windows += choose_cover(d, p, &q);
+        channels += implicit_channels_cost(d, p, &q.of, q.depth);
+        p->depth += q.depth;
+    }
+    return channels < windows;
+}
+
+/* Plans all parts that have elements. */
+static void plan_parts(implicit_plan *d, pass *p, ptrdiff_t parts, arena *a)
+{
+    p->part = (part *)arena_take(a, parts * (ptrdiff_t)(sizeof *p->part / sizeof(ptrdiff_t)));
+    p->channels = prefers_channels(d, p, parts);
+    if (p->channels) implicit_plan_channels(d, p, a);
+    for (ptrdiff_t n = 0; n < parts; n++) {
+        part q = part_of(d, p, n);
+        if (q.of.count[0] == 0 || q.of.count[1] == 0) continue;
+        q.tap = arena_take(a, q.depth);
+        q.weight = arena_take(a, q.depth);
+        if (a->at && p == &d->gather) fill_gather(d, p, &q);
+        else if (a->at) fill_scatter(d, p, &q, n);
+        plan_slide(d, p, &q, n);
+        if (!p->channels) choose_cover(d, p, &q), plan_block(d, p, &q, a);
+        if (q.slide) fill_slide(p, &q, &q.slid, a);
+        if (p->part) p->part[p->parts] = q;
+        p->parts++;
+    }
+    p->plane = p->images * planes_size(&p->p, p->read);
+}
+
+void implicit_plan_gather(implicit_plan *d, arena *a)
+{
+    const window *w = &d->w;
+    const ptrdiff_t phases = phase_count(w, 0) * phase_count(w, 1);
+    planes_piece *piece =
+        (planes_piece *)arena_take(a, phases * (ptrdiff_t)(sizeof *piece / sizeof(ptrdiff_t)));
+    d->gather = (pass){ .p = planes_of_windows(d->k, w, piece),
+                        .read = d->wide,
+                        .made = d->narrow,
+                        .row = d->wide * d->area,
+                        .size = { w->out[0], w->out[1] },
+                        .apart = { 1, 1 },
+                        .whole = true,
+                        .images = 1 };
+    plan_parts(d, &d->gather, 1, a);
+}
+
+void implicit_plan_scatter(implicit_plan *d, arena *a)
+{
+    const window *w = &d->w;
+    const ptrdiff_t down = phase_count(w, 0), across = phase_count(w, 1);
+    planes_piece *piece = (planes_piece *)arena_take(a, (ptrdiff_t)(sizeof *piece / sizeof(ptrdiff_t)));
+    d->scatter = (pass){ .p = planes_of_results(d->k, w, piece),
+                         .read = d->narrow,
+                         .made = d->wide,
+                         .row = d->area,
+                         .size = { w->size[0], w->size[1] },
+                         .apart = { w->stride[0], w->stride[1] },
+                         .whole = down == w->stride[0] && across == w->stride[1],
+                         .images = 1 };
+    plan_parts(d, &d->scatter, down * across, a);
+}
+
+/* ---- a block of results ------------------------------------------------------------------------------- */
+
+/* Windows of an image that follow each other both in the planes and in the results. */
+typedef struct run {
+    ptrdiff_t from, at, length; /* in the planes, in the results */
+    ptrdiff_t image, row, column;
+} run;
+
+/* What the groups of some images share. */
+typedef struct job {
+    const st_call *c;
+    const implicit_plan *d;
+    const pass *p;
+    implicit_source from;
+    const st_real *weight; /* of the group */
+    ptrdiff_t images;      /* laid out together */
+    st_real *to;           /* the group's channels of the first image */
+    ptrdiff_t next;        /* from there to those of the next one */
+    const st_real *bias;   /* of the group */
+} job;
+
+/* Moves the results of runs that follow each other in an image, of all channels, to where they belong. */
+static void place(const job *j, const part *q, run r, ptrdiff_t rows, const st_real *result, ptrdiff_t pitch)
+{
+    const pass *p = j->p;
+    const ptrdiff_t area = p->size[0] * p->size[1], count[2] = { rows, r.length };
+    st_real *to = j->to + r.image * j->next + (q->of.first[0] + r.row * p->apart[0]) * p->size[1] +
+                  q->of.first[1] + r.column * p->apart[1];
+    result += r.at;
+    for (ptrdiff_t m = 0; m < p->made; m++, to += area, result += pitch)
+        planes_move(j->d->k, count, result, q->line, 1, to, p->apart[0] * p->size[1], p->apart[1]);
+}
+
+static void product(const job *j, const part *q, ptrdiff_t vectors, ptrdiff_t k, ptrdiff_t depth,
+                    const st_real *b, const ptrdiff_t *offset, const ptrdiff_t *from, const ptrdiff_t *to,
+                    st_real *result, ptrdiff_t pitch)
+{
+    kernel_spread(j->d->k, j->p->made, vectors, depth, j->weight, j->p->row, q->weight + k, b, offset, from,
+                  result, pitch, to, j->bias, k > 0);
+}
+
+/* Blocks of rows of an image, whose vectors are read in the planes. */
+static void make_rows(const job *j, const part *q, ptrdiff_t image)
+{
+    const pass *p = j->p;
+    const ptrdiff_t *n = q->of.count;
+    const st_real *plane = j->from.plane + image * j->from.apart;
+    if (q->straight) {
+        product(j, q, q->vectors, 0, q->depth, plane, q->tap, q->from, q->to, j->to + image * j->next,
+                p->size[0] * p->size[1]);
+        return;
+    }
+    st_real *result = st_data(st_scratch(j->c, RESULT));
+    const ptrdiff_t pitch = p->result / p->made;
+    for (ptrdiff_t first = 0; first < n[0]; first += q->rows) {
+        first = smallest(first, n[0] - q->rows); /* the last block overlaps the previous one */
+        product(j, q, q->vectors, 0, q->depth, plane + first * p->p.pitch, q->tap, q->from, q->to, result,
+                pitch);
+        place(j, q, (run){ .length = n[1], .image = image, .row = first }, q->rows, result, pitch);
+    }
+}
+
+/* A channel at a time. */
+static void make_sliding(const job *j, const part *q, ptrdiff_t image)
+{
+    const pass *p = j->p;
+    const ptrdiff_t *n = q->of.count, area = p->size[0] * p->size[1];
+    st_real *to = j->to + image * j->next, *result = q->straight ? to : st_data(st_scratch(j->c, RESULT));
+    for (ptrdiff_t m = 0; m < p->made; m++, to += area) {
+        slide_image(q->slide, &q->slid, q->stride, q->taps, n[0], n[1], j->weight + m * p->row,
+                    j->from.plane + image * j->from.apart, q->straight ? to : result, n[1],
+                    j->bias ? j->bias[m] : 0);
+        if (!q->straight)
+            planes_move(j->d->k, n, result, n[1], 1, to + q->of.first[0] * p->size[1] + q->of.first[1],
+                        p->apart[0] * p->size[1], p->apart[1]);
+    }
+}
+
+/* The runs of `columns` windows from number `first` on, counted over all images. */
+static ptrdiff_t runs_of(const job *j, const part *q, ptrdiff_t first, ptrdiff_t columns, run *runs)
+{
+    const pass *p = j->p;
+    const ptrdiff_t *n = q->of.count;
+    const bool together = p->p.pitch == n[1] && p->apart[0] == 1 && p->apart[1] == 1 && p->size[1] == n[1];
+    const ptrdiff_t length = together ? n[0] * n[1] : n[1], each = n[0] * n[1] / length;
+    ptrdiff_t count = 0, line = first / length, column = first % length;
+    for (ptrdiff_t at = 0; at < columns; line++, column = 0) {
+        run *r = &runs[count++];
+        *r = (run){ .at = at, .length = smallest(length - column, columns - at), .image = line / each };
+        r->row = line % each, r->column = column;
+        r->from = r->image * j->from.apart + r->row * p->p.pitch + column;
+        at += r->length;
+    }
+    return count;
+}
+
+/* Blocks of windows of all images, packed into panels. */
+static void make_packed(const job *j, const part *q)
+{
+    const kernel *k = j->d->k;
+    const ptrdiff_t all = j->images * q->of.count[0] * q->of.count[1];
+    st_real *result = st_data(st_scratch(j->c, RESULT)), *panel = st_data(st_scratch(j->c, PANEL));
+    run runs[WINDOWS];
+    ptrdiff_t from[WINDOWS], length[WINDOWS];
+    for (ptrdiff_t first = 0, columns; first < all; first += columns) {
+        columns = smallest(q->columns, all - first);
+        const ptrdiff_t count = runs_of(j, q, first, columns, runs);
+        for (ptrdiff_t i = 0; i < count; i++) from[i] = runs[i].from, length[i] = runs[i].length;
+        for (ptrdiff_t at = 0, depth; at < q->depth; at += depth) {
+            depth = smallest(q->split, q->depth - at);
+            k->pack(depth, j->from.plane, q->tap + at, j->from.end, count, from, length, panel, q->columns);
+            product(j, q, ceil_div(columns, k->lanes), at, depth, panel, q->to, q->from, q->from, result,
+                    q->columns);
+        }
+        for (ptrdiff_t i = 0; i < count; i++) place(j, q, runs[i], 1, result, q->columns);
+    }
+}
+
+/* ---- images ------------------------------------------------------------------------------------------- */
+
+/* Elements that no tap reads are the bias. */
+static void fill_rest(const job *j)
+{
+    const ptrdiff_t area = j->p->size[0] * j->p->size[1];
+    for (ptrdiff_t i = 0; i < j->images; i++)
+        for (ptrdiff_t m = 0; m < j->p->made; m++) {
+            st_real *to = j->to + i * j->next + m * area;
+            const st_real value = j->bias ? j->bias[m] : 0;
+            for (ptrdiff_t k = 0; k < area; k++) to[k] = value;
+        }
+}
+
+void implicit_begin(const st_call *c, const pass *p)
+{
+    st_fill(st_narrow(st_scratch(c, PLANES), 0, 0, p->plane), 0);
+}
+
+implicit_images implicit_images_of(st_tensor images)
+{
+    implicit_images v = { st_data(images), images.shape.n[0], .contiguous = st_is_contiguous(images) };
+    for (int axis = 0; axis < 4; axis++) v.stride[axis] = images.stride[axis];
+    return v;
+}
+
+implicit_source implicit_lay_out(const implicit_plan *d, const pass *p, const implicit_images *from,
+                                 ptrdiff_t first, ptrdiff_t images, ptrdiff_t group, bool in_place,
+                                 st_real *room)
+{
+    const st_real *channels = from->data + first * from->stride[0] + group * p->read * from->stride[1];
+    if (in_place && p->p.in_place && from->contiguous)
+        return (implicit_source){ channels, from->data + from->count * from->stride[0], from->stride[0] };
+    const implicit_source s = { room, room + p->plane, planes_size(&p->p, p->read) };
+    for (ptrdiff_t i = 0; i < images; i++)
+        planes_lay_out(&p->p, d->k, p->read, channels + i * from->stride[0], from->stride + 1,
+                       room + i * s.apart);
+    return s;
+}
+
+static void make_part(const job *j, const part *q)
+{
+    if (q->how == PACKED) make_packed(j, q);
+    else
+        for (ptrdiff_t image = 0; image < j->images; image++)
+            (q->how == SLIDING ? make_sliding : make_rows)(j, q, image);
+}
+
+void implicit_make(const st_call *c, const pass *p, st_tensor from, st_tensor to, const st_real *bias)
+{
+    const implicit_plan *d = c->plan;
+    const implicit_images images = implicit_images_of(from);
+    const ptrdiff_t area = p->size[0] * p->size[1], weights = d->narrow * d->wide * d->area;
+    const st_real *weight = st_data(c->param[CONV_WEIGHT]);
+    st_real *room = st_data(st_scratch(c, PLANES));
+    if (!(p->p.in_place && images.contiguous)) implicit_begin(c, p);
+    if (p->channels) implicit_begin_channels(c, p);
+    job j = { .c = c, .d = d, .p = p, .next = d->groups * p->made * area };
+    for (ptrdiff_t i = 0; i < images.count; i += p->images)
+        for (ptrdiff_t g = 0; g < d->groups; g++) {
+            j.images = smallest(p->images, images.count - i);
+            j.weight = weight + g * weights;
+            j.to = st_data(to) + i * j.next + g * p->made * area;
+            j.bias = bias ? bias + g * p->made : NULL;
+            j.from = implicit_lay_out(d, p, &images, i, j.images, g, true, room);
+            if (p->channels) {
+                implicit_make_channels(c, p, g, j.from.plane, j.to, j.bias);
+                continue;
+            }
+            if (!p->whole) fill_rest(&j);
+            for (ptrdiff_t n = 0; n < p->parts; n++) make_part(&j, &p->part[n]);
+        }
+}
