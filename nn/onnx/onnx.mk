@@ -4,7 +4,7 @@
 
 ONNX_MISSING := $(wordlist 2,99,$(shell \
     command -v protoc-c >/dev/null || echo 'and protoc-c (protobuf-c-compiler)'; \
-    $(PKG_CONFIG) --exists libprotobuf-c || echo 'and libprotobuf-c (libprotobuf-c-dev)'; \
+    $(PKG_CONFIG) --exists libprotobuf-c 2>/dev/null || echo 'and libprotobuf-c (libprotobuf-c-dev)'; \
     [ -f /usr/include/onnx/onnx.proto ] || echo 'and onnx.proto (libonnx-dev)'))
 ONNX_PROTO  := $(if $(ONNX_MISSING),,/usr/include/onnx/onnx.proto)
 ONNX_READ   := $(if $(ONNX_PROTO),$(OUT)/onnx/onnx.pb-c.h)

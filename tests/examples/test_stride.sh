@@ -916,7 +916,7 @@ leads_to_predictions() {
     [ "$(lines "$walk/n.csv")" = 21 ] && grep -q '^new/003.png,a,0\.' "$walk/n.csv" || because "no table"
 }
 if [ -d "$digits/pictures" ]; then
-    if "$stride" predict --model "$model" "$digits/pictures/test/d/000.png" 2>&1 | grep -q 'built without'; then
+    if "$stride" predict --model "$model" "$digits/pictures/test/d/000.png" "$digits/pictures/test/c/005.jpg" 2>&1 | grep -q 'built without'; then
         echo "skip pictures: stride is built without libpng or TurboJPEG"
     else
         claim "folders of pictures by class, their names, another size, grey and colour" reads_pictures
@@ -933,7 +933,7 @@ if [ -d "$digits/pictures" ]; then
         claim "the examples of --help lead from a folder of pictures to a table of predictions" leads_to_predictions
     fi
 else
-    echo "skip pictures: libpng and TurboJPEG are not installed (libpng-dev, libturbojpeg0-dev)"
+    echo "skip pictures: libpng and TurboJPEG are not both installed (libpng-dev, libturbojpeg0-dev)"
 fi
 
 # ---- export and speed ------------------------------------------------------------------------------

@@ -7,6 +7,11 @@ mkdir -p "$tmp"
 out=$tmp/out err=$tmp/err
 build=${BIN%/bin}
 [ -e "$build/libstride-pictures.a" ] || { echo "skip libstride-pictures: neither libpng nor TurboJPEG is installed"; exit 0; }
+mkdir -p "$tmp/probe/a" && touch "$tmp/probe/a/1.png"
+if "$BIN/stride" train relu --data "$tmp/probe" 2>&1 | grep -q 'built without libpng'; then
+    echo "skip libstride-pictures: libpng is not installed (libpng-dev)"
+    exit 0
+fi
 command -v python3 >/dev/null || { echo "skip libstride-pictures: python3, which writes pictures here, is not installed"; exit 0; }
 pictures=$(${PKG_CONFIG:-pkg-config} --libs libpng 2>/dev/null; ${PKG_CONFIG:-pkg-config} --libs libturbojpeg 2>/dev/null)
 

@@ -2,7 +2,8 @@
 # bare.sh FOLDER: runs the commands of README.md's section Start on a machine that has git, gcc and make alone.
 #
 # That machine is a root in FOLDER, made by debootstrap from the mirrors of this machine's apt and with its settings. A
-# clone of the last commit runs the commands twice:
+# clone of the last commit makes the core, where there is no header but the C library's, and not that of threads. Then
+# it runs the commands twice:
 #     root      in /root, which no other user may enter, without pseudo-terminals
 #     a user    in a home folder, with the packages that root's run has installed
 #
@@ -104,6 +105,20 @@ run_as() { # USER, where
     done
 }
 
+make_core() {
+    local began=$SECONDS log=$folder/core.log
+    mv "$root/usr/include/pthread.h" "$root/pthread.h"
+    if as root sh -c 'cd && git clone -q /srv/stride core && cd core && make core' >"$log" 2>&1 </dev/null &&
+        tail -n 1 "$log" | grep -q '^ok '; then
+        echo "ok   make core with a C compiler alone: $((SECONDS - began)) s"
+    else
+        tail -n 40 "$log"
+        echo "FAIL make core with a C compiler alone: see $log"
+        status=1
+    fi
+    mv "$root/pthread.h" "$root/usr/include/pthread.h"
+}
+
 # The accuracy that a training ends with, or the tests' count; false where neither is good.
 result_of() { # LOG
     tail -n 1 "$1" | awk -v least=$least '
@@ -125,6 +140,7 @@ inside() {
     chroot "$root" useradd --create-home --shell /bin/bash someone
 
     chmod 700 "$root/root"
+    make_core
     run_as root "as root in /root"
     mountpoint -q /dev/pts && mount --bind /dev/pts "$root/dev/pts"
     chown -R --reference="$root/home/someone" "$root/srv/stride"
