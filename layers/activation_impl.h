@@ -8,7 +8,7 @@
 #define STRIDE_LAYERS_ACTIVATION_IMPL_H
 
 #include "layers/layer_impl.h"
-#include "tensor/machine.h"
+#include "tensor/inline.h"
 
 #include <math.h>
 #include <tgmath.h>

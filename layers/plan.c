@@ -3,7 +3,7 @@
 #include "layers/layer_impl.h"
 #include "tensor/array.h"
 #include "tensor/counts.h"
-#include "tensor/machine.h"
+#include "tensor/engine.h"
 #include "tensor/parallel.h"
 
 #include <math.h>
@@ -149,7 +149,7 @@ int st_layer_plan(st_layer *l, st_shape x, st_shape *y)
     if (x.rank < 1 || count == 0)
         return st_layer_refuse(l, "the input is %s, expected a batch [N, ...] of at least one",
                                st_shape_text(x).text);
-    if (machine_choose(&own->machine, &reference)) return -1;
+    if (engine_choose(&own->machine, &reference)) return -1;
     if (own->run) own->run->ready = false;
     free(l->plan);
     l->plan = NULL;
@@ -386,7 +386,7 @@ static int build(st_layer *root, st_shape x, uint64_t seed, st_layer_run *run)
     st_layer_needs needs = { 0 };
     if (st_layer_plan(root, x, NULL) || st_layer_measure(root, &needs)) return -1;
     if (read_grain(&run->grain) || parallel_check()) return -1;
-    run->executor = machine_is_reference() ? NULL : layer_fast_executor;
+    run->executor = engine_is_reference() ? NULL : layer_fast_executor;
     const bool kept = root->impl->run != NULL;
     if ((!kept && !run->shared && allocate_parameters(run, &needs)) || allocate_batch_memory(run, &needs))
         return -1;

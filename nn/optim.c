@@ -2,6 +2,7 @@
 #include "nn/optim_impl.h"
 #include "tensor/array.h"
 #include "tensor/counts.h"
+#include "tensor/engine.h"
 #include "tensor/parallel.h"
 
 #include <stdlib.h>
@@ -154,6 +155,13 @@ typedef struct sweep {
     const st_real *g;
 } sweep;
 
+static bool all_finite(ptrdiff_t n, const st_real *w)
+{
+    bool finite = true;
+    for (ptrdiff_t i = 0; i < n; i++) finite &= isfinite(w[i]) != 0;
+    return finite;
+}
+
 static void sweep_part(ptrdiff_t i, int thread, void *context)
 {
     (void)thread;
@@ -167,7 +175,7 @@ static void sweep_part(ptrdiff_t i, int thread, void *context)
     if (s->by_vectors) finite = s->by_vectors(&c, n, w, s->g + first);
     else {
         o->kind->step(&c, n, w, s->g + first);
-        finite = optim_all_finite(n, w);
+        finite = all_finite(n, w);
     }
     if (finite) return;
     ptrdiff_t k = 0;
@@ -205,7 +213,7 @@ int st_optim_step(st_optim *o, double lr, st_tensor parameters, st_tensor gradie
     if (st_optim_build(o, n)) return -1;
     const int ranges = o->groups ? o->groups->count : 1;
     sweep s = { o, NULL, lr, NULL, st_data(parameters), st_data(gradients) };
-    if (optim_sweep_by_vectors && !machine_is_reference()) s.by_vectors = optim_sweep_by_vectors(o->kind);
+    if (optim_sweep_by_vectors && !engine_is_reference()) s.by_vectors = optim_sweep_by_vectors(o->kind);
     for (int k = 0; k < ranges; k++) {
         const ptrdiff_t parts = ceil_div(range[k].count, PART);
         s.range = &range[k];

@@ -6,10 +6,9 @@
 #define STRIDE_NN_OPTIM_IMPL_H
 
 #include "nn/optim.h"
-#include "tensor/machine.h"
+#include "tensor/inline.h"
 
 #include <math.h>
-#include <string.h>
 
 /* Adjacent parameters of one group. */
 typedef struct optim_range {
@@ -31,20 +30,6 @@ typedef bool optim_sweep(const st_optim_call *c, ptrdiff_t n, st_real *w, const 
 extern optim_sweep *(*optim_sweep_by_vectors)(const st_optim_kind *kind);
 
 extern const st_optim_kind optim_kind_sgd, optim_kind_adam, optim_kind_adamw, optim_kind_rmsprop;
-
-/* x - x is NaN if x is NaN or infinite, otherwise 0 (or -0, where numbers are rounded downward): a loop
- * without branches, which vectors can run. */
-INLINE bool optim_all_finite(ptrdiff_t n, const st_real *w)
-{
-    machine_bits any = 0;
-    for (ptrdiff_t i = 0; i < n; i++) {
-        const st_real zero = w[i] - w[i];
-        machine_bits bits;
-        memcpy(&bits, &zero, sizeof bits);
-        any |= bits;
-    }
-    return (machine_bits)((unsigned long long)any << 1) == 0; /* without the sign */
-}
 
 INLINE void optim_sgd(const st_optim_call *c, ptrdiff_t n, st_real *w, const st_real *g)
 {

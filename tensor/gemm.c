@@ -1,8 +1,8 @@
 /* gemm.c: matrix products of views, c = alpha a b + beta c. */
 #include "tensor/counts.h"
 #include "tensor/error.h"
-#include "tensor/machine.h"
-#include "tensor/product.h"
+#include "tensor/engine.h"
+#include "tensor/tables.h"
 #include "tensor/storage.h"
 
 #include <string.h>
@@ -86,6 +86,6 @@ void st_gemm(st_tensor c, st_real alpha, st_tensor a, st_tensor b, st_real beta)
     if (!fits(c, a, b) || st_numel(c) == 0) return;
     if (alpha == 0 || a.shape.n[1] == 0)
         scale_or_clear(c, beta); /* 0 times NaN differs among BLAS's kernels */
-    else if (product_by_library && !machine_is_reference()) product_by_library(c, alpha, a, b, beta);
+    else if (product_by_library && !engine_is_reference()) product_by_library(c, alpha, a, b, beta);
     else product(c, alpha, a, b, beta);
 }

@@ -1,63 +1,39 @@
 /* random.c: the Philox generator, and distributions computed from its words. */
 #include "tensor/random.h"
 #include "tensor/error.h"
-#include "tensor/machine.h"
+#include "tensor/random_impl.h"
+#include "tensor/tables.h"
 
+#include <string.h>
 #include <tgmath.h>
-
-enum { ROUNDS = 10 };
-
-static const uint32_t MULTIPLIER[2] = { 0xD2511F53, 0xCD9E8D57 };
-static const uint32_t WEYL[2] = { 0x9E3779B9, 0xBB67AE85 }; /* golden ratio, sqrt(3) - 1 */
 
 static const double TAU = 6.283185307179586476925; /* M_PI is not in C11 */
 
 /* ---- blocks ---------------------------------------------------------------------------------- */
 
-enum { TOGETHER = 32 }; /* blocks; with fewer gcc unrolls the loops instead of vectorising them */
-
-/* The words of n <= TOGETHER consecutive blocks. Word k of all blocks is kept together in w[k], so that the
- * loops vectorise where n is constant. */
-INLINE void mix(int n, st_random_key key, uint64_t counter, uint32_t *word)
-{
-    uint32_t w[4][TOGETHER], k[2] = { (uint32_t)key.seed, (uint32_t)(key.seed >> 32) };
-    for (int i = 0; i < n; i++) {
-        w[0][i] = (uint32_t)(counter + (uint64_t)i);
-        w[1][i] = (uint32_t)((counter + (uint64_t)i) >> 32);
-        w[2][i] = (uint32_t)key.stream;
-        w[3][i] = (uint32_t)(key.stream >> 32);
-    }
-    for (int round = 0; round < ROUNDS; round++) {
-        for (int i = 0; i < n; i++) {
-            uint64_t even = (uint64_t)MULTIPLIER[0] * w[0][i], odd = (uint64_t)MULTIPLIER[1] * w[2][i];
-            w[0][i] = (uint32_t)(odd >> 32) ^ w[1][i] ^ k[0];
-            w[1][i] = (uint32_t)odd;
-            w[2][i] = (uint32_t)(even >> 32) ^ w[3][i] ^ k[1];
-            w[3][i] = (uint32_t)even;
-        }
-        k[0] += WEYL[0];
-        k[1] += WEYL[1];
-    }
-    for (int i = 0; i < n; i++)
-        for (int j = 0; j < 4; j++) word[4 * i + j] = w[j][i];
-}
-
 st_random_block st_random_bits(st_random_key key, uint64_t counter)
 {
-    st_random_block block;
-    mix(1, key, counter, block.word);
-    return block;
+    uint32_t w[4] = { (uint32_t)counter, (uint32_t)(counter >> 32), (uint32_t)key.stream,
+                      (uint32_t)(key.stream >> 32) };
+    uint32_t k[2] = { (uint32_t)key.seed, (uint32_t)(key.seed >> 32) };
+    for (int round = 0; round < PHILOX_ROUNDS; round++, philox_next_key(k))
+        philox_round(&w[0], &w[1], &w[2], &w[3], k);
+    return (st_random_block){ { w[0], w[1], w[2], w[3] } };
 }
+
+__attribute__((weak)) random_words_function *random_words_by_vectors;
 
 void st_random_words(st_random_key key, uint64_t counter, uint32_t *word, ptrdiff_t n)
 {
-    ptrdiff_t i = 0;
     if (!word && n > 0) {
         st_error_set("st_random_words: the words are NULL");
         return;
     }
-    for (; i + TOGETHER <= n; i += TOGETHER) mix(TOGETHER, key, counter + (uint64_t)i, word + 4 * i);
-    for (; i < n; i++) mix(1, key, counter + (uint64_t)i, word + 4 * i);
+    ptrdiff_t i = random_words_by_vectors ? random_words_by_vectors(key, counter, word, n) : 0;
+    for (; i < n; i++) {
+        const st_random_block block = st_random_bits(key, counter + (uint64_t)i);
+        memcpy(word + 4 * i, block.word, sizeof block.word);
+    }
 }
 
 /* One of the block's two 64-bit halves. */

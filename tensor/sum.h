@@ -2,7 +2,7 @@
 #ifndef STRIDE_TENSOR_SUM_H
 #define STRIDE_TENSOR_SUM_H
 
-#include "tensor/machine.h"
+#include "tensor/inline.h"
 
 #include <stddef.h>
 

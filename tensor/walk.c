@@ -1,6 +1,6 @@
 /* walk.c: everything that moves data: one loop over views of the same shape, and functions for its rows. */
 #include "tensor/error.h"
-#include "tensor/rows.h"
+#include "tensor/tables.h"
 #include "tensor/storage.h"
 #include "tensor/sum.h"
 

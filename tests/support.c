@@ -5,7 +5,7 @@
 #include "nn/data.h"
 #include "nn/net.h"
 #include "nn/optim.h"
-#include "tensor/machine.h"
+#include "tensor/engine.h"
 #include "tensor/storage.h"
 
 #include <math.h>
@@ -116,7 +116,7 @@ bool choose_engine(const char *name)
     bool reference;
     int machine;
     use_engine(name);
-    if (machine_choose(&machine, &reference) == 0) return true;
+    if (engine_choose(&machine, &reference) == 0) return true;
     st_error_clear();
     use_engine(NULL);
     return false;

@@ -1,7 +1,7 @@
 /* bias.c: the gradient of a convolution's bias by vectors: dy summed over images and positions. */
 #include "layers/conv_impl.h"
 #include "layers/fast/algorithms.h"
-#include "tensor/machine.h"
+#include "tensor/fast/machine.h"
 
 /* The sum of a plane, in 16 lanes; each adds few numbers. */
 static double sum_of(const st_real *x, ptrdiff_t count)

@@ -21,7 +21,7 @@
 #ifndef STRIDE_LAYERS_FAST_FUNCTIONS_H
 #define STRIDE_LAYERS_FAST_FUNCTIONS_H
 
-#include "tensor/machine.h"
+#include "tensor/fast/machine.h"
 
 #include <math.h>
 #include <stdint.h>

@@ -18,7 +18,7 @@
 #define STRIDE_LAYERS_FAST_KERNEL_H
 
 #include "layers/layer_impl.h"
-#include "tensor/machine.h"
+#include "tensor/fast/machine.h"
 
 enum { KERNEL_TALL = 12, KERNEL_WIDE = 4 }; /* rows and vectors of the largest tile, */
 enum { KERNEL_HIGH = 6, KERNEL_DEEP = 4 };  /* rows and columns of dot's, */
@@ -57,7 +57,8 @@ typedef struct kernel {
                  ptrdiff_t pitch);
 } kernel;
 
-/* The kernels for all instruction sets (tensor/machine.h), and for the one that a layer was planned for. */
+/* The kernels for all instruction sets (tensor/fast/machine.h), and for the one that a layer was planned
+ * for. */
 extern const kernel *const kernel_of_machine[];
 static inline const kernel *kernel_of(const st_layer *l)
 {

@@ -11,7 +11,7 @@
 #define STRIDE_LAYERS_FAST_SLIDE_H
 
 #include "layers/layer_impl.h"
-#include "tensor/machine.h"
+#include "tensor/fast/machine.h"
 
 enum { SLIDE_STRIDE = 2, SLIDE_TAPS = 7 }; /* the largest */
 
@@ -30,7 +30,7 @@ typedef void slide_make(const slide_columns *s, const st_real *weight, const st_
 typedef void slide_dots(const slide_columns *s, const st_real *b, ptrdiff_t rows, const st_real *dy,
                         ptrdiff_t far, ptrdiff_t skip, st_real *sum);
 
-/* For each instruction set (tensor/machine.h), by stride - 1 and taps - 1. */
+/* For each instruction set (tensor/fast/machine.h), by stride - 1 and taps - 1. */
 typedef struct slide {
     int lanes, high; /* rows of the taller tile */
     slide_make *tall[SLIDE_STRIDE][SLIDE_TAPS], *low[SLIDE_STRIDE][SLIDE_TAPS];

@@ -2,7 +2,7 @@
  *
  * This file is compiled with -ffp-contract=fast: multiply-adds are fused where the processor can. */
 #include "layers/fast/winograd.h"
-#include "tensor/machine.h"
+#include "tensor/fast/machine.h"
 
 /* ---- F(4, 3): polynomials at 0, 1, -1, 2, -2 and infinity; of G three times ---------------------------- */
 

@@ -1,11 +1,28 @@
 /* optim.c: the steps of the optimizers, compiled for each instruction set. */
 #include "nn/optim_impl.h"
+#include "tensor/fast/machine.h"
+
+#include <string.h>
+
+/* x - x is NaN if x is NaN or infinite, otherwise 0 (or -0, where numbers are rounded downward): a loop
+ * without branches, which vectors can run. */
+INLINE bool all_finite(ptrdiff_t n, const st_real *w)
+{
+    machine_bits any = 0;
+    for (ptrdiff_t i = 0; i < n; i++) {
+        const st_real zero = w[i] - w[i];
+        machine_bits bits;
+        memcpy(&bits, &zero, sizeof bits);
+        any |= bits;
+    }
+    return (machine_bits)((unsigned long long)any << 1) == 0; /* without the sign */
+}
 
 #define SWEEP(M, NAME)                                                                                       \
     M##_TARGET static bool M##_##NAME(const st_optim_call *c, ptrdiff_t n, st_real *w, const st_real *g)     \
     {                                                                                                        \
         optim_##NAME(c, n, w, g);                                                                            \
-        return optim_all_finite(n, w);                                                                       \
+        return all_finite(n, w);                                                                             \
     }
 #define SWEEP_NAME(M, NAME) M##_##NAME,
 #define EACH_SWEEP(NAME)                                                                                     \
@@ -30,7 +47,7 @@ static optim_sweep *by_vectors(const st_optim_kind *kind)
     };
     int machine;
     bool reference;
-    if (machine_choose(&machine, &reference)) return NULL;
+    if (engine_choose(&machine, &reference)) return NULL;
     for (size_t i = 0; i < sizeof all / sizeof *all; i++)
         if (all[i].kind == kind) return all[i].sweeps[machine];
     return NULL;

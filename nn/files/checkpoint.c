@@ -5,7 +5,7 @@
 #include "nn/files/files_impl.h"
 #include "nn/files/json.h"
 #include "nn/files/kept.h"
-#include "tensor/machine.h"
+#include "tensor/engine.h"
 
 #include <errno.h>
 #include <inttypes.h>
@@ -96,7 +96,7 @@ json_t *checkpoint_terms(const st_run *run, uint32_t sum)
     const st_optim_kind *optim = run->optim->kind;
     const double decay = st_options_number(optim->fields, run->optim->options, "weight_decay");
     const st_dataset *d = run->own->data;
-    const char *engine = machine_engine();
+    const char *engine = engine_name();
     if (!engine) return NULL;
     json_t *all =
         json_pack("{s:s, s:s, s:I, s:s, s:I, s:s, s:s, s:s}", "precision", ST_REAL_NAME, "engine", engine,

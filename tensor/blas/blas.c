@@ -2,7 +2,7 @@
  * copies of others. The only file that includes cblas.h. */
 #define _DEFAULT_SOURCE
 #include "tensor/error.h"
-#include "tensor/product.h"
+#include "tensor/tables.h"
 
 #include <cblas.h>
 #include <limits.h>

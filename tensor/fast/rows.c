@@ -1,6 +1,6 @@
 /* rows.c: sums and maxima of rows by vectors. */
 #include "tensor/fast/sum.h"
-#include "tensor/rows.h"
+#include "tensor/tables.h"
 
 #include <math.h>
 #include <string.h>

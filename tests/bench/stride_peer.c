@@ -17,7 +17,7 @@
  * does. What is prepared is kept until something else is asked for: the passes of one layer follow each
  * other. How many threads it may use is in STRIDE_THREADS. */
 #define _POSIX_C_SOURCE 200809L
-#include "tensor/machine.h"
+#include "tensor/engine.h"
 #include "tests/bench/allocations.h"
 #include "tests/bench/timing.h"
 #include "tests/bench/work.h"
@@ -113,7 +113,7 @@ int main(void)
 {
     prepared p = { 0 };
     char line[LINE];
-    printf("ready engine %s, threads by STRIDE_THREADS\n", machine_engine());
+    printf("ready engine %s, threads by STRIDE_THREADS\n", engine_name());
     fflush(stdout);
     while (fgets(line, sizeof line, stdin)) {
         line[strcspn(line, "\n")] = 0;

@@ -3,7 +3,7 @@
 #define _POSIX_C_SOURCE 200809L /* setenv */
 #include "layers/layers.h"
 #include "layers/fast/kernel.h"
-#include "tensor/machine.h"
+#include "tensor/engine.h"
 #include "tests/support.h"
 
 #include <math.h>
@@ -15,7 +15,7 @@ static const kernel *kernel_in_use(void)
 {
     bool reference;
     int machine;
-    assert_int_equal(machine_choose(&machine, &reference), 0);
+    assert_int_equal(engine_choose(&machine, &reference), 0);
     return kernel_of_machine[machine];
 }
 
@@ -37,7 +37,7 @@ TEST(an_engine_that_is_not_known_is_refused)
     bool reference;
     int machine;
     use_engine("fast");
-    assert_int_equal(machine_choose(&machine, &reference), -1);
+    assert_int_equal(engine_choose(&machine, &reference), -1);
 #ifdef __x86_64__
     expect_error("STRIDE_ENGINE=fast: expected reference, generic, avx2 or avx512");
 #else
@@ -48,7 +48,7 @@ TEST(an_engine_that_is_not_known_is_refused)
     assert_non_null(strstr(st_error(), "STRIDE_ENGINE=fast"));
     st_error_clear();
     use_engine("reference");
-    assert_int_equal(machine_choose(&machine, &reference), 0);
+    assert_int_equal(engine_choose(&machine, &reference), 0);
     assert_true(reference);
     use_engine(NULL);
     st_layer_free(l);

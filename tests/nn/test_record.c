@@ -17,7 +17,7 @@
 #include "nn/data/augment.h"
 #include "nn/data/digits.h"
 #include "nn/train.h"
-#include "tensor/machine.h"
+#include "tensor/engine.h"
 
 #include <stdio.h>
 #include <stdlib.h>

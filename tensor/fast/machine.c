@@ -1,8 +1,7 @@
-/* machine.c: chooses an instruction set at run time. */
-#include "tensor/machine.h"
+/* machine.c: the instruction sets that this processor has. */
+#include "tensor/fast/machine.h"
 #include "tensor/error.h"
 
-#include <stdlib.h>
 #include <string.h>
 
 #define NAME(M) #M,
@@ -27,28 +26,28 @@ int machine_best(void)
     return machine;
 }
 
-int machine_choose(int *machine, bool *reference)
+static int choose(const char *name, int *machine)
 {
-    const char *name = getenv("STRIDE_ENGINE");
-    bool any = !name || !name[0];
-    *machine = any ? machine_best() : MACHINES - 1;
-    *reference = machine_is_reference();
-    if (any || *reference) return 0;
+    if (!name) {
+        *machine = machine_best();
+        return 0;
+    }
     for (int i = 0; i < MACHINES; i++) {
         if (strcmp(name, names[i]) != 0) continue;
         *machine = i;
-        if (runs(name)) return 0;
-        return st_error_set("STRIDE_ENGINE=%s: this machine has no such instructions", name);
+        return runs(name) ? 0 : st_error_set("STRIDE_ENGINE=%s: this machine has no such instructions", name);
     }
     return st_error_set("STRIDE_ENGINE=%s: expected reference, generic%s", name,
                         MACHINES == 1 ? "" : ", avx2 or avx512");
 }
 
-bool machine_is_reference(void)
+static const char *name_of(int machine)
 {
-    const char *name = getenv("STRIDE_ENGINE");
-    return name && strcmp(name, "reference") == 0;
+    return names[machine];
 }
+
+static const engine_sets sets = { choose, name_of };
+const engine_sets *engine_machines = &sets;
 
 #define BYTES(M) (int)sizeof(M##_vector),
 
@@ -56,12 +55,4 @@ int machine_bytes(int machine)
 {
     static const int bytes[] = { EACH_MACHINE(BYTES) };
     return bytes[machine];
-}
-
-const char *machine_engine(void)
-{
-    int machine;
-    bool reference;
-    if (machine_choose(&machine, &reference)) return NULL;
-    return reference ? "reference" : names[machine];
 }

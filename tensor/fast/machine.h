@@ -5,24 +5,16 @@
  * an unaligned one, M_mask the result of a comparison: all bits of a lane, or none. Loops that the compiler
  * vectorises are written once, INLINE, and called from such instances. All instances are compiled into the
  * library; a table of one function per instruction set, made by EACH_MACHINE, is indexed by the result of
- * machine_choose. */
-#ifndef STRIDE_TENSOR_MACHINE_H
-#define STRIDE_TENSOR_MACHINE_H
+ * engine_choose. */
+#ifndef STRIDE_TENSOR_FAST_MACHINE_H
+#define STRIDE_TENSOR_FAST_MACHINE_H
 
+#include "tensor/engine.h"
+#include "tensor/inline.h"
 #include "tensor/real.h"
 
-#include <stdbool.h>
-
-/* The index of the best instruction set of this processor, or of the one that the environment variable
- * STRIDE_ENGINE names: "avx512", "avx2", "generic"; with "reference" definitions replace algorithms. -1 with
- * an error: another name, or an instruction set that this processor does not have. */
-int machine_choose(int *machine, bool *reference);
-bool machine_is_reference(void);  /* STRIDE_ENGINE is "reference": definitions run */
-int machine_best(void);           /* the best one of this processor */
-int machine_bytes(int machine);   /* of a vector */
-const char *machine_engine(void); /* "reference", or the name of the chosen one; NULL with an error */
-
-#define INLINE static inline __attribute__((always_inline))
+int machine_best(void);         /* the index of the best instruction set of this processor */
+int machine_bytes(int machine); /* of a vector */
 
 #ifdef STRIDE_DOUBLE
 typedef long long machine_bits; /* of the size of st_real */

@@ -1,0 +1,8 @@
+/* inline.h: functions that are always inlined, so that they are compiled for the instruction set of the
+ * function that calls them. */
+#ifndef STRIDE_TENSOR_INLINE_H
+#define STRIDE_TENSOR_INLINE_H
+
+#define INLINE static inline __attribute__((always_inline))
+
+#endif

@@ -1,0 +1,35 @@
+/* tables.h: functions of the core that annexes replace, to the same results but for roundings; private to the
+ * library. The pointers are not const: clang would read the weak definition when it compiles. */
+#ifndef STRIDE_TENSOR_TABLES_H
+#define STRIDE_TENSOR_TABLES_H
+
+#include "tensor/random.h"
+#include "tensor/tensor.h"
+
+#include <math.h>
+
+/* Reductions of contiguous rows: walk.c has the definitions, tensor/fast/ vectors, to the same bits. */
+typedef struct tensor_rows {
+    double (*sum)(ptrdiff_t n, const st_real *x);
+    st_real (*max)(ptrdiff_t n, const st_real *x, st_real best); /* of the row and `best` */
+} tensor_rows;
+extern const tensor_rows *tensor_rows_in_use;
+
+/* Tests if x replaces the maximum so far: the first of equal elements is kept, NaN is greater than all. */
+static inline bool exceeds(st_real x, st_real best)
+{
+    return x > best || (isnan(x) && !isnan(best));
+}
+
+/* c = alpha a b + beta c, for matrices of any strides that st_gemm has checked; none of them is empty. NULL
+ * in the core, where st_gemm runs its own loops, as it does with STRIDE_ENGINE=reference; tensor/blas/ puts
+ * BLAS in. */
+typedef void product_function(st_tensor c, st_real alpha, st_tensor a, st_tensor b, st_real beta);
+extern product_function *product_by_library;
+
+/* Makes the words of some of n blocks of random numbers, the first ones; returns how many. NULL in the core,
+ * where st_random_words makes one block at a time; tensor/fast/ puts vectors in, to the same bits. */
+typedef ptrdiff_t random_words_function(st_random_key key, uint64_t counter, uint32_t *word, ptrdiff_t n);
+extern random_words_function *random_words_by_vectors;
+
+#endif
