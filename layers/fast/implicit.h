@@ -67,9 +67,10 @@ typedef struct pass {
 } pass;
 
 typedef struct gradient_pass {
-    bool dots;              /* lanes are windows; else narrow channels */
-    cover how;              /* of dots */
-    bool straight;          /* of dots: narrow images are read in place */
+    bool dots;   /* lanes are windows; else narrow channels */
+    part slides; /* of dots: with a slide, windows of one wide channel; else */
+    cover how;
+    bool straight;          /* narrow images are read in place */
     ptrdiff_t images, rows; /* of a block */
     ptrdiff_t *place, *number, *from, *to, *skip, vectors;
     ptrdiff_t panel, result; /* elements of scratch */
@@ -128,6 +129,11 @@ void implicit_gradient(const st_call *c, st_tensor wide, st_tensor narrow);
 
 /* Tests if vectors of rows are filled well. */
 bool implicit_by_rows(const kernel *k, ptrdiff_t width);
+
+/* The columns of taps of a part, for slide.h, and their tables; a NULL slide if its functions do not take them: neither
+ * dilated rows, nor high strides or kernels, nor narrow or low images. */
+void implicit_plan_slide(const implicit_plan *d, const pass *p, part *q, ptrdiff_t number);
+void implicit_fill_slide(const pass *p, const part *q, slide_columns *s, arena *a);
 
 /* The vectors of `rows` rows; from, to, skip NULL: only their number. */
 ptrdiff_t implicit_vectors(const kernel *k, cover how, ptrdiff_t rows, ptrdiff_t width, ptrdiff_t pitch,

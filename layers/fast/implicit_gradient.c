@@ -11,6 +11,7 @@
 enum {
     SUM = 1 << 12,    /* elements of a small sum */
     WINDOWS = 1 << 9, /* windows of a small block */
+    SLID = 2,         /* the most narrow channels of a group that are added up one by one */
 };
 
 /* ---- plan ------------------------------------------------------------------------------------------- */
@@ -21,6 +22,14 @@ static bool takes_dots(const implicit_plan *d)
 {
     const bool few = 4 * kernel_padded(d->k, d->narrow) >= 5 * d->narrow;
     return few || (d->wide * d->area <= 32 && implicit_by_rows(d->k, d->w.out[1]));
+}
+
+static void plan_slides(implicit_plan *d, gradient_pass *p, arena *a)
+{
+    part *q = &p->slides;
+    implicit_fill_slide(&d->gather, q, &q->slid, a);
+    p->straight = true;
+    p->result = d->groups * d->narrow * q->slid.count * q->taps * q->slide->lanes;
 }
 
 static void plan_dots(implicit_plan *d, gradient_pass *p, arena *a)
@@ -60,18 +69,23 @@ void implicit_plan_gradient(implicit_plan *d, arena *a)
 {
     gradient_pass *p = &d->gradient;
     *p = (gradient_pass){ .dots = takes_dots(d), .images = 1 };
-    (p->dots ? plan_dots : plan_products)(d, p, a);
+    p->slides = (part){ .of = { { 0, 0 }, { d->w.out[0], d->w.out[1] } }, .depth = d->wide * d->area };
+    if (d->gather.part) p->slides = *d->gather.part;
+    implicit_plan_slide(d, &d->gather, &p->slides, 0);
+    if (d->wide > 1 || d->narrow > SLID) p->slides.slide = NULL;
+    p->dots = p->dots || p->slides.slide;
+    (p->slides.slide ? plan_slides : p->dots ? plan_dots : plan_products)(d, p, a);
     d->gather.plane = largest(d->gather.plane, p->images * planes_size(&d->gather.p, d->wide));
 }
 
 /* ---- lanes are channels ------------------------------------------------------------------------------ */
 
-/* A group of some images: their wide planes, and the narrow images, contiguous, with the distance to the
- * next one. */
+/* A group of some images: their wide planes, and the narrow images, contiguous, with the distance to the next one. */
 typedef struct group {
     const st_real *wide, *narrow;
-    ptrdiff_t number, images, next;
-    bool first; /* of the call */
+    ptrdiff_t images, next;
+    bool first;            /* of the call */
+    st_real *sum, *result; /* of the group: the gradient, and what is added to it at the end */
 } group;
 
 /* result[k][o] += Σ_p wide[k + p] narrow[o][p] */
@@ -80,35 +94,31 @@ static void add_products(const st_call *c, const group *g)
     const implicit_plan *d = c->plan;
     const gradient_pass *p = &d->gradient;
     const ptrdiff_t *n = d->w.out, lanes = kernel_padded(d->k, d->narrow), taps = d->wide * d->area;
-    st_real *result = st_data(st_scratch(c, RESULT)) + g->number * taps * lanes,
-            *panel = st_data(st_scratch(c, PANEL));
+    st_real *panel = st_data(st_scratch(c, PANEL));
     for (ptrdiff_t first = 0, rows; first < n[0]; first += rows) {
         rows = smallest(p->rows, n[0] - first);
         for (ptrdiff_t i = 0; i < g->images; i++)
             kernel_transpose(d->k, d->narrow, rows * n[1], g->narrow + i * g->next + first * n[1],
                              n[0] * n[1], panel + i * rows * n[1] * lanes, lanes, NULL);
         kernel_product(d->k, taps, lanes, g->images * rows * n[1], g->wide + first * d->gather.p.pitch,
-                       d->gather.part->tap, p->place, panel, p->number, result, lanes,
+                       d->gather.part->tap, p->place, panel, p->number, g->result, lanes,
                        !g->first || first > 0);
     }
 }
 
 /* dW[o][k] += result[k][o] */
-static void add_result(const st_call *c)
+static void end_products(const st_call *c, const group *g)
 {
     const implicit_plan *d = c->plan;
     const ptrdiff_t lanes = kernel_padded(d->k, d->narrow), taps = d->wide * d->area;
-    const st_real *result = st_data(st_scratch(c, RESULT));
-    st_real *panel = st_data(st_scratch(c, PANEL)), *to = st_data(st_grad(c, CONV_WEIGHT));
-    for (ptrdiff_t g = 0; g < d->groups; g++, result += taps * lanes, to += d->narrow * taps) {
-        kernel_transpose(d->k, taps, d->narrow, result, lanes, panel, taps, NULL);
-        for (ptrdiff_t i = 0; i < d->narrow * taps; i++) to[i] += panel[i];
-    }
+    st_real *panel = st_data(st_scratch(c, PANEL));
+    kernel_transpose(d->k, taps, d->narrow, g->result, lanes, panel, taps, NULL);
+    for (ptrdiff_t i = 0; i < d->narrow * taps; i++) g->sum[i] += panel[i];
 }
 
 /* ---- lanes are windows ------------------------------------------------------------------------------- */
 
-static void add_dots(const st_call *c, const group *g, st_real *dw)
+static void add_dots(const st_call *c, const group *g)
 {
     const implicit_plan *d = c->plan;
     const gradient_pass *p = &d->gradient;
@@ -118,7 +128,28 @@ static void add_dots(const st_call *c, const group *g, st_real *dw)
     for (ptrdiff_t o = 0; o < d->narrow && !p->straight; o++)
         d->k->move(height, width, g->narrow + o * height * width, width, to + o * far, pitch);
     kernel_dot(d->k, d->narrow, taps, p->vectors, p->straight ? g->narrow : to, far, p->to, p->skip, g->wide,
-               d->gather.part->tap, p->from, dw + g->number * d->narrow * taps, taps);
+               d->gather.part->tap, p->from, g->sum, taps);
+}
+
+/* Sums of all images, each in the lanes of a vector. */
+static void add_slides(const st_call *c, const group *g)
+{
+    const implicit_plan *d = c->plan;
+    const part *q = &d->gradient.slides;
+    const ptrdiff_t *n = d->w.out, size = q->depth * q->slide->lanes;
+    for (ptrdiff_t i = 0; g->first && i < d->narrow * size; i++) g->result[i] = 0;
+    for (ptrdiff_t o = 0; o < d->narrow; o++)
+        slide_sum_image(q->slide, &q->slid, q->stride, q->taps, n[0], n[1], g->wide,
+                        g->narrow + o * n[0] * n[1], n[1], g->result + o * size);
+}
+
+static void end_slides(const st_call *c, const group *g)
+{
+    const implicit_plan *d = c->plan;
+    const part *q = &d->gradient.slides;
+    for (ptrdiff_t o = 0; o < d->narrow; o++)
+        slide_add_sums(q->slide, &q->slid, q->taps, g->result + o * q->depth * q->slide->lanes,
+                       g->sum + o * d->area);
 }
 
 /* ---- the pass ---------------------------------------------------------------------------------------- */
@@ -136,23 +167,26 @@ void implicit_gradient(const st_call *c, st_tensor wide, st_tensor narrow)
 {
     const implicit_plan *d = c->plan;
     const gradient_pass *p = &d->gradient;
+    const bool slides = p->slides.slide, products = !p->dots;
     const implicit_images from = implicit_images_of(wide);
     const ptrdiff_t image = d->w.out[0] * d->w.out[1] * d->narrow;
-    st_real *room = st_data(st_scratch(c, PLANES)), *dw = st_data(st_grad(c, CONV_WEIGHT));
+    st_real *room = st_data(st_scratch(c, PLANES)), *dw = st_data(st_grad(c, CONV_WEIGHT)),
+            *results = st_data(st_scratch(c, RESULT));
     implicit_begin(c, &d->gather);
     if (p->dots && !p->straight) st_fill(st_narrow(st_scratch(c, PANEL), 0, 0, p->panel), 0);
+    group g = { .next = d->groups * image };
     for (ptrdiff_t i = 0; i < from.count; i += p->images) {
-        group g = { .images = smallest(p->images, from.count - i),
-                    .next = d->groups * image,
-                    .first = i == 0 };
+        g.images = smallest(p->images, from.count - i), g.first = i == 0;
+        const bool last = i + g.images == from.count;
         const st_real *images = st_data(contiguous(c, st_narrow(narrow, 0, i, g.images)));
-        for (; g.number < d->groups; g.number++) {
-            g.narrow = images + g.number * image;
-            g.wide =
-                implicit_lay_out(d, &d->gather, &from, i, g.images, g.number, p->images == 1, room).plane;
-            if (p->dots) add_dots(c, &g, dw);
-            else add_products(c, &g);
+        for (ptrdiff_t number = 0; number < d->groups; number++) {
+            g.narrow = images + number * image;
+            g.wide = implicit_lay_out(d, &d->gather, &from, i, g.images, number, p->images == 1, room).plane;
+            g.sum = dw + number * d->narrow * d->wide * d->area;
+            g.result = results + number * (p->result / d->groups);
+            (slides ? add_slides : products ? add_products : add_dots)(c, &g);
+            if (last && slides) end_slides(c, &g);
+            if (last && products) end_products(c, &g);
         }
     }
-    if (!p->dots) add_result(c);
 }

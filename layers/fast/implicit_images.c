@@ -164,7 +164,7 @@ static void fill_scatter(const implicit_plan *d, const pass *p, part *q, ptrdiff
 
 /* The columns of taps of a part, for slide.h, whose functions take neither dilated rows, nor high strides
  * or kernels, nor narrow or low images. */
-static void plan_slide(const implicit_plan *d, const pass *p, part *q, ptrdiff_t number)
+void implicit_plan_slide(const implicit_plan *d, const pass *p, part *q, ptrdiff_t number)
 {
     const window *w = &d->w;
     const bool gather = p == &d->gather;
@@ -183,7 +183,7 @@ static void plan_slide(const implicit_plan *d, const pass *p, part *q, ptrdiff_t
 }
 
 /* A column begins with the tap that reads the first row: the last one of a scatter. */
-static void fill_slide(const pass *p, const part *q, slide_columns *s, arena *a)
+void implicit_fill_slide(const pass *p, const part *q, slide_columns *s, arena *a)
 {
     ptrdiff_t *offset = arena_take(a, s->count), *at = arena_take(a, s->count);
     const ptrdiff_t each = s->count / p->read, first = s->down > 0 ? 0 : q->taps - 1;
@@ -201,7 +201,7 @@ static bool prefers_channels(const implicit_plan *d, pass *p, ptrdiff_t parts)
     for (ptrdiff_t n = 0; n < parts; n++) {
         part q = part_of(d, p, n);
         if (q.of.count[0] == 0 || q.of.count[1] == 0) continue;
-        plan_slide(d, p, &q, n);
+        implicit_plan_slide(d, p, &q, n);
         windows += choose_cover(d, p, &q);
         channels += implicit_channels_cost(d, p, &q.of, q.depth);
         p->depth += q.depth;
@@ -222,9 +222,9 @@ static void plan_parts(implicit_plan *d, pass *p, ptrdiff_t parts, arena *a)
         q.weight = arena_take(a, q.depth);
         if (a->at && p == &d->gather) fill_gather(d, p, &q);
         else if (a->at) fill_scatter(d, p, &q, n);
-        plan_slide(d, p, &q, n);
+        implicit_plan_slide(d, p, &q, n);
         if (!p->channels) choose_cover(d, p, &q), plan_block(d, p, &q, a);
-        if (q.slide) fill_slide(p, &q, &q.slid, a);
+        if (q.slide) implicit_fill_slide(p, &q, &q.slid, a);
         if (p->part) p->part[p->parts] = q;
         p->parts++;
     }

@@ -48,8 +48,7 @@ void slide_image(const slide *v, const slide_columns *s, int stride, int taps, p
                  ptrdiff_t width, const st_real *weight, const st_real *b, st_real *c, ptrdiff_t far,
                  st_real plus);
 
-/* Adds the sums over all windows to dw[at[k] + t * down]. */
-enum { SLIDE_COLUMNS = 16 }; /* the most columns */
+/* Adds the sums over all windows to sum [columns, taps, lanes]; and each of them to dw[at[k] + t * down]. */
 void slide_sum_image(const slide *v, const slide_columns *s, int stride, int taps, ptrdiff_t rows,
                      ptrdiff_t width, const st_real *b, const st_real *dy, ptrdiff_t far, st_real *sum);
 void slide_add_sums(const slide *v, const slide_columns *s, int taps, const st_real *sum, st_real *dw);

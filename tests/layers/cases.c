@@ -61,12 +61,39 @@ static st_layer *roll_one_sided(dice *d, st_shape *x)
                      .pad_height = { top, (int)roll(d, 0, 2) }, .pad_width = { left, 2 - left });
 }
 
+/* Kernels and strides that are taken a channel at a time, and larger ones. */
 static st_layer *roll_depthwise(dice *d, st_shape *x)
 {
     int channels = (int)roll_channels(d, 2, 9);
-    *x = ST_SHAPE(roll_batch(d), channels, roll_side(d, 5, 20), roll_side(d, 5, 20));
-    return st_conv2d(.out_channels = channels * (int)roll(d, 1, 2), .kernel = { 3, 3 }, .padding = { 1, 1 },
-                     .groups = channels, .no_bias = true);
+    st_conv2d_options o = { .out_channels = channels * (int)roll(d, 1, 3), .groups = channels };
+    o.no_bias = chance(d, 50);
+    *x = ST_SHAPE(roll_batch(d), channels, 0, 0);
+    for (int axis = 0; axis < 2; axis++) {
+        o.kernel[axis] = chance(d, 50) ? 3 : (int)roll(d, 1, 8);
+        o.stride[axis] = chance(d, 50) ? 1 : (int)roll(d, 1, 3);
+        o.dilation[axis] = chance(d, 80) ? 1 : 2;
+        o.padding[axis] = chance(d, 70) ? o.dilation[axis] * (o.kernel[axis] - 1) / 2 : 0;
+        x->n[2 + axis] = o.dilation[axis] * (o.kernel[axis] - 1) + roll_side(d, 1, 20);
+    }
+    keep_zero(o.padding);
+    return st_conv2d_new(o);
+}
+
+/* Channels that fill vectors, of maps that do not, of one image or many; every stride and dilation. */
+static st_layer *roll_small_maps(dice *d, st_shape *x)
+{
+    st_conv2d_options o = { .out_channels = (int)roll_channels(d, 14, 40), .no_bias = chance(d, 30) };
+    *x = ST_SHAPE(roll_batch(d), roll_channels(d, 6, 20), 0, 0);
+    if (chance(d, 30)) o.groups = 2, o.out_channels *= 2, x->n[1] *= 2;
+    for (int axis = 0; axis < 2; axis++) {
+        o.kernel[axis] = (int)roll(d, 1, 3);
+        o.stride[axis] = chance(d, 60) ? 1 : 2;
+        o.dilation[axis] = chance(d, 70) ? 1 : 2;
+        o.padding[axis] = chance(d, 30) ? 0 : o.dilation[axis] * (o.kernel[axis] - 1) / 2;
+        x->n[2 + axis] = o.dilation[axis] * (o.kernel[axis] - 1) + roll_side(d, 1, chance(d, 20) ? 12 : 5);
+    }
+    keep_zero(o.padding);
+    return st_conv2d_new(o);
 }
 
 /* A convolution that Winograd's tiles take. Every third is of sizes at which the longest vectors, bands and
@@ -128,6 +155,22 @@ static st_layer *roll_conv_transpose2d(dice *d, st_shape *x)
         o.padding[axis] = chance(d, 40) ? 0 : (int)roll(d, 0, most < reach ? most : reach);
     }
     keep_zero(o.padding), keep_zero(o.output_padding);
+    return st_conv_transpose2d_new(o);
+}
+
+/* Channels that fill vectors, and phases of every size. */
+static st_layer *roll_many_transposed(dice *d, st_shape *x)
+{
+    st_conv_transpose2d_options o = { .out_channels = (int)roll_channels(d, 8, 40),
+                                      .no_bias = chance(d, 30) };
+    *x = ST_SHAPE(roll(d, 1, 9), roll_channels(d, 8, 24), roll_side(d, 1, 9), roll_side(d, 1, 20));
+    for (int axis = 0; axis < 2; axis++) {
+        o.kernel[axis] = (int)roll(d, 1, 4);
+        o.stride[axis] = (int)roll(d, 1, 3);
+        o.dilation[axis] = chance(d, 80) ? 1 : 2;
+        o.padding[axis] = x->n[2 + axis] > 1 && o.kernel[axis] > 2 ? 1 : 0;
+    }
+    keep_zero(o.padding);
     return st_conv_transpose2d_new(o);
 }
 
@@ -806,8 +849,10 @@ const layer_case layer_cases[] = {
     { "conv2d, one-sided",   roll_one_sided,         naive_conv2d,           4,  1,    0,    LINEAR },
     { "conv2d, 3x3",         roll_3x3,               naive_conv2d,           3,  1,    0,    LINEAR },
     { "conv2d, depthwise",   roll_depthwise,         naive_conv2d,           4,  1,    0,    LINEAR },
+    { "conv2d, small maps",  roll_small_maps,        naive_conv2d,           4,  1,    0,    LINEAR },
     { "conv2d, large",       roll_many_weights,      naive_conv2d,           4,  1,    0,    LINEAR | LARGE },
     { "conv_transpose2d",    roll_conv_transpose2d,  naive_conv_transpose2d, 4,  1,    0,    LINEAR },
+    { "conv_transpose2d, many channels", roll_many_transposed, naive_conv_transpose2d, 4, 1, 0, LINEAR },
     { "dense",               roll_dense,             naive_dense,            4,  1,    0,    LINEAR },
     { "dense, [N, T, F]",    roll_dense_of_rows,     naive_dense,            4,  1,    0,    LINEAR },
     { "dense, large",        roll_many_features,     naive_dense,            4,  1,    0,    LINEAR | LARGE },
