@@ -130,8 +130,8 @@ void implicit_gradient(const st_call *c, st_tensor wide, st_tensor narrow);
 /* Tests if vectors of rows are filled well. */
 bool implicit_by_rows(const kernel *k, ptrdiff_t width);
 
-/* The columns of taps of a part, for slide.h, and their tables; a NULL slide if its functions do not take them: neither
- * dilated rows, nor high strides or kernels, nor narrow or low images. */
+/* The columns of taps of a part, for slide.h, and their tables; a NULL slide if its functions do not take
+ * them: neither dilated rows, nor high strides or kernels, nor narrow or low images. */
 void implicit_plan_slide(const implicit_plan *d, const pass *p, part *q, ptrdiff_t number);
 void implicit_fill_slide(const pass *p, const part *q, slide_columns *s, arena *a);
 

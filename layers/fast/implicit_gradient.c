@@ -80,7 +80,8 @@ void implicit_plan_gradient(implicit_plan *d, arena *a)
 
 /* ---- lanes are channels ------------------------------------------------------------------------------ */
 
-/* A group of some images: their wide planes, and the narrow images, contiguous, with the distance to the next one. */
+/* A group of some images: their wide planes, and the narrow images, contiguous, with the distance to the
+ * next one. */
 typedef struct group {
     const st_real *wide, *narrow;
     ptrdiff_t images, next;
