@@ -46,9 +46,10 @@ mnist-mpi: $(OUT)/$(PRECISION)/bin/mnist_mpi ## train on MNIST with RANKS=2 proc
 
 MPI_TEST = $(foreach p,float double,$(OUT)/$p/tests/mpi/train_mpi)
 mpi-test: ## train with MPI's processes: the same bits, and what is left when one dies (make deps-mpi)
-mpi-test: $(if $(MPI_FOUND),$(MPI_TEST) $(OUT)/float/bin/mnist_mpi)
+MPI_RUNS = $(if $(MPI_FOUND),$(shell command -v $(firstword $(MPIRUN))))
+mpi-test: $(if $(MPI_RUNS),$(MPI_TEST) $(OUT)/float/bin/mnist_mpi)
 	@rm -rf $(OUT)/mpi-test && mkdir -p $(OUT)/mpi-test
-	@$(if $(MPI_FOUND),MPIRUN=$(call quoted,$(MPIRUN)) $(IN_SCRIPT) ROOT="$(ROOT)" \
+	@$(if $(MPI_RUNS),MPIRUN=$(call quoted,$(MPIRUN)) $(IN_SCRIPT) ROOT="$(ROOT)" \
 	      tests/tools/run.sh "$(ROOT)/mpi-test/ranks" bash tests/mpi/ranks.sh; tests/tools/total.sh \
 	      $(OUT)/mpi-test/ranks.count,\
 	    echo 'skip ranks that are processes: there is no MPI (make deps-mpi)')

@@ -168,6 +168,9 @@ git rev-parse --git-dir >/dev/null 2>&1 || skip "this is no clone"
 command -v apt-get >/dev/null || skip "apt-get is not installed"
 ((EUID == 0)) || skip "making a root takes root"
 command -v debootstrap >/dev/null || skip "debootstrap is not installed (make deps-bare)"
+for tool in unshare setpriv flock; do
+    command -v $tool >/dev/null || skip "$tool is not installed (util-linux)"
+done
 unshare --mount --pid --fork sh -c "mount --bind '$folder' '$folder'" 2>/dev/null || skip "root may not mount here"
 [ -n "$(sources)" ] || apt-get -qq update || true
 [ -n "$(sources)" ] || skip "apt has no source of ${release:-this release}"
