@@ -6,6 +6,7 @@
 #include "tests/ranks/together.h"
 #include "tests/support.h"
 
+#include "nn/check/scores.h"
 #include "nn/data/sets.h"
 #include "tensor/threads.h"
 

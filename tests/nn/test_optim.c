@@ -6,7 +6,7 @@
 #include "tests/support.h"
 
 #include "nn/callbacks/callbacks.h"
-#include "nn/optim.h"
+#include "nn/optim_impl.h"
 #include "nn/schedule.h"
 
 #include <fenv.h>
@@ -173,6 +173,9 @@ TEST(every_kind_of_optimizer_has_a_row)
         int k = 0;
         while (k < KINDS && strcmp(kinds[k], st_optim_kinds[count]->name) != 0) k++;
         if (k == KINDS) fail_msg("test_optim.c has no row for %s", st_optim_kinds[count]->name);
+        if (!optim_sweep_by_vectors(st_optim_kinds[count]))
+            fail_msg("nn/fast/optim.c has no row for %s, which runs without vectors",
+                     st_optim_kinds[count]->name);
     }
     assert_int_equal(count, KINDS);
 }
