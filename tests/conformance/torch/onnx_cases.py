@@ -1,4 +1,5 @@
-"""ONNX's own cases of the operators that are Stride's layers and losses, as files for parity.c.
+"""ONNX's own cases of the operators that are Stride's layers and losses, as files for parity.c; those of tensors and
+optimizers are in onnx_tensors.py.
 
     onnx_cases.py DATA FOLDER     the cases under DATA (Debian's libonnx-testdata) in FOLDER; "skip NAME: why" for others
 
@@ -14,16 +15,9 @@ import onnx
 import torch
 from onnx import helper, numpy_helper
 
+import onnx_tensors
 from cases import numbers, write
-
-
-class Skip(Exception):
-    pass
-
-
-def needs(condition, why):
-    if not condition:
-        raise Skip(why)
+from onnx_skip import Skip, needs
 
 
 def load(path):
@@ -45,6 +39,7 @@ class Case:
         outputs = {o.name: load(f"{data}/output_{k}.pb") for k, o in enumerate(graph.output)}
         self.inputs = {i: values[name] for i, name in enumerate(node.input) if name}
         self.outputs = {i: outputs[name] for i, name in enumerate(node.output) if name}
+        self.node_outputs = list(self.outputs)
 
     def has(self, i):
         return i in self.inputs
@@ -144,9 +139,12 @@ def softmax(kind):
 
 
 def flatten(c):
-    x = c.number(0)
-    needs(c.axis(1, x.dim()) == 1, "Flatten from another axis")
-    return net({"type": "flatten"}, x, c.output())
+    """From the first axis on it is the layer, elsewhere a new shape."""
+    rank = c.inputs[0].ndim
+    if c.attributes.get("axis", 1) % rank != 1:
+        return onnx_tensors.new_shape(onnx_tensors.flattened)(c)
+    c.get("axis", 1)
+    return net({"type": "flatten"}, c.number(0), c.output())
 
 
 # ---- products and norms --------------------------------------------------------------------------
@@ -169,9 +167,9 @@ def gemm(c):
 
 
 def matmul(c):
-    a, b = c.number(0), c.number(1)
-    needs(a.dim() == b.dim() == 2, f"MatMul of {a.dim()} axes with {b.dim()}")
-    return dense(a, b, None, c.output())
+    if c.inputs[0].ndim > 2:
+        return onnx_tensors.matmul(c)
+    return dense(c.number(0), c.number(1), None, c.output())
 
 
 def batchnorm(c):
@@ -368,6 +366,7 @@ OPERATORS = {
     "MaxPool": pool("maxpool"), "AveragePool": pool("avgpool"), "GlobalMaxPool": global_pool("maxpool"),
     "GlobalAveragePool": global_pool("avgpool"), "Pad": pad, "Upsample": upsample, "Resize": resize,
     "SoftmaxCrossEntropyLoss": class_loss("cross_entropy"), "NegativeLogLikelihoodLoss": class_loss("nll"),
+    **onnx_tensors.OPERATORS,
 }
 
 
@@ -379,7 +378,7 @@ def cases_of(path):
     values = [*model.graph.input, *model.graph.output]
     needs(all(v.type.HasField("tensor_type") for v in values), "sequences and optional values")
     operator = model.graph.node[0].op_type
-    needs(operator in OPERATORS, f"no layer or loss {operator}")
+    needs(operator in OPERATORS, f"no such operation: {operator}")
     made = []
     for data in sorted(glob.glob(path + "/test_data_set_*")):
         case = Case(model, data)

@@ -15,9 +15,9 @@
  * at least four times the case's noise, which cases.py measures (how far float32 moves that tensor in
  * PyTorch, against double), whatever the processor that the case runs on. ONNX's cases are compared as ONNX
  * does: 1e-3 and 1e-7, whatever the scale. */
+#include "tests/conformance/torch/parity.h"
+
 #include "nn/files/files_impl.h"
-#include "nn/files/safetensors.h"
-#include <stride.h>
 
 #include <math.h>
 #include <stdlib.h>
@@ -29,27 +29,13 @@ static const double torch_relative = 1e-7, torch_absolute = 1e-10;
 static const double torch_relative = 1.3e-6, torch_absolute = 1e-5;
 #endif
 
-enum { MOST_TENSORS = 256 };
-
-typedef struct trial {
-    safetensors *file;
-    json_t *options, *noise; /* noise: of each tensor in float32 */
-    const char *dict;        /* a file with the parameters; NULL: the case's own */
-    bool sums;               /* of many terms */
-    bool onnx;               /* compared as ONNX does */
-    st_tensor kept[MOST_TENSORS];
-    int count;
-    int compared; /* tensors */
-    char why[512];
-} trial;
-
-static const char *text(const trial *t, const char *key)
+const char *text(const trial *t, const char *key)
 {
     const char *value = t->file ? safetensors_text(t->file, key) : NULL;
     return value ? value : "";
 }
 
-static double option(const trial *t, const char *name)
+double option(const trial *t, const char *name)
 {
     const json_t *value = json_object_get(t->options, name);
     return json_is_boolean(value) ? json_is_true(value) : json_number_value(value);
@@ -57,27 +43,26 @@ static double option(const trial *t, const char *name)
 
 /* ---- tensors of a case --------------------------------------------------------------------------- */
 
-static st_tensor keep(trial *t, st_tensor x)
+st_tensor keep(trial *t, st_tensor x)
 {
     if (t->count == MOST_TENSORS) st_error_set("more than %d tensors", MOST_TENSORS);
     else if (!st_is_null(x)) t->kept[t->count++] = x;
     return x;
 }
 
-static st_tensor make(trial *t, st_shape s)
+st_tensor make(trial *t, st_shape s)
 {
     return keep(t, st_tensor_new(s));
 }
 
-static bool has(const trial *t, const char *name)
+bool has(const trial *t, const char *name)
 {
     const safetensors_entry *e = t->file->entry, *end = e + t->file->count;
     while (e < end && strcmp(e->name, name) != 0) e++;
     return e < end;
 }
 
-/* Null, with an error, where the case has no such tensor. */
-static st_tensor given(trial *t, const char *name)
+st_tensor given(trial *t, const char *name)
 {
     safetensors_entry *e = safetensors_named(t->file, name);
     if (!e) st_error_set("tensor %s: missing", name);
@@ -105,8 +90,7 @@ static double largest(st_tensor x)
     return most;
 }
 
-/* Keeps the first difference only. Both contiguous. */
-static void compare(trial *t, const char *name, st_tensor got, st_tensor expected)
+void compare(trial *t, const char *name, st_tensor got, st_tensor expected)
 {
     t->compared++;
     if (t->why[0] || st_is_null(got) || st_is_null(expected)) return;
@@ -239,7 +223,7 @@ static void judge_loss(trial *t)
 
 /* ---- optimizers ---------------------------------------------------------------------------------- */
 
-static st_optim *optim_named(const trial *t)
+st_optim *optim_named(const trial *t)
 {
     const char *name = text(t, "name");
     const double lr = option(t, "lr"), decay = option(t, "weight_decay"), epsilon = option(t, "epsilon");
@@ -322,10 +306,8 @@ static void close_trial(trial *t)
 static const struct {
     const char *kind;
     void (*judge)(trial *t);
-} judges[] = { { "net", judge_net },
-               { "loss", judge_loss },
-               { "optimizer", judge_optimizer },
-               { "schedule", judge_schedule } };
+} judges[] = { { "net", judge_net },           { "loss", judge_loss },       { "optimizer", judge_optimizer },
+               { "schedule", judge_schedule }, { "tensors", judge_tensors }, { "update", judge_update } };
 
 static void judge(trial *t)
 {
