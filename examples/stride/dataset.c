@@ -5,6 +5,7 @@
 #include "examples/stride/folder.h"
 #include "examples/stride/paths.h"
 #include "examples/stride/mnist.h"
+#include "examples/stride/nearest.h"
 #include "examples/stride/network.h"
 #include "examples/stride/text.h"
 #include "nn/data/formats.h"
@@ -201,6 +202,26 @@ static st_dataset *open_unlabelled(const char *path, st_csv_options o)
     return st_dataset_csv_new(path, o);
 }
 
+/* The nearest of the columns that an error lists: "no column specie; the columns are a, b, species". */
+static void suggest_column(void)
+{
+    static const char begin[] = ": no column ", list[] = "; the columns are ";
+    char why[ST_ERROR_SIZE] = "";
+    if (st_error()) snprintf(why, sizeof why, "%s", st_error());
+    const char *name = strstr(why, begin), *at = name ? strstr(name, list) : NULL;
+    if (!at) return;
+    name += sizeof begin - 1;
+    nearest n = { name, (size_t)(at - name) };
+    for (at += sizeof list - 1; *at; at += strspn(at, ", ")) {
+        char column[LONGEST_NAME + 2]; /* a longer one is cut off where it is seen to be too long */
+        snprintf(column, sizeof column, "%.*s", (int)strcspn(at, ","), at);
+        nearest_try(&n, column);
+        at += strcspn(at, ",");
+    }
+    st_error_clear();
+    st_error_set("%.440s%s", why, nearest_question(&n, "").text);
+}
+
 static int open_rows(dataset *s, const char *path, const dataset_options *o, bool unlabelled)
 {
     st_csv_options options;
@@ -215,6 +236,7 @@ static int open_rows(dataset *s, const char *path, const dataset_options *o, boo
         s->train = keep(s, unlabelled ? open_unlabelled(path, options) : st_dataset_csv_new(path, options));
     st_table_free(kept);
     s->table = s->train ? st_dataset_table(s->train) : NULL;
+    if (!s->table) suggest_column();
     if (!s->table) return -1;
     s->classes = (int)s->table->classes;
     s->name = s->table->class_name;

@@ -133,11 +133,9 @@ static int run_help(void *settings, int count, char **operands)
     if (count == 0) print_usage(stdout);
     else if (strcmp(operands[0], "network") == 0) print_network_help(stdout);
     else if (strcmp(operands[0], "man") == 0) print_manual(stdout);
-    else {
-        const subcommand *c = subcommand_named(operands[0]);
-        if (!c) return 2;
-        subcommand_help(c, stdout);
-    }
+    else if (choice_of(command_help.words, operands[0]) < 0)
+        return subcommand_refuse_word(&command_help, operands[0]);
+    else subcommand_help(subcommand_named(operands[0]), stdout);
     return 0;
 }
 
@@ -148,7 +146,7 @@ const subcommand command_help = {
     .details = "man: the manual page, for man -l.",
     .examples = "  stride help network\n"
                 "  stride help man | man -l -\n",
-    .words = "train|eval|predict|summary|export|bench-model|gradcheck|report|network|man",
+    .words = "train|eval|predict|summary|export|bench-model|gradcheck|report|completion|help|network|man",
     .most = 1,
     .run = run_help,
 };
@@ -179,7 +177,7 @@ static int run_completion(void *settings, int count, char **operands)
             fputs(shells[i].text, stdout);
             return 0;
         }
-    return subcommand_refuse(&command_completion, "expected bash, zsh or fish, not \"%s\"", operands[0]);
+    return subcommand_refuse_word(&command_completion, operands[0]);
 }
 
 /* Bash splits --name=value into three words; the = is removed. */

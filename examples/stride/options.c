@@ -112,14 +112,25 @@ static bool read_number(const option_row *o, const char *text, double *to)
     return end != text && !*end && isfinite(*to) && *to >= o->least && *to <= o->most;
 }
 
+static nearest_text nearest_choice(const char *choices, const char *word)
+{
+    nearest n = { word, strlen(word) };
+    for (const char *at = choices; at; at = strchr(at, '|'), at += at != NULL)
+        nearest_try(&n, choice_at(at, 0).text);
+    return nearest_question(&n, "");
+}
+
 static int refuse_choice(const subcommand *c, const option_row *o, const char *name, const char *text)
 {
-    nearest n = { text, strlen(text) };
     const option_words all = choices_of(o);
-    for (const char *at = all.text; at; at = strchr(at, '|'), at += at != NULL)
-        nearest_try(&n, choice_at(at, 0).text);
     return subcommand_refuse(c, "%s: expected one of %s, not \"%.200s\"%s", name, all.text, text,
-                             nearest_question(&n, "").text);
+                             nearest_choice(all.text, text).text);
+}
+
+int subcommand_refuse_word(const subcommand *c, const char *word)
+{
+    return subcommand_refuse(c, "expected one of %s, not \"%.200s\"%s", c->words, word,
+                             nearest_choice(c->words, word).text);
 }
 
 /* 0, or 2 with a message. `name` is the option as it was given. */

@@ -77,6 +77,9 @@ void subcommand_complete(const subcommand *c, int count, char **words, FILE *to)
  * find. */
 int subcommand_refuse(const subcommand *c, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
+/* The same for an operand that is none of the subcommand's words, with the nearest one. */
+int subcommand_refuse_word(const subcommand *c, const char *word);
+
 /* The beginning of an error message: "stride train". */
 const char *subcommand_title(const subcommand *c);
 

@@ -86,7 +86,7 @@ refuses_words() {
         refuses '--model is given twice' eval a.safetensors --model b && refuses 'unexpected "c"' eval a.safetensors b c &&
         refuses 'unexpected "a"' export a b.onnx && refuses 'files, or --data' predict a.png --index 3 &&
         refuses '.*expected .onnx' export model.txt && refuses '--batches: expected a list .*"1,x"' bench-model relu --batches 1,x &&
-        refuses 'expected bash, zsh or fish, not "tcsh"' completion tcsh
+        refuses 'expected one of bash\|zsh\|fish, not "tcsh"' completion tcsh && refuses 'expected one of .*, not "netwrok"; did you mean network\?' help netwrok
 }
 means() { # NAME WORDS...: the last of them is unknown, and NAME is suggested
     local name=$1
@@ -578,7 +578,7 @@ matches_columns() {
         succeeds predict "$tmp/unlabelled.csv" --model "$tmp/flowers" --top 1 && sed 's/unlabelled/turned/' "$out" | cmp - "$tmp/turned" &&
         awk -F '[: ]+' -v most=0 'FNR == NR { split($0, f, ","); if (FNR > 1) class[FNR - 2] = f[3]; next }
             { hits += $2 == class[FNR - 1] } END { exit !(hits > 100) }' "$tmp/turned.csv" "$tmp/turned" || because "of a table"
-    fails '.*no column specie; the columns are species, a, b, c$' train 'dense 2' --data "$tmp/flowers.csv" --label specie
+    fails '.*no column specie; the columns are species, a, b, c; did you mean species\?$' train 'dense 2' --data "$tmp/flowers.csv" --label specie
 }
 finds_it_first() { # before data are read, drawn or opened
     fails "line 1, column 1: 'covn' is not a layer" train 'covn 3, relu' && fails '.*nothing: No such file' train relu --validation nothing &&
