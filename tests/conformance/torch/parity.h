@@ -23,7 +23,8 @@ typedef struct trial {
 const char *text(const trial *t, const char *key);
 double option(const trial *t, const char *name);
 
-/* Tensors that are freed with the case: any, new zeros, one of its file; null, with an error, where it has none. */
+/* Tensors that are freed with the case: any, new zeros, one of its file; null, with an error, where it has
+ * none. */
 st_tensor keep(trial *t, st_tensor x);
 st_tensor make(trial *t, st_shape s);
 bool has(const trial *t, const char *name);

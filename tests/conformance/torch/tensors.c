@@ -1,5 +1,5 @@
-/* tensors.c: ONNX's cases of what Stride does without a layer. onnx_tensors.py says each as a program: views of
- * tensors, copies and adds between them, sums, maxima, products, as a list of steps
+/* tensors.c: ONNX's cases of what Stride does without a layer. onnx_tensors.py says each as a program: views
+ * of tensors, copies and adds between them, sums, maxima, products, as a list of steps
  *
  *     { "do": "narrow", "of": "x.0", "by": [axis, start, length], "to": "a" }
  *
