@@ -1,0 +1,276 @@
+/* build.c: from requests to memory: lays out the slots of a planned tree, allocates, and binds them. */
+#include "layers/layer_impl.h"
+#include "tensor/array.h"
+#include "tensor/counts.h"
+#include "tensor/engine.h"
+#include "tensor/parallel.h"
+
+#include <math.h>
+#include <stdlib.h>
+
+enum { CACHE_LINE = 64 / sizeof(st_real) }; /* elements: memory, scratch and tables begin on one */
+
+/* ---- the layout ---------------------------------------------------------------------------------- */
+
+/* A flat tensor from which slots are cut, one after another; null while a tree is measured. */
+typedef struct cursor {
+    st_tensor flat;
+    ptrdiff_t at;
+} cursor;
+
+/* A sum that overflows stays the largest number, which cannot be allocated. */
+static void add(ptrdiff_t *sum, ptrdiff_t amount)
+{
+    if (__builtin_add_overflow(*sum, amount, sum)) *sum = PTRDIFF_MAX;
+}
+
+static void cut(cursor *from, st_tensor *slot, ptrdiff_t alignment)
+{
+    const ptrdiff_t count = st_shape_numel(slot->shape, "st_layer_build"), at = from->at;
+    add(&from->at, ceil_div(count, alignment) * alignment);
+    if (!st_is_null(from->flat)) *slot = st_reshape(st_narrow(from->flat, 0, at, count), slot->shape);
+}
+
+/* Cuts the slots of all layers, parents first. Layers run in turn, and share their scratch and partial
+ * gradients: the largest count. */
+typedef struct layout {
+    st_layer_run *run; /* NULL while a tree is measured */
+    cursor parameters, gradients, states, memory, tables;
+    st_tensor scratch;
+    ptrdiff_t block, whole; /* scratch of a thread, and of types that see the whole batch */
+    ptrdiff_t partial, data;
+    int number;
+} layout;
+
+static ptrdiff_t elements_of(size_t bytes)
+{
+    return ceil_div((ptrdiff_t)bytes, CACHE_LINE * sizeof(st_real)) * CACHE_LINE;
+}
+
+ptrdiff_t layer_own_parameters(const st_layer *l)
+{
+    ptrdiff_t own = 0;
+    for (int i = 0; i < l->params; i++) add(&own, st_shape_numel(l->param[i].shape, l->type->name));
+    return own;
+}
+
+static void lay_out_parameters(st_layer *l, layout *to)
+{
+    for (int i = 0; i < l->params; i++) {
+        cut(&to->parameters, &l->param[i], 1);
+        if (st_is_null(to->gradients.flat)) continue;
+        l->grad[i].shape = l->param[i].shape;
+        cut(&to->gradients, &l->grad[i], 1);
+    }
+    for (int i = 0; i < l->states; i++) cut(&to->states, &l->state[i], 1);
+}
+
+/* Scratch of a layer that holds layers is memory, as it is in use while they run. */
+static void lay_out(st_layer *l, const char *path, void *context)
+{
+    (void)path;
+    layout *to = context;
+    layer_impl *own = l->impl;
+    const ptrdiff_t chunks = layer_most_chunks(l, l->x.n[0]), parameters = layer_own_parameters(l);
+    cursor block = { to->scratch, 0 };
+    lay_out_parameters(l, to);
+    for (int i = 0; i < own->memories; i++) cut(&to->memory, &own->memory[i], CACHE_LINE);
+    if (own->output.shape.rank > 0) cut(&to->memory, &own->output, CACHE_LINE);
+    for (int i = 0; i < own->scratches; i++)
+        cut(l->children > 0 ? &to->memory : &block, &own->scratch[i], CACHE_LINE);
+    ptrdiff_t *most = chunks == 1 ? &to->whole : &to->block;
+    *most = largest(*most, block.at);
+    to->partial = largest(to->partial, own->partial);
+    if (chunks > 1 && layer_sums_chunks(l, parameters))
+        to->partial = largest(to->partial, parameters * chunks);
+    st_tensor tables = { .shape = ST_SHAPE(elements_of(own->tables)) };
+    cut(&to->tables, &tables, CACHE_LINE);
+    add(&to->data, elements_of(own->data));
+    if (!to->run) return;
+    own->run = to->run;
+    own->number = to->number++;
+    if (own->tables > 0) own->fill(l, st_data(tables));
+}
+
+/* ---- measuring ----------------------------------------------------------------------------------- */
+
+int layer_threads(const st_layer *l)
+{
+    return (int)smallest(st_num_threads(), smallest(l->x.n[0], LAYER_MOST_CHUNKS));
+}
+
+double layer_needed(const st_layer_needs *needs)
+{
+    const double scratch = fmax((double)needs->scratch * needs->threads, (double)needs->whole);
+    return 2.0 * (double)needs->parameters + (double)needs->state + (double)needs->memory + scratch +
+           (double)needs->partial + (double)needs->data + (double)needs->tables;
+}
+
+int st_layer_measure(const st_layer *root, st_layer_needs *needs)
+{
+    if (!layer_given(root, "st_layer_measure")) return -1;
+    if (!needs || root->x.rank < 1)
+        return st_layer_refuse(root, needs ? "measured before it is planned" : "the needs are NULL");
+    layout all = { 0 };
+    st_layer_visit((st_layer *)root, lay_out, &all); /* which changes nothing */
+    *needs = (st_layer_needs){ .parameters = all.parameters.at,
+                               .state = all.states.at,
+                               .memory = all.memory.at,
+                               .scratch = all.block,
+                               .whole = all.whole,
+                               .partial = all.partial,
+                               .data = all.data,
+                               .tables = all.tables.at,
+                               .threads = layer_threads(root) };
+    const double needed = layer_needed(needs), most = (double)PTRDIFF_MAX / sizeof(st_real);
+    if (needed < most) return 0;
+    return st_layer_refuse(root, "the net needs %.3g elements of %s, but %.3g can be addressed", needed,
+                           ST_REAL_NAME, most);
+}
+
+/* ---- allocating ---------------------------------------------------------------------------------- */
+
+static void free_tensor(st_tensor *x)
+{
+    st_tensor_free(*x);
+    *x = (st_tensor){ 0 };
+}
+
+static void free_run(st_layer_run *run)
+{
+    if (!run->shared) free_tensor(&run->parameters), free_tensor(&run->gradients), free_tensor(&run->states);
+    free_tensor(&run->memory), free_tensor(&run->tables);
+    free_tensor(&run->scratch), free_tensor(&run->partial);
+    free(run);
+}
+
+void layer_run_free(st_layer *l)
+{
+    if (!l->impl || !l->impl->run || l->impl->run->root != l) return;
+    free_run(l->impl->run);
+    l->impl->run = NULL;
+}
+
+/* Replaces x; null on failure. */
+static int allocate(st_tensor *x, ptrdiff_t elements)
+{
+    free_tensor(x);
+    *x = st_tensor_new(ST_SHAPE(elements));
+    return st_is_null(*x) ? -1 : 0;
+}
+
+/* Needs that were measured can be addressed, and so can the scratch of all threads. */
+static int allocate_run(st_layer_run *run, const st_layer_needs *needs, bool parameters)
+{
+    const ptrdiff_t scratch = needs->scratch * needs->threads;
+    run->threads = needs->threads;
+    run->block = needs->scratch;
+    if (parameters && (allocate(&run->parameters, needs->parameters) ||
+                       allocate(&run->gradients, needs->parameters) || allocate(&run->states, needs->state)))
+        return -1;
+    if (allocate(&run->memory, needs->memory) || allocate(&run->scratch, largest(scratch, needs->whole)))
+        return -1;
+    return allocate(&run->partial, needs->partial) || allocate(&run->tables, needs->tables) ? -1 : 0;
+}
+
+/* ---- building ------------------------------------------------------------------------------------ */
+
+static void initialise(st_tensor x, st_init init, st_random_key key)
+{
+    if (init.uniform > 0) st_uniform(x, key, (st_real)-init.uniform, (st_real)init.uniform);
+    else if (init.normal > 0) st_normal(x, key, (st_real)init.constant, (st_real)init.normal);
+    else st_fill(x, (st_real)init.constant);
+}
+
+/* Each parameter has a stream of random numbers of its own. */
+static void initialise_layer(st_layer *l, const char *path, void *seed)
+{
+    (void)path;
+    const uint64_t stream = (uint64_t)l->impl->number * ST_LAYER_SLOTS;
+    for (int i = 0; i < l->params; i++)
+        initialise(l->param[i], l->impl->param_init[i],
+                   (st_random_key){ *(const uint64_t *)seed, stream + (uint64_t)i });
+    for (int i = 0; i < l->states; i++) initialise(l->state[i], l->impl->state_init[i], (st_random_key){ 0 });
+}
+
+/* Below this work, synchronising threads costs more than they save. */
+static int read_grain(double *grain)
+{
+    const char *given = getenv("STRIDE_GRAIN");
+    char *end;
+    *grain = 1 << 16;
+    if (!given || !given[0]) return 0;
+    *grain = strtod(given, &end);
+    if (*end == '\0' && *grain >= 0) return 0;
+    return st_error_set("STRIDE_GRAIN=%s: expected a number of elements, at least 0", given);
+}
+
+static int build(st_layer *root, st_shape x, uint64_t seed, st_layer_run *run)
+{
+    st_layer_needs needs = { 0 };
+    const bool fresh = !root->impl->run && !run->shared;
+    if (st_layer_plan(root, x, NULL) || st_layer_measure(root, &needs)) return -1;
+    if (read_grain(&run->grain) || parallel_check() || allocate_run(run, &needs, fresh)) return -1;
+    run->executor = engine_is_reference() ? NULL : layer_fast_executor;
+    layout all = { .run = run,
+                   .parameters.flat = run->parameters,
+                   .gradients.flat = run->gradients,
+                   .states.flat = run->states,
+                   .memory.flat = run->memory,
+                   .tables.flat = run->tables,
+                   .scratch = run->scratch };
+    st_layer_visit(root, lay_out, &all);
+    if (fresh) st_layer_visit(root, initialise_layer, &seed);
+    run->ready = true;
+    return 0;
+}
+
+/* Builds with a new run, which is freed if that fails. */
+static int build_first(st_layer *root, st_shape x, uint64_t seed, const st_layer_run *shared)
+{
+    st_layer_run *run = array_new("st_layer_build", 1, sizeof *run);
+    if (!run) return -1;
+    run->root = root;
+    if (shared) run->shared = true, run->parameters = shared->parameters, run->states = shared->states;
+    if (build(root, x, seed, run) == 0) return 0;
+    free_run(run);
+    return -1;
+}
+
+int st_layer_build(st_layer *root, st_shape x, uint64_t seed)
+{
+    if (!layer_given(root, "st_layer_build")) return -1;
+    st_layer_run *run = root->impl->run;
+    if (run && run->root != root) return st_layer_refuse(root, "is part of another layer, build that one");
+    return run ? build(root, x, seed, run) : build_first(root, x, seed, NULL);
+}
+
+int st_layer_build_shared(st_layer *clone, st_shape x, const st_layer *of)
+{
+    if (!layer_given(clone, "st_layer_build_shared") || !layer_given(of, "st_layer_build_shared")) return -1;
+    if (!of->impl->run || of->impl->run->root != of || clone->impl->run)
+        return st_error_set("st_layer_build_shared: expected a clone that is not built, of a tree that is");
+    return build_first(clone, x, 0, of->impl->run);
+}
+
+/* ---- flat tensors of a built tree ---------------------------------------------------------------- */
+
+static bool is_built(const st_layer *root)
+{
+    return root && root->impl && root->impl->run;
+}
+
+st_tensor st_layer_parameters(const st_layer *root)
+{
+    return is_built(root) ? root->impl->run->parameters : (st_tensor){ 0 };
+}
+
+st_tensor st_layer_gradients(const st_layer *root)
+{
+    return is_built(root) ? root->impl->run->gradients : (st_tensor){ 0 };
+}
+
+st_tensor st_layer_states(const st_layer *root)
+{
+    return is_built(root) ? root->impl->run->states : (st_tensor){ 0 };
+}
