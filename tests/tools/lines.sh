@@ -31,6 +31,9 @@ found() { # shellcheck disable=SC2086
     find "$@" $all
 }
 set +f
+once=
+# shellcheck disable=SC2046
+command -v python3 >/dev/null && once=$(tests/tools/called_once.py $(c tensor layers nn | grep 'c$'))
 # shellcheck disable=SC2046,SC2086
 {
     for room in tensor layers nn; do count $room $(c $room); done
@@ -46,7 +49,5 @@ set +f
     count Makefile Makefile
     count makefiles $(find . -path ./build -prune -o -name '*.mk' -print)
     count README.md README.md
-    if command -v python3 >/dev/null; then
-        echo "static functions of the core that are called once: $(tests/tools/called_once.py $(c tensor layers nn | grep 'c$'))"
-    fi
+    [ -z "$once" ] || echo "$once static functions of the core have one caller"
 }
