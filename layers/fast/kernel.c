@@ -122,6 +122,30 @@
         else MOVE_ROWS(st_real, 1)                                                                           \
     }
 
+/* Nothing is read beyond the last element. */
+#define SPLIT_ROWS(M)                                                                                        \
+    for (; rows > 0; rows--, from += step, to += pitch)                                                      \
+        for (ptrdiff_t i = 0; i < count; i += MACHINE_LANES(M)) {                                            \
+            i = smallest(i, count - MACHINE_LANES(M));                                                       \
+            const M##_vector u = VECTOR_AT(M, from + 2 * i, 0),                                              \
+                             v = VECTOR_AT(M, from + 2 * i + MACHINE_LANES(M) - 1, 0);                       \
+            VECTOR_AT(M, to + i, 0) = SHUFFLE(M, u, v, M##_OF(SPLIT));                                       \
+        }
+
+#define SPLIT(M)                                                                                             \
+    M##_TARGET static void M##_split(ptrdiff_t rows, ptrdiff_t count, const st_real *from, ptrdiff_t step,   \
+                                     st_real *to, ptrdiff_t pitch)                                           \
+    {                                                                                                        \
+        if (count >= MACHINE_LANES(M)) {                                                                     \
+            SPLIT_ROWS(M)                                                                                    \
+        } else if (count >= MACHINE_LANES(generic)) {                                                        \
+            SPLIT_ROWS(generic)                                                                              \
+        } else {                                                                                             \
+            for (ptrdiff_t i = 0; i < rows * count; i++)                                                     \
+                to[i / count * pitch + i % count] = from[i / count * step + 2 * (i % count)];                \
+        }                                                                                                    \
+    }
+
 #define PACK(M)                                                                                              \
     M##_TARGET static void M##_pack(ptrdiff_t depth, const st_real *b, const ptrdiff_t *offset,              \
                                     const st_real *end, ptrdiff_t runs, const ptrdiff_t *from,               \
@@ -175,10 +199,10 @@
 
 #define KERNEL(M, REGISTERS)                                                                                 \
     TILES_OF_##REGISTERS(TILE, M) SPREADS_OF_##REGISTERS(SPREAD, M) DOTS_OF_##REGISTERS(DOT, M)              \
-    TRANSPOSE(M) PACK(M) MOVE(M)                                                                             \
+    TRANSPOSE(M) PACK(M) MOVE(M) SPLIT(M)                                                                    \
     static const kernel M = {                                                                                \
         .name = #M, .lanes = MACHINE_LANES(M), SIZES_OF_##REGISTERS, .transpose = M##_transpose,             \
-        .pack = M##_pack, .move = M##_move,                                                                  \
+        .pack = M##_pack, .move = M##_move, .split = M##_split,                                              \
         TILES_OF_##REGISTERS(NAME, M) SPREADS_OF_##REGISTERS(SPREAD_NAME, M)                                 \
         DOTS_OF_##REGISTERS(DOT_NAME, M)                                                                     \
     };

@@ -52,9 +52,12 @@ typedef struct kernel {
     void (*pack)(ptrdiff_t depth, const st_real *b, const ptrdiff_t *offset, const st_real *end,
                  ptrdiff_t runs, const ptrdiff_t *from, const ptrdiff_t *length, st_real *to,
                  ptrdiff_t pitch);
-    /* Moves rows of `count` elements, which begin `step` apart in `from` and `pitch` apart in `to`. */
+    /* Moves rows of `count` elements, or (split) of as many with one between them; rows begin `step` apart in
+     * `from` and `pitch` apart in `to`. */
     void (*move)(ptrdiff_t rows, ptrdiff_t count, const st_real *from, ptrdiff_t step, st_real *to,
                  ptrdiff_t pitch);
+    void (*split)(ptrdiff_t rows, ptrdiff_t count, const st_real *from, ptrdiff_t step, st_real *to,
+                  ptrdiff_t pitch);
 } kernel;
 
 /* The kernels for all instruction sets (tensor/fast/machine.h), and for the one that a layer was planned
@@ -109,6 +112,12 @@ ptrdiff_t kernel_padded(const kernel *k, ptrdiff_t count);
 #define ODD_8 ODD_4, 9, 11, 13, 15
 #define EVEN_16 EVEN_8, 16, 18, 20, 22, 24, 26, 28, 30
 #define ODD_16 ODD_8, 17, 19, 21, 23, 25, 27, 29, 31
+
+/* The even lanes of a vector, and the odd ones of the next one that begins an element earlier. */
+#define SPLIT_2 0, 3
+#define SPLIT_4 0, 2, 5, 7
+#define SPLIT_8 0, 2, 4, 6, 9, 11, 13, 15
+#define SPLIT_16 0, 2, 4, 6, 8, 10, 12, 14, 17, 19, 21, 23, 25, 27, 29, 31
 
 #ifdef STRIDE_DOUBLE
 #define avx512_OF(LANES) LANES##_8

@@ -151,10 +151,10 @@ void planes_move(const kernel *k, const ptrdiff_t count[2], const st_real *from,
         k->move(count[0], count[1], from, from_down, to, to_down);
         return;
     }
-    for (ptrdiff_t row = 0; row < count[0]; row++, from += from_down, to += to_down) {
-        if (from_across == 2 && to_across == 1)
-            for (ptrdiff_t i = 0; i < count[1]; i++) to[i] = from[2 * i];
-        else
-            for (ptrdiff_t i = 0; i < count[1]; i++) to[i * to_across] = from[i * from_across];
+    if (from_across == 2 && to_across == 1) {
+        k->split(count[0], count[1], from, from_down, to, to_down);
+        return;
     }
+    for (ptrdiff_t row = 0; row < count[0]; row++, from += from_down, to += to_down)
+        for (ptrdiff_t i = 0; i < count[1]; i++) to[i * to_across] = from[i * from_across];
 }
