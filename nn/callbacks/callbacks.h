@@ -47,7 +47,7 @@ st_callback st_ema_new(st_ema_options options);
 typedef struct st_lr_finder_options {
     double *lr;         /* required */
     double least, most; /* 1e-7, 10 */
-    int steps;          /* 100; at least 10 */
+    int steps;          /* 300; at least 10 */
 } st_lr_finder_options;
 st_callback st_lr_finder_new(st_lr_finder_options options);
 #define st_lr_finder(...) st_lr_finder_new(ST_OPTIONS(st_lr_finder_options, __VA_ARGS__))

@@ -14,7 +14,7 @@
 static const st_field fields[] = {
     { "least", ST_FIELD_REAL, offsetof(st_lr_finder_options, least), .fallback = 1e-7, .least = 1e-30 },
     { "most", ST_FIELD_REAL, offsetof(st_lr_finder_options, most), .fallback = 10, .least = 1e-30 },
-    { "steps", ST_FIELD_INT, offsetof(st_lr_finder_options, steps), .fallback = 100, .least = 10 },
+    { "steps", ST_FIELD_INT, offsetof(st_lr_finder_options, steps), .fallback = 300, .least = 10 },
     { 0 },
 };
 
@@ -109,14 +109,18 @@ static int steepest(const memory *m, const st_lr_finder_options *o)
 static void judge(const memory *m, const st_lr_finder_options *o)
 {
     const int first = first_step(o), at = steepest(m, o);
-    const double low = m->taken ? m->smoothed[m->lowest] : INFINITY, fall = m->smoothed[first] - low;
-    if (at < 0 || low >= m->smoothed[0])
+    const double low = m->smoothed[m->lowest], fall = m->smoothed[first] - low, above_noise = 1.5 * m->noise;
+    const bool rises = m->exploded || m->smoothed[m->taken - 1] - low > above_noise,
+               falls = fall > above_noise;
+    if ((rises || falls) && (at < 0 || low >= m->smoothed[0]))
         st_error_set(
-            "lr_finder: the loss does not fall below the %g that it begins with; a `least` below %g may help",
-            m->smoothed[0], o->least);
-    else if (!(fall > 1.25 * m->noise))
-        st_error_set("lr_finder: from a rate of %g to %g the loss falls by %g, no more than its noise of %g",
-                     rate(o, first), rate(o, m->taken - 1), fall, m->noise);
+            "lr_finder: the loss does not fall below the %g that it begins with; more than %d steps, "
+            "or a `least` below %g, may help",
+            m->smoothed[0], o->steps, o->least);
+    else if (!falls)
+        st_error_set("lr_finder: from a rate of %g to %g the loss falls by %g, no more than its noise of %g; "
+                     "more than %d steps may help",
+                     rate(o, first), rate(o, m->taken - 1), fall, m->noise, o->steps);
     else if (!m->exploded && m->lowest + half_slope(o) >= m->taken)
         st_error_set("lr_finder: the loss still falls at a rate of %g; a greater `most` may help",
                      rate(o, m->taken - 1));
@@ -125,6 +129,7 @@ static void judge(const memory *m, const st_lr_finder_options *o)
 
 static void end(const memory *m, const st_lr_finder_options *o, st_run *run)
 {
+    if (m->taken == 0) st_error_set("lr_finder: the loss of the first step is not finite");
     if (!st_error()) judge(m, o);
     free(m->smoothed);
     st_copy(st_net_parameters(run->net), m->parameters);
