@@ -132,6 +132,18 @@ TEST(a_micro_batch_in_which_nothing_counts_is_passed_over)
                    "(epoch 1): the batch's x is nan at [9, 2]");
 }
 
+TEST(a_target_gone_wrong_is_named)
+{
+    auto_net *n = st_net_new(ST_SHAPE(2), st_dense(.out_features = 2));
+    auto_tensor x = full(ST_SHAPE(3, 2), 1), y = full(ST_SHAPE(3, 2), 1);
+    *element(y, 5) = (st_real)INFINITY;
+    auto_dataset *d = st_dataset_tensors(x, y);
+    auto_optim *o = st_sgd(.lr = 0.125);
+    expect_failure(st_train(n, d, .loss = st_mse(), .optim = o, .keep_order = true,
+                            .callbacks = { st_detect_anomaly() }),
+                   "(epoch 1): the batch's target is inf at [2, 1]");
+}
+
 /* In the gradients the loss is finite. The last gradients overflow where those of chunks are added up. */
 TEST(the_first_number_gone_wrong_is_named_before_the_step)
 {

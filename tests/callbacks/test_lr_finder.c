@@ -132,7 +132,7 @@ static void write_script(dice *d, double noise)
     script.at = 0;
 }
 
-/* The mean of all losses up to this one, in which those of a step before count (1 - 10 / steps) times as much. */
+/* The mean of all losses up to this one, in which each counts 1 - 10 / steps times as much as the next. */
 static double smoothed(int step)
 {
     double sum = 0, weights = 0;

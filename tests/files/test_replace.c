@@ -354,6 +354,7 @@ TEST(only_temporary_files_of_dead_writers_are_removed)
                                  "nets." DEAD "-0.stride.tmp",
                                  "net." DEAD "-0.stride.tmp~",
                                  "net." DEAD "-x.stride.tmp",
+                                 "net." DEAD "-.stride.tmp",
                                  "net." DEAD ".stride.tmp",
                                  "net..-0.stride.tmp",
                                  living,

@@ -23,10 +23,10 @@ typedef enum fault {
     /* in backward; scratch holds anything on entry */
     FACTOR_IN_ONE_CHANNEL, TRANSPOSED, ADDS_TO_DX, LEAVES_DX, MEMORY_OF_NEIGHBOUR, X_FROM_SCRATCH,
     SIGN_OF_LAST, NAN_IN_DX, ZEROES_DX, BACKWARD_WRITES_X, BACKWARD_WRITES_Y, BACKWARD_WRITES_DY,
-    BACKWARD_SCALES_DY, WRONG_IN_INFERENCE, FORGETS_W,
+    BACKWARD_SCALES_DY, WRONG_IN_INFERENCE, FORGETS_W, BACKWARD_READS_FLAT,
     /* in gradient */
     NO_BIAS_GRADIENT, OVERWRITES_WEIGHT, OVERWRITES_BIAS, FIRST_IMAGE_ONLY, GRADIENT_TRANSPOSED,
-    GRADIENT_OF_NEIGHBOUR, GRADIENT_TWICE, NAN_IN_GRADIENT, GRADIENT_WRITES_DY,
+    GRADIENT_OF_NEIGHBOUR, GRADIENT_TWICE, NAN_IN_GRADIENT, GRADIENT_WRITES_DY, GRADIENT_READS_FLAT,
     FAULTS
 } fault;
 /* clang-format on */
@@ -90,10 +90,11 @@ static void forward(const st_call *c, st_tensor x, st_tensor y)
     if (has(c->layer, NAN_IN_Y)) put(y, 2, 1, NAN);
 }
 
-static st_real kept(const st_call *c, ptrdiff_t images, ptrdiff_t n, ptrdiff_t i)
+static st_real kept(const st_call *c, st_tensor x, ptrdiff_t n, ptrdiff_t i)
 {
+    if (has(c->layer, BACKWARD_READS_FLAT)) return st_data(x)[n * FEATURES + i];
     if (has(c->layer, X_FROM_SCRATCH)) return *at(st_scratch(c, 0), n, i);
-    if (has(c->layer, MEMORY_OF_NEIGHBOUR)) n = (n + 1) % images;
+    if (has(c->layer, MEMORY_OF_NEIGHBOUR)) n = (n + 1) % x.shape.n[0];
     return *at(st_memory(c, 0), n, i);
 }
 
@@ -107,7 +108,7 @@ static void backward(const st_call *c, st_tensor x, st_tensor y, st_tensor dy, s
                 st_real w =
                     has(c->layer, TRANSPOSED) ? *at(c->param[WEIGHT], i, o) : *at(c->param[WEIGHT], o, i);
                 if (has(c->layer, IGNORES_W) || has(c->layer, FORGETS_W)) w = 1;
-                sum += w * 2 * kept(c, images, n, i) * *at(dy, n, o);
+                sum += w * 2 * kept(c, x, n, i) * *at(dy, n, o);
             }
             if (has(c->layer, FACTOR_IN_ONE_CHANNEL) && i == 2) sum *= 2;
             if (has(c->layer, SIGN_OF_LAST) && n + 1 == images && i == last) sum = -sum;
@@ -135,9 +136,12 @@ static void gradient(const st_call *c, st_tensor x, st_tensor y, st_tensor dy)
             ptrdiff_t to = has(c->layer, GRADIENT_OF_NEIGHBOUR) ? (o + 1) % FEATURES : o;
             if ((!has(c->layer, NO_BIAS_GRADIENT) || o != 1) && !has(c->layer, IGNORES_B))
                 *st_at(db, ST_INDEX(to)) += *at(dy, n, o);
-            for (ptrdiff_t i = 0; i < FEATURES && !has(c->layer, IGNORES_W) && !has(c->layer, IGNORES_X); i++)
+            for (ptrdiff_t i = 0; i < FEATURES && !has(c->layer, IGNORES_W) && !has(c->layer, IGNORES_X);
+                 i++) {
+                st_real u = has(c->layer, GRADIENT_READS_FLAT) ? st_data(x)[n * FEATURES + i] : *at(x, n, i);
                 *(has(c->layer, GRADIENT_TRANSPOSED) ? at(dw, i, o) : at(dw, o, i)) +=
-                    (has(c->layer, GRADIENT_TWICE) ? 2 : 1) * *at(dy, n, o) * *at(x, n, i) * *at(x, n, i);
+                    (has(c->layer, GRADIENT_TWICE) ? 2 : 1) * *at(dy, n, o) * u * u;
+            }
         }
     if (has(c->layer, NAN_IN_GRADIENT)) put(dw, 3, 0, NAN);
     if (has(c->layer, GRADIENT_WRITES_DY)) put(dy, 2, 3, 0);
@@ -193,6 +197,8 @@ static const struct {
     { ADDS_TO_Y, "forward leaves some of y, or gives another result each time: y[0, 0]", "" },
     { NAN_IN_Y, "forward gives y[2, 1] as NaN", "" },
     { READS_FLAT, "forward reads an x of other strides wrongly: y[", "" },
+    { BACKWARD_READS_FLAT, "backward reads an x of other strides wrongly: dx[", "" },
+    { GRADIENT_READS_FLAT, "gradient reads an x of other strides wrongly: element [", "" },
     /* backward; a dy that is written changes the next dx, but is what is named */
     { ADDS_TO_DX, "backward does not overwrite dx: dx[0, 0]", "" },
     { LEAVES_DX, "backward does not overwrite dx: dx[0, 3]", "" },
