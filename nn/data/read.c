@@ -7,6 +7,7 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <zlib.h>
 
 enum {
@@ -41,6 +42,14 @@ static int check_text(const char *bytes, ptrdiff_t from, ptrdiff_t size, const c
                 : 0;
 }
 
+/* The size of a plain file is known. */
+static bool is_too_large(gzFile file, const char *path)
+{
+    struct stat status;
+    return gzdirect(file) && stat(path, &status) == 0 && S_ISREG(status.st_mode) &&
+           status.st_size >= MOST_BYTES;
+}
+
 static char *read_all(gzFile file, const char *path, bool text, ptrdiff_t *size)
 {
     char *bytes = NULL;
@@ -48,9 +57,10 @@ static char *read_all(gzFile file, const char *path, bool text, ptrdiff_t *size)
     *size = 0;
     for (int got = 1; got > 0; *size += got) {
         if (*size + 1 >= room) { /* a byte more for the zero */
-            room = largest(LEAST_ROOM, 2 * room);
-            char *grown = room <= MOST_BYTES ? array_grow(file_name(path), bytes, room, 1) : NULL;
-            if (room > MOST_BYTES) st_error_set("%s: more than %td bytes", file_name(path), MOST_BYTES);
+            const bool full = room == MOST_BYTES || (room > 0 && is_too_large(file, path));
+            room = smallest(largest(LEAST_ROOM, 2 * room), MOST_BYTES);
+            char *grown = full ? NULL : array_grow(file_name(path), bytes, room, 1);
+            if (full) st_error_set("%s: more than %td bytes", file_name(path), MOST_BYTES - 1);
             if (!grown) free(bytes);
             if (!grown) return NULL;
             bytes = grown;

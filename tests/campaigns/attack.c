@@ -53,8 +53,13 @@ static const command commands[] = {
     { "train", TRAIN "--epochs 2 --save OUT/net.safetensors --log OUT/log.csv --report OUT/page.html "
                      "--checkpoint OUT/run" },
     { "resume", TRAIN "--epochs 2 --save OUT/net.safetensors --checkpoint OUT/run --resume --quiet" },
+    { "train on a table",
+      "train IN/small --data IN/named.csv --features a,b --epochs 1 --save OUT/small.safetensors "
+      "--quiet" },
     { "eval", "eval IN/table.csv --model IN/net.safetensors --json" },
+    { "eval a table", "eval IN/named.csv --model IN/small.safetensors --json" },
     { "predict", "predict IN/table.csv --model IN/net.safetensors --output OUT/classes.csv" },
+    { "predict a table", "predict IN/named.csv --model IN/small.safetensors --output OUT/named-classes.csv" },
     { "predict in lines", "predict IN/table.csv --model IN/net.safetensors --output OUT/classes.jsonl" },
     { "predict in json", "predict IN/x.npy --model IN/net.safetensors --json" },
     { "predict of stdin", "predict - --model IN/net.safetensors", "x.npy" },
@@ -208,6 +213,7 @@ static void place_old(const scene *s)
 /* ---- the surroundings ---------------------------------------------------------------------------------- */
 
 enum { CLOSED, FULL, BROKEN, BROKEN_AND_IGNORED };
+enum { ONLY_NAMED = 1 }; /* of files to read, the table with a header */
 
 /* Descriptors of the bits of `a`. */
 static void spoil_streams(const scene *s)
@@ -377,6 +383,12 @@ static void limit_memory(const scene *s)
     if (setrlimit(RLIMIT_AS, &l)) _exit(92);
 }
 
+/* The file to be written is standard output, too. */
+static void print_into_file(const scene *s)
+{
+    dup2(open(format("out/%s", s->file), O_WRONLY | O_APPEND), 1);
+}
+
 #define LIMIT(name, resource, value) name, EITHER, NULL, limit, resource, value
 #define MEMORY(kb) LIMIT("an address space of " #kb " KB", RLIMIT_AS, kb * 1024L)
 #define FILES(n) LIMIT("a limit of " #n " descriptors", RLIMIT_NOFILE, n)
@@ -385,6 +397,7 @@ static void limit_memory(const scene *s)
 #define VARIABLE(text) text, WELL, NULL, NULL, 0, 0, text
 #define FOLDERS(name, fate, text) "folders whose names " name, fate, rename_files, NULL, 0, 0, text
 #define READ(name, fate, text) name " to read", fate, replace_file, NULL, true, 0, text
+#define TABLE(name, fate, text) name, fate, replace_file, NULL, true, ONLY_NAMED, text
 #define WRITE(name, fate, text) name " to write to", fate, replace_file, NULL, false, 0, text
 static const surrounding surroundings[] = {
     { "a closed stdin", WELL, NULL, spoil_streams, 1, CLOSED },
@@ -430,6 +443,7 @@ static const surrounding surroundings[] = {
     { FOLDERS("are not UTF-8", EITHER, "odd\377\303") },
     { FOLDERS("have escapes", WELL, "a\033[2J\302\233b") },
     { FOLDERS("have spaces and commas", WELL, " a, b") },
+    { FOLDERS("change the direction of text", WELL, "a\342\200\256b\342\201\246c") },
     { "names of 210 bytes", WELL, rename_files, NULL, 210 },
     { "names that are too long", STUCK, rename_files, NULL, 254 },
     { READ("nothing", BADLY, "rm $1") },
@@ -445,6 +459,12 @@ static const surrounding surroundings[] = {
     { "a small model of a huge net to read", BADLY, replace_file, limit_memory, true, 0,
       "cp ../../hostile $1" },
     { READ("a NUL byte", BADLY, "printf '0,1\\000\\n' >$1") },
+    { TABLE("a table without a column's name", BADLY, "sed -i '1s/,b//' $1") },
+    { TABLE("a table with a name too many", BADLY, "sed -i '1s/$/,more/' $1") },
+    { TABLE("a table with two columns of one name", BADLY, "sed -i '1s/,b,/,a,/' $1") },
+    { TABLE("a table with another column's name", BADLY, "sed -i '1s/,b,/,c,/' $1") },
+    { TABLE("a table with a number in hexadecimal", BADLY, "sed -i '3s/,[^,]*,/,0x1p3,/' $1") },
+    { TABLE("a table with a row too short", BADLY, "sed -i '4s/,[^,]*$//' $1") },
     { "folders and files that another process has locked", WELL, lock_everything, NULL },
     { "a checkpoint and a log that another run has", EITHER, hold_files, NULL },
     { "temporary files of other writers", WELL, place_temporaries, NULL },
@@ -455,6 +475,7 @@ static const surrounding surroundings[] = {
     { WRITE("a link to /dev/null", BADLY, "ln -sf /dev/null $1") },
     { WRITE("a link to /dev/full", BADLY, "ln -sf /dev/full $1") },
     { WRITE("a FIFO", BADLY, "rm -f $1 && mkfifo $1") },
+    { "standard output to write to", BADLY, replace_file, print_into_file, false, 0, "touch $1" },
     { WRITE("a folder", BADLY, "rm -f $1 && mkdir $1") },
 };
 enum { SURROUNDINGS = sizeof surroundings / sizeof *surroundings };
@@ -521,7 +542,9 @@ static void look_at_outputs(const scene *s, const char *folder, const char *belo
         if (s->s->prepare == place_temporaries && strstr(name, ".stride.tmp") &&
             !(strstr(name, "." DEAD) && s->status == 0 && strncmp(name, "weights.", 8) != 0))
             continue; /* weights is a folder: what lies beside it is nobody's to remove */
-        if (!s->s->a && strcmp(s->file, name) == 0 && !S_ISREG(about.st_mode)) continue;
+        if (!s->s->a && strcmp(s->file, name) == 0 &&
+            (!S_ISREG(about.st_mode) || s->s->enter == print_into_file))
+            continue;
         if (S_ISDIR(about.st_mode) && strcmp(name, "weights") == 0) look_at_outputs(s, path, "weights/");
         else look_at_output(s, path, name, &about);
     }
@@ -566,12 +589,12 @@ static bool is_complaint(const char *line)
     return strncmp(line, "stride", 6) == 0 || strncmp(line, program, strlen(program)) == 0;
 }
 
-/* Without control characters, C0 or C1. */
+/* Without control characters, C0 or C1, and without those that change the direction of text. */
 static bool is_printable(const char *text)
 {
     const unsigned char *at = (const unsigned char *)text;
     while (*at >= ' ' ? *at != 0x7f && (*at != 0xc2 || at[1] >= 0xa0) : *at == '\n') at++;
-    return !*at;
+    return !*at && !strstr(text, "\342\200\256") && !strstr(text, "\342\201\246");
 }
 
 /* A run that fails says so in its last line, one that succeeds does not complain. */
@@ -672,6 +695,7 @@ static void attack_in(const surrounding *at, const char *filter)
             s = (scene){ .c = c, .s = at };
             if (replaces) strcpy(s.file, files[i]);
             if (strcmp(s.file, "weights") == 0 && !strstr(at->text, "mkfifo")) continue; /* a folder */
+            if (replaces && at->b == ONLY_NAMED && strcmp(s.file, "named.csv") != 0) continue;
             possible = attack(&s, filter);
         }
     }
@@ -708,17 +732,26 @@ static void make_files(void)
             "{'descr': '|u1', 'fortran_order': False, 'shape': (2, 1, 8, 8), }");
     for (int i = 0; i < 128; i++) fputc(i, array);
     fclose(table), fclose(array);
+    FILE *named = fopen("in/named.csv", "w");
+    must(named != NULL, "in/named.csv");
+    fputs("label,a,b,z\n", named);
+    for (int i = 0; i < 60; i++) fprintf(named, "%d,%d,%d,%d\n", i % 2, i * 37 % 19, i * 53 % 23, i / 3 % 2);
+    fclose(named);
     make_hostile("hostile");
     must(shell(format(
              "exec >log 2>&1; train() { '%s' %s --quiet \"$@\"; }; mkdir calm old locale; "
-             "echo 'input 1x8x8, conv 3 3x3, relu, maxpool 2, dense 2' >in/net; "
+             "echo 'input 1x8x8, conv 3 3x3, relu, maxpool 2, dense 2' >in/net; echo 'dense 2' >in/small; "
+             "'%s' train in/small --data in/named.csv --features a,b --epochs 1 --save in/small.safetensors "
+             "--quiet || exit; "
              "train --epochs 1 --checkpoint old/run --save in/net.safetensors --log in/log.csv && "
              "train --epochs 2 --save net --log in/longer.csv || exit; "
-             "for f in net.safetensors log.csv page.html classes.csv classes.jsonl net.onnx net.c "
-             "copy.safetensors copy.net; do echo old >old/$f; done; chmod 640 old/*; "
+             "for f in net.safetensors small.safetensors log.csv page.html classes.csv named-classes.csv "
+             "classes.jsonl net.onnx net.c copy.safetensors copy.net; do echo old >old/$f; done; chmod 640 "
+             "old/*; "
              "localedef -i de_DE -f UTF-8 locale/de_DE.UTF-8 || :",
              program,
-             "train in/net --data in/table.csv --image 1x8x8 --split 0.25 --schedule constant --batch 16")),
+             "train in/net --data in/table.csv --image 1x8x8 --split 0.25 --schedule constant --batch 16",
+             program)),
          format("cannot make the files, see %s/log", root));
     for (const command *c = commands; c < commands + COMMANDS; c++) {
         s = (scene){ .c = c };

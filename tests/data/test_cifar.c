@@ -1,5 +1,6 @@
 /* test_cifar.c: records of CIFAR-10's files become images and classes; no file, however broken, is taken for
  * them. */
+#define _XOPEN_SOURCE 700 /* truncate */
 #include "tests/files.h"
 #include "tests/support.h"
 
@@ -7,6 +8,7 @@
 
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 enum { PIXELS = 3 * 32 * 32, RECORD = 1 + PIXELS, MOST = 3000 };
 
@@ -74,6 +76,15 @@ TEST(every_class_is_one_of_ten)
         if (class > 9) expect_refused(d, path, "record 2: class ");
         else assert_non_null(d);
     }
+}
+
+/* Zeros are records; a terabyte of them is refused before it is read. */
+TEST(a_file_without_an_end_is_refused)
+{
+    const char *path = written("endless.bin", BYTES("0"));
+    assert_int_equal(truncate(path, (off_t)1 << 40), 0);
+    expect_refused(st_dataset_cifar10(&path, 1), path, ": more than 4294967294 bytes");
+    unlink(path);
 }
 
 TEST(what_is_no_set_of_files_is_refused)
