@@ -737,7 +737,7 @@ TEST(a_rate_is_found_below_the_explosion)
     auto_net *n = one_weight();
     auto_optim *o = st_sgd(.lr = 7, .momentum = 0.1);
     double lr = -1;
-    st_train_result r = train(n, s.set, .optim = o, .callbacks = { st_lr_finder(.lr = &lr) });
+    st_train_result r = train(n, s.set, .optim = o, .callbacks = { st_lr_finder(.lr = &lr, .steps = 100) });
     assert_in_range(r.steps, 50, 99);
     if (!(lr > 1e-3 && lr < 1)) fail_msg("%g", lr);
     assert_true(weight_of(n) == 0 && st_item(st_net_states(n)) == 0 && o->steps == 0);
