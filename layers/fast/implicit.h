@@ -63,6 +63,7 @@ typedef struct pass {
     ptrdiff_t images;       /* laid out together */
     bool channels;          /* lanes are channels, with these tables: */
     ptrdiff_t rows, *window, *number;
+    ptrdiff_t each;                 /* elements of the results of a part */
     ptrdiff_t plane, panel, result; /* elements of scratch */
 } pass;
 

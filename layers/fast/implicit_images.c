@@ -12,9 +12,9 @@ enum {
     PANELS = (1 << 18) / sizeof(st_real), /* elements of a panel */
     DEPTH = 384,                          /* the most k of a panel */
     WINDOWS = 192, /* and windows, a multiple of every tile: their runs are on the stack */
-    MOVE = 4,
-    SCATTER = 40, /* the cost of moving a vector of results, in products of vectors; if they are apart; */
-    PACK = 6      /* and of packing one */
+    MOVE = 4,      /* the cost of moving a vector of results, in products of vectors; */
+    SCATTER = 40,  /* of one whose elements are apart; */
+    PACK = 6,      /* and of packing one of windows */
 };
 
 /* ---- plan ------------------------------------------------------------------------------------------- */
@@ -39,6 +39,12 @@ ptrdiff_t implicit_vectors(const kernel *k, cover how, ptrdiff_t rows, ptrdiff_t
     return vectors;
 }
 
+/* Tests if the elements of a part follow each other. */
+static bool together(const pass *p)
+{
+    return p->apart[0] == 1 && p->apart[1] == 1;
+}
+
 /* The cost of a pass over an image by that cover, in products of vectors. */
 static double cost(const implicit_plan *d, const pass *p, const part *q, cover how)
 {
@@ -49,29 +55,30 @@ static double cost(const implicit_plan *d, const pass *p, const part *q, cover h
                                            : p->made == 3 ? 1.2
                                                           : 1),
                  depth = (double)q->depth;
-    const ptrdiff_t moved = q->straight ? 0 : p->apart[1] == 1 ? MOVE : SCATTER;
-    if (how == SLIDING) {
-        const double vectors = (double)(n[0] * ceil_div(n[1], q->slide->lanes));
-        return vectors * (double)p->made * (1.2 * (double)q->depth + (double)moved);
-    }
+    const double windows = (double)(n[0] * n[1]) / (double)lanes, moved = (double)p->made * windows *
+                                                                          (q->straight   ? 0
+                                                                           : together(p) ? MOVE
+                                                                                         : SCATTER);
+    if (how == SLIDING)
+        return (double)(n[0] * ceil_div(n[1], q->slide->lanes) * p->made) * 1.2 * depth + moved;
     if (how == PACKED) {
         const double vectors = (double)ceil_div(d->chunk * n[0] * n[1], lanes) / (double)d->chunk;
-        return vectors * (made * (depth + (double)moved) + PACK * depth);
+        return vectors * depth * (made + PACK) + moved;
     }
-    const double vectors = (double)implicit_vectors(d->k, how, n[0], n[1], p->p.pitch, NULL, NULL, NULL);
-    return vectors * made * (depth + (double)moved);
+    return (double)implicit_vectors(d->k, how, n[0], n[1], p->p.pitch, NULL, NULL, NULL) * made * depth +
+           moved;
 }
 
 static double choose_cover(const implicit_plan *d, const pass *p, part *q)
 {
     const ptrdiff_t lanes = d->k->lanes, *n = q->of.count;
-    const bool together = p->apart[0] == 1 && p->apart[1] == 1, all = p->p.pitch == n[1];
+    const bool all = p->p.pitch == n[1];
     double least = -1;
     for (cover how = BY_ROWS; how <= SLIDING; how++) {
         part tried = *q;
         tried.how = how;
         tried.straight =
-            together && (how == BY_ROWS || how == SLIDING || (how == FLAT && all && n[0] * n[1] >= lanes));
+            together(p) && (how == BY_ROWS || how == SLIDING || (how == FLAT && all && n[0] * n[1] >= lanes));
         if ((how == BY_ROWS && n[1] < lanes) || (how == SLIDING && !q->slide)) continue;
         const double time = cost(d, p, &tried, how);
         if (least >= 0 && time >= least) continue;
@@ -88,7 +95,7 @@ static void plan_block(const implicit_plan *d, pass *p, part *q, arena *a)
     q->line = q->how == FLAT ? p->p.pitch : n[1];
     q->rows = n[0];
     if (q->how == SLIDING) {
-        if (!q->straight) p->result = largest(p->result, n[0] * n[1]);
+        if (!q->straight) p->each = largest(p->each, p->made * n[0] * n[1]);
         return;
     }
     if (q->how == PACKED) {
@@ -98,7 +105,7 @@ static void plan_block(const implicit_plan *d, pass *p, part *q, arena *a)
         q->columns = largest(tile, PANELS / q->split / tile * tile);
         q->columns = smallest(smallest(q->columns, WINDOWS), kernel_padded(d->k, d->chunk * n[0] * n[1]));
         p->panel = largest(p->panel, q->split * q->columns + lanes);
-        p->result = largest(p->result, p->made * q->columns);
+        p->each = largest(p->each, p->made * q->columns);
         q->vectors = q->columns / lanes;
         q->from = arena_take(a, q->vectors);
         q->to = arena_take(a, q->split);
@@ -109,7 +116,7 @@ static void plan_block(const implicit_plan *d, pass *p, part *q, arena *a)
         const ptrdiff_t least = ceil_div(lanes, q->line),
                         most = largest(least, RESULTS / (p->made * q->line));
         q->rows = smallest(n[0], largest(least, ceil_div(n[0], ceil_div(n[0], most))));
-        p->result = largest(p->result, p->made * largest(lanes, q->rows * q->line));
+        p->each = largest(p->each, p->made * largest(lanes, q->rows * q->line));
         /* A vector of more windows than there are reads beyond an image. */
         if (q->rows * q->line - q->line + n[1] < lanes) p->p.in_place = false;
     }
@@ -229,6 +236,7 @@ static void plan_parts(implicit_plan *d, pass *p, ptrdiff_t parts, arena *a)
         p->parts++;
     }
     p->plane = p->images * planes_size(&p->p, p->read);
+    if (!p->channels) p->result = p->apart[1] == 2 ? 2 * p->each : p->each; /* for two phases */
 }
 
 void implicit_plan_gather(implicit_plan *d, arena *a)
@@ -305,40 +313,60 @@ static void product(const job *j, const part *q, ptrdiff_t vectors, ptrdiff_t k,
                   result, pitch, to, j->bias, k > 0);
 }
 
-/* Blocks of rows of an image, whose vectors are read in the planes. */
+/* Rows of an image from `first` on, as many as a block has, of all channels, `pitch` apart. */
+static void compute(const job *j, const part *q, ptrdiff_t image, ptrdiff_t first, st_real *result,
+                    ptrdiff_t pitch)
+{
+    const pass *p = j->p;
+    const st_real *plane = j->from.plane + image * j->from.apart + first * p->p.pitch;
+    if (q->how != SLIDING)
+        product(j, q, q->vectors, 0, q->depth, plane, q->tap, q->from, q->to, result, pitch);
+    for (ptrdiff_t m = 0; m < p->made && q->how == SLIDING; m++)
+        slide_image(q->slide, &q->slid, q->stride, q->taps, q->rows, q->of.count[1], j->weight + m * p->row,
+                    plane, result + m * pitch, q->line, j->bias ? j->bias[m] : 0);
+}
+
+/* Blocks of rows of an image. */
 static void make_rows(const job *j, const part *q, ptrdiff_t image)
 {
     const pass *p = j->p;
-    const ptrdiff_t *n = q->of.count;
-    const st_real *plane = j->from.plane + image * j->from.apart;
+    const ptrdiff_t pitch = p->each / p->made;
+    st_real *result = st_data(st_scratch(j->c, RESULT));
     if (q->straight) {
-        product(j, q, q->vectors, 0, q->depth, plane, q->tap, q->from, q->to, j->to + image * j->next,
-                p->size[0] * p->size[1]);
+        compute(j, q, image, 0, j->to + image * j->next, p->size[0] * p->size[1]);
         return;
     }
-    st_real *result = st_data(st_scratch(j->c, RESULT));
-    const ptrdiff_t pitch = p->result / p->made;
-    for (ptrdiff_t first = 0; first < n[0]; first += q->rows) {
-        first = smallest(first, n[0] - q->rows); /* the last block overlaps the previous one */
-        product(j, q, q->vectors, 0, q->depth, plane + first * p->p.pitch, q->tap, q->from, q->to, result,
-                pitch);
-        place(j, q, (run){ .length = n[1], .image = image, .row = first }, q->rows, result, pitch);
+    for (ptrdiff_t first = 0; first < q->of.count[0]; first += q->rows) {
+        first = smallest(first, q->of.count[0] - q->rows); /* the last block overlaps the previous one */
+        compute(j, q, image, first, result, pitch);
+        place(j, q, (run){ .length = q->of.count[1], .image = image, .row = first }, q->rows, result, pitch);
     }
 }
 
-/* A channel at a time. */
-static void make_sliding(const job *j, const part *q, ptrdiff_t image)
+/* Tests if a part and the next one are the even and the odd columns of the same rows, by the same blocks. */
+static bool is_pair(const pass *p, const part *q)
+{
+    return p->apart[1] == 2 && q + 1 < p->part + p->parts && q[0].how != PACKED && q[1].how != PACKED &&
+           q[0].of.first[0] == q[1].of.first[0] && q[0].rows == q[1].rows;
+}
+
+/* Both parts of a pair, whose columns take turns. */
+static void make_pair(const job *j, const part *q, ptrdiff_t image)
 {
     const pass *p = j->p;
-    const ptrdiff_t *n = q->of.count, area = p->size[0] * p->size[1];
-    st_real *to = j->to + image * j->next, *result = q->straight ? to : st_data(st_scratch(j->c, RESULT));
-    for (ptrdiff_t m = 0; m < p->made; m++, to += area) {
-        slide_image(q->slide, &q->slid, q->stride, q->taps, n[0], n[1], j->weight + m * p->row,
-                    j->from.plane + image * j->from.apart, q->straight ? to : result, n[1],
-                    j->bias ? j->bias[m] : 0);
-        if (!q->straight)
-            planes_move(j->d->k, n, result, n[1], 1, to + q->of.first[0] * p->size[1] + q->of.first[1],
-                        p->apart[0] * p->size[1], p->apart[1]);
+    const ptrdiff_t pitch = p->each / p->made, width = p->size[1], down = p->apart[0] * width;
+    const part *even = q[0].of.first[1] == 0 ? q : q + 1, *odd = even == q ? q + 1 : q;
+    st_real *u = st_data(st_scratch(j->c, RESULT)), *v = u + p->each;
+    for (ptrdiff_t first = 0; first < q->of.count[0]; first += q->rows) {
+        first = smallest(first, q->of.count[0] - q->rows);
+        compute(j, even, image, first, u, pitch);
+        compute(j, odd, image, first, v, pitch);
+        st_real *to = j->to + image * j->next + (q->of.first[0] + first * p->apart[0]) * width;
+        for (ptrdiff_t m = 0; m < p->made; m++, to += p->size[0] * width) {
+            j->d->k->weave(q->rows, width / 2, u + m * pitch, even->line, v + m * pitch, odd->line, to, down);
+            for (ptrdiff_t r = 0; r < q->rows && width % 2; r++)
+                to[r * down + width - 1] = u[m * pitch + r * even->line + width / 2];
+        }
     }
 }
 
@@ -347,8 +375,8 @@ static ptrdiff_t runs_of(const job *j, const part *q, ptrdiff_t first, ptrdiff_t
 {
     const pass *p = j->p;
     const ptrdiff_t *n = q->of.count;
-    const bool together = p->p.pitch == n[1] && p->apart[0] == 1 && p->apart[1] == 1 && p->size[1] == n[1];
-    const ptrdiff_t length = together ? n[0] * n[1] : n[1], each = n[0] * n[1] / length;
+    const bool whole = p->p.pitch == n[1] && together(p) && p->size[1] == n[1];
+    const ptrdiff_t length = whole ? n[0] * n[1] : n[1], each = n[0] * n[1] / length;
     ptrdiff_t count = 0, line = first / length, column = first % length;
     for (ptrdiff_t at = 0; at < columns; line++, column = 0) {
         run *r = &runs[count++];
@@ -422,12 +450,16 @@ implicit_source implicit_lay_out(const implicit_plan *d, const pass *p, const im
     return s;
 }
 
-static void make_part(const job *j, const part *q)
+/* Makes the part at q, or a pair; returns the number of parts. */
+static ptrdiff_t make_parts(const job *j, const part *q)
 {
-    if (q->how == PACKED) make_packed(j, q);
-    else
-        for (ptrdiff_t image = 0; image < j->images; image++)
-            (q->how == SLIDING ? make_sliding : make_rows)(j, q, image);
+    if (q->how == PACKED) {
+        make_packed(j, q);
+        return 1;
+    }
+    const bool pair = is_pair(j->p, q);
+    for (ptrdiff_t image = 0; image < j->images; image++) (pair ? make_pair : make_rows)(j, q, image);
+    return pair ? 2 : 1;
 }
 
 void implicit_make(const st_call *c, const pass *p, st_tensor from, st_tensor to, const st_real *bias)
@@ -452,6 +484,6 @@ void implicit_make(const st_call *c, const pass *p, st_tensor from, st_tensor to
                 continue;
             }
             if (!p->whole) fill_rest(&j);
-            for (ptrdiff_t n = 0; n < p->parts; n++) make_part(&j, &p->part[n]);
+            for (ptrdiff_t n = 0; n < p->parts;) n += make_parts(&j, &p->part[n]);
         }
 }

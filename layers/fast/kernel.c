@@ -146,6 +146,32 @@
         }                                                                                                    \
     }
 
+#define WEAVE_ROWS(M)                                                                                        \
+    for (; rows > 0; rows--, u += step_u, v += step_v, to += pitch)                                          \
+        for (ptrdiff_t i = 0; i < count; i += MACHINE_LANES(M)) {                                            \
+            i = smallest(i, count - MACHINE_LANES(M));                                                       \
+            const M##_vector even = VECTOR_AT(M, u + i, 0), odd = VECTOR_AT(M, v + i, 0);                    \
+            VECTOR_AT(M, to + 2 * i, 0) = SHUFFLE(M, even, odd, M##_OF(LOWER));                              \
+            VECTOR_AT(M, to + 2 * i, 1) = SHUFFLE(M, even, odd, M##_OF(UPPER));                              \
+        }
+
+#define WEAVE(M)                                                                                             \
+    M##_TARGET static void M##_weave(ptrdiff_t rows, ptrdiff_t count, const st_real *u, ptrdiff_t step_u,    \
+                                     const st_real *v, ptrdiff_t step_v, st_real *to, ptrdiff_t pitch)       \
+    {                                                                                                        \
+        if (count >= MACHINE_LANES(M)) {                                                                     \
+            WEAVE_ROWS(M)                                                                                    \
+        } else if (count >= MACHINE_LANES(generic)) {                                                        \
+            WEAVE_ROWS(generic)                                                                              \
+        } else {                                                                                             \
+            for (ptrdiff_t row = 0; row < rows; row++)                                                       \
+                for (ptrdiff_t i = 0; i < count; i++) {                                                      \
+                    to[row * pitch + 2 * i] = u[row * step_u + i];                                           \
+                    to[row * pitch + 2 * i + 1] = v[row * step_v + i];                                       \
+                }                                                                                            \
+        }                                                                                                    \
+    }
+
 #define PACK(M)                                                                                              \
     M##_TARGET static void M##_pack(ptrdiff_t depth, const st_real *b, const ptrdiff_t *offset,              \
                                     const st_real *end, ptrdiff_t runs, const ptrdiff_t *from,               \
@@ -199,10 +225,10 @@
 
 #define KERNEL(M, REGISTERS)                                                                                 \
     TILES_OF_##REGISTERS(TILE, M) SPREADS_OF_##REGISTERS(SPREAD, M) DOTS_OF_##REGISTERS(DOT, M)              \
-    TRANSPOSE(M) PACK(M) MOVE(M) SPLIT(M)                                                                    \
+    TRANSPOSE(M) PACK(M) MOVE(M) SPLIT(M) WEAVE(M)                                                           \
     static const kernel M = {                                                                                \
         .name = #M, .lanes = MACHINE_LANES(M), SIZES_OF_##REGISTERS, .transpose = M##_transpose,             \
-        .pack = M##_pack, .move = M##_move, .split = M##_split,                                              \
+        .pack = M##_pack, .move = M##_move, .split = M##_split, .weave = M##_weave,                          \
         TILES_OF_##REGISTERS(NAME, M) SPREADS_OF_##REGISTERS(SPREAD_NAME, M)                                 \
         DOTS_OF_##REGISTERS(DOT_NAME, M)                                                                     \
     };

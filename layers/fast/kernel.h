@@ -58,6 +58,9 @@ typedef struct kernel {
                  ptrdiff_t pitch);
     void (*split)(ptrdiff_t rows, ptrdiff_t count, const st_real *from, ptrdiff_t step, st_real *to,
                   ptrdiff_t pitch);
+    /* Rows of `count` elements of u and of as many of v, in turns. */
+    void (*weave)(ptrdiff_t rows, ptrdiff_t count, const st_real *u, ptrdiff_t step_u, const st_real *v,
+                  ptrdiff_t step_v, st_real *to, ptrdiff_t pitch);
 } kernel;
 
 /* The kernels for all instruction sets (tensor/fast/machine.h), and for the one that a layer was planned
