@@ -3,6 +3,7 @@
 #include "tensor/error.h"
 #include "tests/bench/moonshot.h"
 #include "tests/bench/report.h"
+#include "tests/bench/sweep.h"
 #include "tests/bench/worker.h"
 
 #include <errno.h>
@@ -21,6 +22,9 @@ static const char usage[] =
     "\n"
     "  -r, --rounds=N    how often each is measured (5)\n"
     "  -s, --seconds=N   no further round begins that would end later than that\n"
+    "  -i, --list=FILE   measure its lines instead, \"layer 64x3x32x32 conv 8 3\" or \"net lenet5\n"
+    "                    64\", one after the other in all rounds, and print means and the least\n"
+    "  -n, --threads=N   with so many threads alone\n"
     "  -c, --csv=FILE    a line for each result\n"
     "  -p, --peer=NAME[@PART]=COMMAND\n"
     "                    hold Stride against another program, which answers COMMAND's stdin as\n"
@@ -32,15 +36,15 @@ static const char usage[] =
     "                    what trains MNIST, for the goals listed after the peers\n"
     "  -o, --once=COMMAND\n"
     "                    what predicts one picture, likewise (tests/bench/once.c)\n"
-    "  -t, --cpu-time    time that processors have spent, on one thread only: steadier on a\n"
-    "                    machine that is busy with something else\n"
+    "  -t, --cpu-time    one thread is measured by the time that processors have spent, which is\n"
+    "                    steadier on a machine that is busy; two threads only with --list\n"
     "  -q, --quick       a round of small batches: to try the program, not to measure\n"
     "  -h, --help        this text\n";
 
 typedef struct settings {
-    int rounds, seconds;
+    int rounds, seconds, threads; /* 0 threads: one and two */
     bool quick, cpu_time;
-    const char *csv, *log, *mnist, *once;
+    const char *list, *csv, *log, *mnist, *once;
     peer peers[CAMPAIGN_PEERS];
     int peer_count;
     char **names; /* ended by NULL */
@@ -88,6 +92,8 @@ static settings parse(int argc, char **argv)
     static const struct option options[] = {
         { "rounds", required_argument, NULL, 'r' },
         { "seconds", required_argument, NULL, 's' },
+        { "list", required_argument, NULL, 'i' },
+        { "threads", required_argument, NULL, 'n' },
         { "csv", required_argument, NULL, 'c' },
         { "peer", required_argument, NULL, 'p' },
         { "log", required_argument, NULL, 'l' },
@@ -99,9 +105,11 @@ static settings parse(int argc, char **argv)
         { 0 },
     };
     settings s = { .rounds = 5, .peer_count = 1 };
-    for (int c; (c = getopt_long(argc, argv, "r:s:c:p:l:m:o:tqh", options, NULL)) != -1;) switch (c) {
+    for (int c; (c = getopt_long(argc, argv, "r:s:i:n:c:p:l:m:o:tqh", options, NULL)) != -1;) switch (c) {
         case 'r': s.rounds = integer("--rounds", optarg, CAMPAIGN_ROUNDS); break;
         case 's': s.seconds = integer("--seconds", optarg, 1000000); break;
+        case 'i': s.list = optarg; break;
+        case 'n': s.threads = integer("--threads", optarg, CAMPAIGN_THREADS); break;
         case 'c': s.csv = optarg; break;
         case 'p': add_peer(&s, optarg); break;
         case 'l': s.log = optarg; break;
@@ -113,7 +121,8 @@ static settings parse(int argc, char **argv)
         default: exit(2);
         }
     if (s.quick) s.rounds = 1;
-    if (s.quick) setenv("BENCH_QUICK", "1", 1);
+    if (s.quick) setenv("BENCH_SECONDS", "0.001", 1);
+    if (s.cpu_time && !s.list) s.threads = 1;
     s.names = argv + optind;
     return s;
 }
@@ -155,6 +164,11 @@ static int select_subjects(subject *all, int count, const settings *s)
 
 static void report(const campaign *c, const program_runs *runs, FILE *csv)
 {
+    if (c->in_turn) {
+        if (csv) sweep_csv(c, csv);
+        sweep_table(c, stdout);
+        return;
+    }
     if (csv) report_csv(c, csv);
     report_table(c, stdout);
     if (c->peer_count == 1) return;
@@ -174,33 +188,45 @@ static int run(settings *s, campaign *c)
     program_runs runs = { NAN, NAN, NAN, NAN };
     FILE *csv = s->csv ? fopen(s->csv, "w") : NULL;
     if (s->csv && !csv) return refuse_file(s->csv);
-    if (s->cpu_time) setenv("BENCH_CLOCK", "cpu", 1); /* for all that is started */
     int status = campaign_run(c);
     if (status == 0 && s->mnist && !s->cpu_time) status = moonshot_mnist(s->mnist, &runs);
     if (status == 0 && s->once && !s->cpu_time) status = moonshot_once(s->once, &runs);
     if (status == 0) report(c, &runs, csv);
     bool failed = csv && ferror(csv);
     if (csv && fclose(csv)) failed = true;
-    return failed && status == 0 ? refuse_file(s->csv) : status;
+    if (status == 0 && failed) return refuse_file(s->csv);
+    if (status == 0 && c->in_turn && sweep_failures(c) > 0)
+        return st_error_set("%d results of peers are not Stride's", sweep_failures(c));
+    return status;
+}
+
+static campaign campaign_of(const settings *s, subject *all, int count, const char *program)
+{
+    campaign c = { .subjects = all,
+                   .subject_count = select_subjects(all, count, s),
+                   .peers = s->peers,
+                   .peer_count = s->peer_count,
+                   .rounds = s->rounds,
+                   .seconds = s->seconds,
+                   .in_turn = s->list != NULL,
+                   .threads = { s->threads == 2 ? 2 : 1, 2 },
+                   .threads_count = s->threads ? 1 : 2,
+                   .folder = campaign_folder(program),
+                   .progress = isatty(STDERR_FILENO) };
+    if (s->cpu_time && s->threads != 2) c.clock[0] = "cpu";
+    return c;
 }
 
 int main(int argc, char **argv)
 {
     settings s = parse(argc, argv);
     int count;
-    subject *all = subjects_new(s.quick ? 4 : 64, &count);
+    subject *all = s.list ? subjects_read(s.list, &count) : subjects_new(s.quick ? 4 : 64, &count);
     if (!all) return finish(-1);
     check_names(all, count, s.names);
     s.peers[0] = campaign_stride(argv[0]);
     if (worker_log(s.log)) return finish(-1);
-    campaign c = { .subjects = all,
-                   .subject_count = select_subjects(all, count, &s),
-                   .peers = s.peers,
-                   .peer_count = s.peer_count,
-                   .rounds = s.rounds,
-                   .seconds = s.seconds,
-                   .threads_count = s.cpu_time ? 1 : CAMPAIGN_THREADS,
-                   .progress = isatty(STDERR_FILENO) };
+    campaign c = campaign_of(&s, all, count, argv[0]);
     int status = run(&s, &c);
     campaign_end(&c);
     free(all);

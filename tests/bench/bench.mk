@@ -9,10 +9,10 @@ ONNX  ?= $(firstword $(TORCH))
 DNNL  ?= /usr
 HAS_DNNL := $(foreach prefix,$(DNNL),$(if $(wildcard $(prefix)/include/oneapi/dnnl/dnnl.h),$(prefix)))
 BENCHES := bench scaling stride_peer $(if $(ONNX_PROTO),onnx_model)
-parts_bench       := bench campaign subjects networks worker report moonshot timing peak
-parts_scaling     := scaling campaign subjects networks worker timing
-parts_stride_peer := stride_peer machine peak layer_work net_work networks outline timing allocations
-parts_onnx_model  := onnx_model networks
+parts_bench       := bench campaign subjects networks arrays worker report sweep moonshot timing peak
+parts_scaling     := scaling campaign subjects networks arrays worker timing
+parts_stride_peer := stride_peer machine peak layer_work net_work networks arrays timing allocations
+parts_onnx_model  := onnx_model networks arrays
 # a * x + b in one instruction, which strict C11 has to be asked for.
 CFLAGS_tests_bench_peak := -ffp-contract=fast
 BENCH_SOURCES := $(filter-out $(if $(filter /usr,$(HAS_DNNL)),,%/dnnl_peer.c) $(if $(ONNX_PROTO),,%/onnx_model.c), \
@@ -24,6 +24,11 @@ $(OUT)/float/bench/$1: $(parts_$1:%=$(OUT)/float/tests/bench/%.o) $(call helpers
 endef
 $(foreach b,$(BENCHES),$(eval $(call bench_rule,$b)))
 
+# The rollers of the tests' layers, which use cmocka.
+$(OUT)/float/bench/draw: $(patsubst %,$(OUT)/float/tests/%.o,bench/draw layers/cases layers/naive support) \
+    $(call helpers,float) $(call lib_all,float)
+	$(call link,$(TEST_LIBS))
+
 # No library but C's: `once` is to be small.
 $(OUT)/float/bench/once: $(patsubst %,$(OUT)/float/tests/bench/%.o,once timing)
 	@mkdir -p $(@D)
@@ -31,7 +36,7 @@ $(OUT)/float/bench/once: $(patsubst %,$(OUT)/float/tests/bench/%.o,once timing)
 
 dnnl_peer = $(OUT)/float/bench/dnnl_peer$(subst /,_,$1)
 define dnnl_rule
-$(call dnnl_peer,$1): tests/bench/dnnl_peer.c $(patsubst %,$(OUT)/float/tests/bench/%.o,outline timing)
+$(call dnnl_peer,$1): tests/bench/dnnl_peer.c $(OUT)/float/tests/bench/timing.o
 	@mkdir -p $$(@D)
 	$$(call say,LD)$$(COMPILE) $(if $(filter-out /usr,$1),-isystem $1/include) $$^ $$(LDFLAGS) \
 	    $(if $(filter-out /usr,$1),-L$1/lib -Wl$$(comma)-rpath$$(comma)$1/lib) -ldnnl -lm -o $$@
@@ -79,7 +84,7 @@ WHOLE_PROGRAMS = --mnist='$(OUT)/float/bin/mnist --quiet --save=$(BUILD)/bench.s
     --once='$(OUT)/float/bench/once $(OUT)/float/bin/stride predict $(BUILD)/bench.safetensors $(BUILD)/bench.png'
 
 # Everything in five minutes: the second round and later ones begin only if there is time for them.
-.PHONY: bench bench-peers bench-scaling
+.PHONY: bench bench-peers bench-sweep bench-nets bench-scaling
 bench: $(bench_programs) ## measure layers and networks; BENCH=conv ROUNDS=9, say
 	@$< $(bench_options) --csv=$(BUILD)/bench.csv $(BENCH)
 bench-peers: ## the same against PyTorch, oneDNN and onnxruntime, and the moonshot
@@ -90,6 +95,30 @@ bench-peers: $(bench_programs) $(foreach prefix,$(HAS_DNNL),$(call dnnl_peer,$(p
 	@$< $(bench_options) $(if $(ROUNDS),,--seconds=285) --csv=$(BUILD)/bench-peers.csv --log=$(BUILD)/bench-peers.log \
 	    $(PEERS) \
 	    $(if $(BENCH),,$(WHOLE_PROGRAMS)) $(BENCH)
+# Layers drawn at random from the rollers of the tests, and networks of the literature: PyTorch in either memory format.
+# THREADS=2 measures by the clock what one thread is measured by the time of its processor; LIST measures a list of one's
+# own instead. Steps of 20 ms, where nothing is shared among threads, are long enough.
+SEED    ?= 1
+COUNT   ?= 200
+THREADS ?= 1
+LIST    ?=
+FORMATS = $(foreach python,$(TORCH),$(call torch,$(python)) $(call torch,$(python), channels-last,--channels-last))
+SGD     = $(foreach python,$(TORCH),$(call torch,$(python), fused@train,--fused) \
+        $(call torch,$(python), fused channels-last@train,--fused --channels-last))
+sweep_threads = $(if $(filter 1,$(words $(THREADS))),--threads=$(THREADS))
+bench-sweep: ## random layers against PyTorch; SEED=1 COUNT=200 THREADS=2 BENCH=conv LIST=FILE
+bench-sweep: $(bench_programs) $(if $(LIST),,$(OUT)/float/bench/draw)
+	@$(if $(LIST),,$(OUT)/float/bench/draw $(SEED) $(COUNT) >$(BUILD)/sweep-$(SEED).txt)
+	@$(if $(LIST),,grep '^#' $(BUILD)/sweep-$(SEED).txt || :)
+	@$(if $(filter 2,$(THREADS)),,BENCH_SECONDS=0.02) $< $(bench_options) $(if $(ROUNDS),,--rounds=3) $(sweep_threads) \
+	    --cpu-time --list=$(or $(LIST),$(BUILD)/sweep-$(SEED).txt) --csv=$(BUILD)/sweep-$(SEED).csv \
+	    --log=$(BUILD)/sweep.log $(FORMATS) $(BENCH)
+bench-nets: ## networks of the literature against PyTorch, on one thread and two; THREADS=1 BENCH=resnet
+bench-nets: THREADS = 1 2
+bench-nets: $(bench_programs)
+	@$< $(bench_options) $(if $(ROUNDS),,--rounds=5) $(sweep_threads) --cpu-time \
+	    --list=$(or $(LIST),tests/bench/networks/list.txt) --csv=$(BUILD)/nets.csv --log=$(BUILD)/nets.log \
+	    $(FORMATS) $(SGD) $(BENCH)
 bench-scaling: ## the cost of a unit of work must not grow with its size
 bench-scaling: $(OUT)/float/bench/scaling $(OUT)/float/bench/stride_peer
 	@$<

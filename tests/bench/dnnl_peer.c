@@ -7,17 +7,15 @@
  * otherwise. Convolutions are computed directly, or with `winograd` as oneDNN thinks best, which is
  * Winograd's way where it has one. What a setting does not change is answered under `direct` alone. Compiles
  * with versions 2 and 3. */
-#include "tests/bench/outline.h"
 #include "tests/bench/timing.h"
 
-#include <math.h>
 #include <oneapi/dnnl/dnnl.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-enum { LINE = 256, NUMBERS = 8, ARGUMENTS = 16 };
+enum { LINE = 2048, NUMBERS = 8, ARGUMENTS = 16, RANK = 4 };
 
 typedef enum pass { FORWARD, BACKWARD, GRADIENT } pass;
 
@@ -65,9 +63,9 @@ static bool is_float(array a)
     return a->data_type == dnnl_f32;
 }
 
-static int axes_of(array a, dnnl_dims_t size)
+static int size_of(array a, dnnl_dims_t size)
 {
-    memcpy(size, a->dims, sizeof(dnnl_dims_t));
+    memcpy(size, a->dims, sizeof a->dims);
     return a->ndims;
 }
 
@@ -98,15 +96,14 @@ static bool is_float(array a)
     return !dnnl_memory_desc_query(a, dnnl_query_data_type, &type) && type == dnnl_f32;
 }
 
-static int axes_of(array a, dnnl_dims_t size)
+static int size_of(array a, dnnl_dims_t size)
 {
-    int count = 0;
-    const dnnl_dims_t *of = NULL;
-    if (dnnl_memory_desc_query(a, dnnl_query_ndims_s32, &count) ||
-        dnnl_memory_desc_query(a, dnnl_query_dims, (void *)&of))
-        return 0;
-    memcpy(size, *of, sizeof(dnnl_dims_t));
-    return count;
+    dnnl_dims_t *own;
+    int32_t rank;
+    dnnl_memory_desc_query(a, dnnl_query_ndims_s32, &rank);
+    dnnl_memory_desc_query(a, dnnl_query_dims, &own);
+    memcpy(size, *own, sizeof *own);
+    return rank;
 }
 
 #define FORWARD_OF(name, ...) dnnl_##name##_primitive_desc_create(to, engine, __VA_ARGS__, NULL)
@@ -260,111 +257,146 @@ static dnnl_status_t batch_normalization(dnnl_primitive_desc_t *to, pass p, cons
 
 static const struct kind {
     const char *name;
-    int numbers;
+    int rank, numbers; /* of x; with those after x's sizes */
     bool any_layout, has_gradient;
     dnnl_status_t (*describe)(dnnl_primitive_desc_t *to, pass p, const long *s, const char *kind,
                               const_dnnl_primitive_desc_t forward);
 } kinds[] = {
-    { "conv", 8, true, true, convolution },
-    { "dense", 3, true, true, inner_product },
-    { "maxpool", 7, false, false, pooling },
-    { "avgpool", 7, false, false, pooling },
-    { "relu", 4, false, false, elementwise },
-    { "gelu", 4, false, false, elementwise },
-    { "sigmoid", 4, false, false, elementwise },
-    { "batchnorm", 4, false, false, batch_normalization },
+    { "conv", 4, 8, true, true, convolution },
+    { "dense", 2, 3, true, true, inner_product },
+    { "maxpool", 4, 7, false, false, pooling },
+    { "avgpool", 4, 7, false, false, pooling },
+    { "relu", 4, 4, false, false, elementwise },
+    { "gelu", 4, 4, false, false, elementwise },
+    { "sigmoid", 4, 4, false, false, elementwise },
+    { "batchnorm", 4, 4, false, false, batch_normalization },
     { 0 },
 };
 
 /* ---- results ------------------------------------------------------------------------------------- */
 
-static const dnnl_exec_arg_t *argument_of(const job *j, int role)
+/* A file of arrays (arrays.h): what Stride's result was computed from. */
+typedef struct given {
+    float *number[4]; /* x, dy, and where there are some weight and bias */
+    int count;
+} given;
+
+static FILE *open_file(const char *name, const char *mode)
 {
-    for (int i = 0; i < j->arguments; i++)
-        if (j->argument[i].arg == role) return &j->argument[i];
-    return NULL;
+    char path[1024];
+    const char *folder = getenv("BENCH_FOLDER");
+    snprintf(path, sizeof path, "%s/%s", folder ? folder : ".", name);
+    return fopen(path, mode);
 }
 
-static size_t elements(int axes, const dnnl_dims_t size)
+static void forget(given *g)
 {
-    size_t count = 1;
-    for (int i = 0; i < axes; i++) count *= (size_t)size[i];
-    return count;
+    while (g->count > 0) free(g->number[--g->count]);
 }
 
-/* Copies plain values into an argument, or out of it, whatever its layout. */
-static int copy_plain(const dnnl_exec_arg_t *a, float *values, bool in)
+static int read_given(given *g)
 {
-    static const dnnl_format_tag_t plain[] = { dnnl_format_tag_undef, dnnl_a, dnnl_ab, dnnl_abc, dnnl_abcd };
-    array own;
-    dnnl_dims_t size;
-    dnnl_memory_t memory;
-    dnnl_primitive_desc_t description;
-    dnnl_primitive_t reorder;
-    dnnl_memory_get_memory_desc(a->memory, &own);
-    const int axes = axes_of(own, size);
-    array other = make_array(axes, size, plain[axes]);
-    if (dnnl_memory_create(&memory, other, engine, values)) return -1;
-    const array from = in ? other : own, to = in ? own : other;
-    int status = dnnl_reorder_primitive_desc_create(&description, from, engine, to, engine, NULL) ||
-                 dnnl_primitive_create(&reorder, description);
-    if (status == 0) {
-        const dnnl_exec_arg_t both[] = { { DNNL_ARG_FROM, in ? memory : a->memory },
-                                         { DNNL_ARG_TO, in ? a->memory : memory } };
-        status = dnnl_primitive_execute(reorder, stream, 2, both) || dnnl_stream_wait(stream);
-        dnnl_primitive_destroy(reorder);
-        dnnl_primitive_desc_destroy(description);
+    char line[LINE];
+    FILE *from = open_file("given", "rb");
+    *g = (given){ 0 };
+    if (!from) return -1;
+    int status = fgets(line, sizeof line, from) ? 0 : -1;
+    for (char *word = strtok(line, " \n"); status == 0 && word && g->count < 4; word = strtok(NULL, " \n")) {
+        size_t elements = 1;
+        for (char *at = word; *at; at += *at == 'x') elements *= strtoul(at, &at, 10);
+        float *number = g->number[g->count++] = malloc(elements * sizeof *number);
+        if (!number || fread(number, sizeof *number, elements, from) != elements) status = -1;
     }
-    dnnl_memory_destroy(memory);
-    return status ? -1 : 0;
-}
-
-/* Fills an argument by outline.h's pattern, if the job has it; a scale of 0: that of weights (networks.h). */
-static int fill_argument(const job *j, int role, int k, double scale)
-{
-    const dnnl_exec_arg_t *a = argument_of(j, role);
-    array own;
-    dnnl_dims_t size;
-    if (!a) return 0;
-    dnnl_memory_get_memory_desc(a->memory, &own);
-    const size_t count = elements(axes_of(own, size), size);
-    float *values = malloc(count * sizeof *values);
-    if (scale == 0) scale = 2 / sqrt((double)count / (double)size[0]);
-    for (size_t i = 0; values && i < count; i++) values[i] = (float)(pattern(i, k) * scale);
-    const int status = values ? copy_plain(a, values, true) : -1;
-    free(values);
+    fclose(from);
     return status;
 }
 
-static int fill_job(const job *j)
+/* The array as N, C, H, W, or as O, I, KH, KW; or as it is. */
+static array plain_of(array a, size_t *elements)
 {
-    return fill_argument(j, DNNL_ARG_SRC, 0, 2) || fill_argument(j, DNNL_ARG_WEIGHTS, 0, 0) ||
-           fill_argument(j, DNNL_ARG_BIAS, 1, 0) || fill_argument(j, DNNL_ARG_DIFF_DST, 2, 2);
+    static const dnnl_format_tag_t tags[] = { dnnl_a, dnnl_a, dnnl_ab, dnnl_abc, dnnl_abcd };
+    dnnl_dims_t size;
+    const int rank = size_of(a, size);
+    *elements = 1;
+    for (int i = 0; i < rank; i++) *elements *= (size_t)size[i];
+    return make_array(rank, size, tags[rank]);
 }
 
-/* Of one argument, or of two, one after the other. */
-static int print_result(const job *j, int role, int second)
+/* Between the plain numbers and the memory's layout. */
+static int convert(dnnl_memory_t memory, float *number, bool from_memory)
 {
-    const dnnl_exec_arg_t *argument[] = { argument_of(j, role), second ? argument_of(j, second) : NULL };
-    char shape[64] = "";
-    size_t count[2] = { 0, 0 };
-    int at = 0;
-    for (int i = 0; i < 2 && argument[i]; i++) {
-        array own;
-        dnnl_dims_t size;
-        dnnl_memory_get_memory_desc(argument[i]->memory, &own);
-        const int axes = axes_of(own, size);
-        count[i] = elements(axes, size);
-        for (int k = 0; k < axes && !second; k++)
-            at += snprintf(shape + at, sizeof shape - (size_t)at, "%s%ld", k ? "x" : "", (long)size[k]);
+    array own;
+    size_t elements;
+    dnnl_memory_t plain;
+    dnnl_primitive_desc_t description;
+    dnnl_primitive_t primitive;
+    dnnl_memory_get_memory_desc(memory, &own);
+    array wanted = plain_of(own, &elements);
+    if (dnnl_memory_create(&plain, wanted, engine, number)) return -1;
+    if (dnnl_reorder_primitive_desc_create(&description, from_memory ? own : wanted, engine,
+                                           from_memory ? wanted : own, engine, NULL) ||
+        dnnl_primitive_create(&primitive, description))
+        return -1;
+    const dnnl_exec_arg_t both[] = { { DNNL_ARG_FROM, from_memory ? memory : plain },
+                                     { DNNL_ARG_TO, from_memory ? plain : memory } };
+    const int status =
+        dnnl_primitive_execute(primitive, stream, 2, both) || dnnl_stream_wait(stream) ? -1 : 0;
+    dnnl_primitive_destroy(primitive);
+    dnnl_primitive_desc_destroy(description);
+    dnnl_memory_destroy(plain);
+    return status;
+}
+
+static int take_given(const job *j, const given *g)
+{
+    static const int taken[] = { DNNL_ARG_SRC, DNNL_ARG_DIFF_DST, DNNL_ARG_WEIGHTS, DNNL_ARG_BIAS };
+    for (int i = 0; i < j->arguments; i++)
+        for (int k = 0; k < 4; k++)
+            if (j->argument[i].arg == taken[k] &&
+                (k >= g->count || convert(j->argument[i].memory, g->number[k], false)))
+                return -1;
+    return 0;
+}
+
+/* A batch normalisation's weight and bias are not oneDNN's here: y = weight y + bias, or dy = weight dy. */
+static void scale_channels(const long *s, float *number, const float *weight, const float *bias)
+{
+    const long area = s[2] * s[3];
+    for (long i = 0; i < s[0] * s[1] * area; i++)
+        number[i] = number[i] * weight[i / area % s[1]] + (bias ? bias[i / area % s[1]] : 0);
+}
+
+/* The arrays that a pass makes. */
+static int write_result(const job *j, pass p, const long *s, const given *affine)
+{
+    static const int made[][2] = { { DNNL_ARG_DST },
+                                   { DNNL_ARG_DIFF_SRC },
+                                   { DNNL_ARG_DIFF_WEIGHTS, DNNL_ARG_DIFF_BIAS } };
+    FILE *to = open_file("result", "wb");
+    int status = to ? 0 : -1;
+    for (int numbers = 0; numbers < 2 && status == 0; numbers++) {
+        for (int k = 0; k < 2 && made[p][k]; k++)
+            for (int i = 0; i < j->arguments; i++) {
+                array own;
+                dnnl_dims_t size;
+                size_t elements;
+                if (j->argument[i].arg != made[p][k]) continue;
+                dnnl_memory_get_memory_desc(j->argument[i].memory, &own);
+                const int rank = size_of(own, size);
+                for (int axis = 0; axis < rank && !numbers; axis++)
+                    fprintf(to, "%s%ld", axis ? "x" : k ? " " : "", (long)size[axis]);
+                if (!numbers) continue;
+                plain_of(own, &elements);
+                float *number = malloc(elements * sizeof *number);
+                if (!number || convert(j->argument[i].memory, number, true)) status = -1;
+                else if (affine && p == FORWARD)
+                    scale_channels(s, number, affine->number[2], affine->number[3]);
+                if (number) fwrite(number, sizeof *number, elements, to);
+                free(number);
+            }
+        if (!numbers) fputc('\n', to);
     }
-    if (second) snprintf(shape, sizeof shape, "%zu", count[0] + count[1]);
-    float *values = malloc((count[0] + count[1]) * sizeof *values);
-    int status = !values || !argument[0] || copy_plain(argument[0], values, false) ||
-                 (argument[1] && copy_plain(argument[1], values + count[0], false));
-    if (status == 0) outline_print(shape, values, count[0] + count[1]);
-    free(values);
-    return status ? -1 : 0;
+    return to && fclose(to) ? -1 : status;
 }
 
 /* ---- requests ------------------------------------------------------------------------------------ */
@@ -380,37 +412,39 @@ static int make_job(job *j, const struct kind *k, pass p, const long *s, const j
     return 0;
 }
 
-/* What the pass makes of known numbers. */
-static int tell(const struct kind *k, pass p, const long *s)
+/* A backward pass follows its forward pass, from which it takes what that has left. */
+static int make_jobs(job *forward, job *own, const struct kind *k, pass p, const long *s)
 {
-    job forward, own = { 0 };
-    int status = make_job(&forward, k, FORWARD, s, NULL) || fill_job(&forward);
-    if (status == 0) run_job(&forward);
-    if (status == 0 && p == FORWARD) status = print_result(&forward, DNNL_ARG_DST, 0);
-    if (status == 0 && p != FORWARD) {
-        status = make_job(&own, k, p, s, &forward) || fill_job(&own);
-        if (status == 0) run_job(&own);
-        if (status == 0 && p == BACKWARD) status = print_result(&own, DNNL_ARG_DIFF_SRC, 0);
-        if (status == 0 && p == GRADIENT)
-            status = print_result(&own, DNNL_ARG_DIFF_WEIGHTS, DNNL_ARG_DIFF_BIAS);
-        end_job(&own, &forward);
-    }
-    end_job(&forward, NULL);
-    return status ? -1 : 0;
+    *own = (job){ 0 };
+    int status = make_job(forward, k, FORWARD, s, NULL);
+    if (status == 0 && p != FORWARD) status = make_job(own, k, p, s, forward);
+    return status;
 }
 
-/* A backward pass follows its forward pass, from which it takes what that has left. */
-static int measure(const struct kind *k, pass p, const long *s, double *seconds)
+static int compute(const struct kind *k, pass p, const long *s, job *forward, job *own)
 {
-    job forward, own = { 0 };
-    int status = make_job(&forward, k, FORWARD, s, NULL);
+    given g;
+    const bool affine = k->describe == batch_normalization;
+    int status = read_given(&g);
+    if (status == 0 && affine && p == BACKWARD) scale_channels(s, g.number[1], g.number[2], NULL);
+    if (status == 0) status = take_given(forward, &g);
+    if (status == 0) run_job(forward);
+    if (status == 0 && p != FORWARD) status = take_given(own, &g);
+    if (status == 0 && p != FORWARD) run_job(own);
+    if (status == 0) status = write_result(p == FORWARD ? forward : own, p, s, affine ? &g : NULL);
+    forget(&g);
+    return status;
+}
+
+/* Seconds, or with `result` 0. */
+static int measure(const struct kind *k, pass p, const long *s, bool result, double *seconds)
+{
+    job forward, own;
+    int status = make_jobs(&forward, &own, k, p, s);
     if (status == 0) run_job(&forward);
-    if (status == 0 && p == FORWARD) *seconds = seconds_a_call(run_job, &forward);
-    if (status == 0 && p != FORWARD) {
-        status = make_job(&own, k, p, s, &forward);
-        if (status == 0) *seconds = seconds_a_call(run_job, &own);
-        end_job(&own, &forward);
-    }
+    if (status == 0 && result) status = compute(k, p, s, &forward, &own);
+    else if (status == 0) *seconds = seconds_a_call(run_job, p == FORWARD ? &forward : &own);
+    end_job(&own, &forward);
     end_job(&forward, NULL);
     return status;
 }
@@ -429,28 +463,51 @@ static bool is_measured(const struct kind *k)
     return layout == dnnl_nchw || !k->any_layout;
 }
 
+/* "64x1x28x28 conv 32 3 stride=1 padding=1": the sizes, then what `describe` takes; NULL for what is not
+ * known here. */
+static const struct kind *read_layer(long size[NUMBERS])
+{
+    char *text = strtok(NULL, " "), *name = strtok(NULL, " ");
+    const struct kind *k = name ? kind_of(name) : NULL;
+    int rank = 0, unnamed = 0;
+    for (int i = 0; i < NUMBERS; i++) size[i] = 0;
+    while (text && *text && rank < RANK) size[rank++] = strtol(text, &text, 10), text += *text == 'x';
+    long *window = size + rank + (k && k->numbers == 8); /* kernel, stride, padding */
+    if (k && k->numbers > rank + 1) window[1] = 1;
+    for (char *word; k && (word = strtok(NULL, " "));) {
+        if (strncmp(word, "stride=", 7) == 0 && k->numbers > rank + 1)
+            window[1] = strtol(word + 7, &word, 10);
+        else if (strncmp(word, "padding=", 8) == 0 && k->numbers > rank + 1)
+            window[2] = strtol(word + 8, &word, 10);
+        else if (rank + unnamed < k->numbers) size[rank + unnamed++] = strtol(word, &word, 10);
+        if (*word) k = NULL;
+    }
+    return k && rank == k->rank ? k : NULL;
+}
+
+/* Cuts off the last word and returns it. */
+static const char *last_word(char *line)
+{
+    char *word = strrchr(line, ' ');
+    if (word) *word++ = 0;
+    return word ? word : "";
+}
+
 static void answer(char *line)
 {
     static const char *const passes[] = { "forward", "backward", "gradient" };
-    const struct kind *k = kind_of(strtok(line, " "));
+    const char *word = last_word(line);
+    const bool result = strcmp(word, "result") == 0;
     long size[NUMBERS];
-    double seconds;
-    if (!k || !is_measured(k)) {
-        puts("skip");
-        return;
-    }
-    for (int i = 0; i < k->numbers; i++) {
-        const char *word = strtok(NULL, " ");
-        size[i] = word ? strtol(word, NULL, 10) : 0;
-    }
-    const char *word = strtok(NULL, " ");
+    double seconds = 0;
     int p = 0;
-    while (p < 3 && (!word || strcmp(word, passes[p]) != 0)) p++;
-    word = strtok(NULL, " ");
-    if (p == 3 || (p == GRADIENT && !k->has_gradient)) puts("skip");
-    else if (word) {
-        if (tell(k, (pass)p, size)) puts("error oneDNN refuses it");
-    } else if (measure(k, (pass)p, size, &seconds)) printf("error oneDNN refuses it\n");
+    if (result) word = last_word(line);
+    while (p < 3 && strcmp(word, passes[p]) != 0) p++;
+    const char *what = strtok(line, " ");
+    const struct kind *k = what && strcmp(what, "layer") == 0 ? read_layer(size) : NULL;
+    if (!k || !is_measured(k) || p == 3 || (p == GRADIENT && !k->has_gradient)) puts("skip");
+    else if (measure(k, (pass)p, size, result, &seconds)) printf("error oneDNN refuses it\n");
+    else if (result) puts("result");
     else printf("ok %.9g -1\n", seconds);
 }
 

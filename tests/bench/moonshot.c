@@ -92,7 +92,7 @@ static void networks_against(const campaign *c, const char *pass, const char *fa
             char what[80];
             snprintf(what, sizeof what, "%s %s, times as fast as %s", pass, g->network, families);
             double ratio = which < 0 ? NAN : compare_with(c, (cell){ which, t, 0 }, families).ratio;
-            line(to, what, campaign_threads[t], ratio, AT_LEAST, g->ratio, "x");
+            line(to, what, c->threads[t], ratio, AT_LEAST, g->ratio, "x");
         }
 }
 
@@ -106,7 +106,7 @@ static void against_itself(const campaign *c, const char *title, const char *end
         snprintf(what, sizeof what, "train %s, %s", g->network, title);
         int which = campaign_find(c, name, "train");
         double ratio = seconds_of(c, which, 0) / seconds_of(c, which, 1);
-        line(to, what, campaign_threads[1], ratio, AT_LEAST, g->ratio, "x");
+        line(to, what, c->threads[1], ratio, AT_LEAST, g->ratio, "x");
     }
 }
 
@@ -142,9 +142,9 @@ static void layers(const campaign *c, const char *title, const char *const *part
         const subject *s = &c->subjects[worst];
         snprintf(lead, sizeof lead, "%s: %d, the least", title, count);
         snprintf(what, sizeof what, count ? "%s %s %s" : "%s", lead, s->name, s->pass);
-        line(to, what, campaign_threads[t], lowest, AT_LEAST, least, m == TIMES_DNNL ? "x" : "%");
+        line(to, what, c->threads[t], lowest, AT_LEAST, least, m == TIMES_DNNL ? "x" : "%");
         snprintf(what, sizeof what, "%s: %d, geometric mean", title, count);
-        if (mean > 0) line(to, what, campaign_threads[t], geometric_mean(value, count), AT_LEAST, mean, "x");
+        if (mean > 0) line(to, what, c->threads[t], geometric_mean(value, count), AT_LEAST, mean, "x");
     }
 }
 

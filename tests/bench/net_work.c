@@ -1,10 +1,9 @@
 /* net_work.c: a whole network: steps of training, or inference, on one batch of random images. */
 #include <stride.h>
+#include "tests/bench/arrays.h"
 #include "tests/bench/networks.h"
 #include "tests/bench/work.h"
 
-#include <stdbool.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -14,16 +13,26 @@ typedef struct net_work {
     st_optim *o;
     st_loss loss;
     st_tensor x, target, dy;
-    st_net_mode training;
 } net_work;
+
+/* A small rate: however long a net trains on its one batch, the numbers stay as they are in earnest. */
+static st_optim *new_optimizer(void)
+{
+    return st_sgd(.lr = 1e-3, .momentum = 0.9);
+}
+
+static void compute_gradients(net_work *own)
+{
+    st_net_zero_gradients(own->n);
+    st_tensor y = st_net_forward(own->n, own->x, ST_TRAIN);
+    st_loss_value(own->loss, y, own->target, own->dy);
+    st_net_backward(own->n, own->dy, (st_tensor){ 0 });
+}
 
 static void train_step(void *w)
 {
     net_work *own = w;
-    st_net_zero_gradients(own->n);
-    st_tensor y = st_net_forward(own->n, own->x, own->training);
-    st_loss_value(own->loss, y, own->target, own->dy);
-    st_net_backward(own->n, own->dy, (st_tensor){ 0 });
+    compute_gradients(own);
     st_optim_step(own->o, own->o->lr, st_net_parameters(own->n), st_net_gradients(own->n));
 }
 
@@ -33,47 +42,41 @@ static void infer(void *w)
     st_net_forward(own->n, own->x, ST_PREDICT);
 }
 
-static void tell_output(net_work *own)
+/* What a step of a new optimizer adds to the parameters: at a rate of 16, which rounds little away, 16 times
+ * their gradients. */
+static void add_changes(net_work *own, arrays *to)
 {
-    char shape[64];
-    st_tensor y = st_net_forward(own->n, own->x, ST_PREDICT);
-    if (st_error()) return;
-    snprintf(shape, sizeof shape, "%tdx%td", y.shape.n[0], y.shape.n[1]);
-    outline_print(shape, st_data(y), (size_t)st_numel(y));
-}
-
-/* What a step adds to the parameters, which is 16 times their gradients. */
-static void tell_step(net_work *own)
-{
-    char shape[64];
-    st_tensor w = st_net_parameters(own->n), before = st_tensor_new(w.shape);
+    st_tensor w = st_net_parameters(own->n), before = st_tensor_clone(w);
     st_optim_free(own->o);
-    own->o = st_sgd(.lr = 16, .momentum = 0.9);
-    st_copy(before, w);
-    train_step(own);
+    own->o = new_optimizer();
+    st_optim_step(own->o, 16, w, st_net_gradients(own->n));
     st_add(w, -1, before);
-    snprintf(shape, sizeof shape, "%td", st_numel(w));
-    if (!st_error()) outline_print(shape, st_data(w), (size_t)st_numel(w));
     st_tensor_free(before);
+    arrays_add_all(to, own->n->root, PARAMETERS);
 }
 
-static bool drops(const st_net *n)
-{
-    for (int i = 0; i < n->root->children; i++)
-        if (strcmp(n->root->child[i]->type->name, "dropout") == 0) return true;
-    return false;
-}
-
-/* For weights and images that every peer can make. A net with dropout, which is random, trains without it. */
-static void tell(work *w)
+/* In training the output, and what a step adds to the parameters; in inference the output. */
+static int result(work *w, const char *pass)
 {
     net_work *own = (net_work *)w;
-    network_fill(own->n);
-    if (drops(own->n)) own->training = ST_EVAL;
-    for (ptrdiff_t i = 0; i < st_numel(own->x); i++)
-        st_data(own->x)[i] = (st_real)(0.5 + pattern((size_t)i, 0));
-    if (own->base.run == infer) tell_output(own);
-    else tell_step(own);
+    static arrays given, made;
+    static double dropped[ARRAYS_MOST];
+    given.count = made.count = 0;
+    arrays_fill(own->n->root); /* training has changed them */
+    arrays_add(&given, own->x);
+    arrays_add(&given, own->target);
+    arrays_add_all(&given, own->n->root, PARAMETERS);
+    arrays_add_all(&given, own->n->root, STATES);
+    if (arrays_write(&given, "given")) return -1;
+    arrays_exchange_dropout(own->n->root, dropped);
+    if (strcmp(pass, "train") == 0) compute_gradients(own);
+    else infer(w);
+    arrays_exchange_dropout(own->n->root, dropped);
+    arrays_add(&made, own->n->y);
+    if (strcmp(pass, "train") == 0) add_changes(own, &made);
+    const int status = arrays_write(&made, "result");
+    arrays_fill(own->n->root); /* they have become the changes */
+    return status;
 }
 
 static int choose(work *w, const char *pass)
@@ -95,21 +98,30 @@ static void end(work *w)
     free(own);
 }
 
-/* A small rate: however long it trains on its one batch, the numbers stay as they are in earnest. */
+/* [N, K, ...] -> [N, ...]: a class for each image or pixel. */
+static st_shape shape_of_classes(st_shape y)
+{
+    for (int axis = 1; axis + 1 < y.rank; axis++) y.n[axis] = y.n[axis + 1];
+    y.rank--;
+    return y;
+}
+
+/* Pixels of three channels or less are what is wanted by least squares, other outputs are logits. */
 static int build(net_work *own, const char *name, ptrdiff_t batch)
 {
-    own->training = ST_TRAIN;
-    own->loss = st_cross_entropy();
     own->n = network_new(name);
     if (!own->n || st_net_build(own->n, batch, 1)) return -1;
-    own->o = st_sgd(.lr = 1e-3, .momentum = 0.9);
+    const st_shape output = own->n->output;
+    const bool paints = output.rank == 3 && output.n[0] <= 3;
+    own->loss = paints ? st_mse() : st_cross_entropy();
+    own->o = new_optimizer();
     own->x = st_tensor_new(st_shape_with_batch(own->n->input, batch));
-    own->dy = st_tensor_new(st_shape_with_batch(own->n->output, batch));
-    own->target = st_tensor_new(ST_SHAPE(batch));
+    own->dy = st_tensor_new(st_shape_with_batch(output, batch));
+    own->target = st_tensor_new(paints ? own->dy.shape : shape_of_classes(own->dy.shape));
     if (st_error()) return -1;
     st_uniform(own->x, (st_random_key){ 1, 1 }, 0, 1);
-    for (ptrdiff_t i = 0; i < batch; i++)
-        *st_at(own->target, ST_INDEX(i)) = (st_real)(i % own->n->output.n[0]);
+    for (ptrdiff_t i = 0; i < st_numel(own->target); i++)
+        st_data(own->target)[i] = (st_real)(i % (paints ? 2 : output.n[0]));
     return 0;
 }
 
@@ -126,7 +138,7 @@ work *work_of_net(int count, char **word)
         st_error_set("net: no memory"); /* or the number's error, which came first */
         return NULL;
     }
-    own->base = (work){ .choose = choose, .tell = tell, .end = end };
+    own->base = (work){ .choose = choose, .result = result, .end = end };
     if (build(own, word[1], batch) == 0) return &own->base;
     end(&own->base);
     return NULL;

@@ -1,57 +1,54 @@
 /* networks.c: see networks.h. */
+#define _POSIX_C_SOURCE 200809L
 #include "tests/bench/networks.h"
 
 #include "examples/stride/network.h"
 
-#include <math.h>
+#include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 const char *const networks[] = { "lenet5", "example", "bnnet", "mlp", NULL };
 
 st_net *network_new(const char *name)
 {
-    char path[64];
-    snprintf(path, sizeof path, "examples/networks/%.32s.net", name);
+    char path[128];
+    snprintf(path, sizeof path, "tests/bench/networks/%.64s.net", name);
+    if (access(path, R_OK) != 0) snprintf(path, sizeof path, "examples/networks/%.64s.net", name);
     return network_read(path, (st_shape){ 0 });
 }
 
-static void fill(const st_net_tensor *t, void *context)
+/* The whole text is one layer; the parser may have put a flatten before it. */
+st_layer *network_layer(const char *size, const char *text, st_shape *x)
 {
-    int *parameters = context;
-    const char *dot = strrchr(t->name, '.');
-    if (st_is_null(t->gradient)) { /* of a batchnorm that may have been trained: as new */
-        st_fill(t->value, dot && strcmp(dot, ".running_mean") == 0 ? 0 : 1);
-        return;
-    }
-    const ptrdiff_t count = st_numel(t->value);
-    const double scale = 2 / sqrt((double)(count / t->value.shape.n[0]));
-    for (ptrdiff_t i = 0; i < count; i++)
-        st_data(t->value)[i] = (st_real)(pattern((size_t)i, *parameters) * scale);
-    ++*parameters;
+    if (network_size(size, x)) return NULL;
+    st_net *n = network_parse(text, st_shape_without_batch(*x));
+    if (!n) return NULL;
+    st_layer *l = st_layer_clone(n->root->children == 1 ? n->root->child[0] : n->root);
+    st_net_free(n);
+    return l;
 }
 
-void network_fill(st_net *n)
+/* Multiply-adds of one image: every element of the weight is used once for each place of the output, or of
+ * the input where that is transposed. */
+static void count_products(st_layer *l, const char *path, void *context)
 {
-    int parameters = 0;
-    st_net_visit(n, fill, &parameters);
-}
-
-/* Multiply-adds of one image: every element of the weight is used once for each place of the output. */
-static double products(const st_layer *l)
-{
-    bool has_weight = strcmp(l->type->name, "conv2d") == 0 || strcmp(l->type->name, "dense") == 0;
-    double places = 1;
-    for (int axis = 2; axis < l->y.rank; axis++) places *= (double)l->y.n[axis];
-    return has_weight ? places * (double)st_shape_numel(l->param[0].shape, "network_flops") : 0;
+    (void)path;
+    double *all = context; /* and those of the first layer that has some */
+    const bool transposed = strcmp(l->type->name, "conv_transpose2d") == 0,
+               dense = strcmp(l->type->name, "dense") == 0;
+    if (!transposed && !dense && strcmp(l->type->name, "conv2d") != 0) return;
+    const st_shape s = transposed ? l->x : l->y;
+    double places = (double)st_shape_numel(s, "network_flops") / (double)s.n[0];
+    places /= (double)s.n[dense ? s.rank - 1 : 1];
+    const double own = places * (double)st_shape_numel(l->param[0].shape, "network_flops");
+    if (all[0] == 0) all[1] = own;
+    all[0] += own;
 }
 
 double network_flops(const st_net *n, bool training)
 {
-    double forward = 0, first = 0;
-    for (int i = 0; i < n->root->children; i++) {
-        double own = products(n->root->child[i]);
-        if (forward == 0) first = own;
-        forward += own;
-    }
-    return 2 * (training ? 3 * forward - first : forward);
+    double all[2] = { 0, 0 };
+    st_layer_visit(n->root, count_products, all);
+    return 2 * (training ? 3 * all[0] - all[1] : all[0]);
 }

@@ -1,5 +1,6 @@
 /* onnx_model.c: writes one of the networks as a file of ONNX, for those who run such files. */
 #include <stride.h>
+#include "tests/bench/arrays.h"
 #include "tests/bench/networks.h"
 
 int main(int argc, char **argv)
@@ -10,7 +11,7 @@ int main(int argc, char **argv)
     }
     st_net *n = network_new(argv[1]);
     if (n && st_net_build(n, 1, 1) == 0) {
-        network_fill(n);
+        arrays_fill(n->root);
         st_net_export_onnx(n, argv[2]);
     }
     st_net_free(n);

@@ -8,10 +8,9 @@ import functools
 import os
 import sys
 
-from peer import Skip, THREADS, pattern, refuse, serve
+from peer import Skip, THREADS, given, numpy, refuse, serve
 
 try:
-    import numpy
     import onnxruntime
 except ImportError:
     refuse("this python has no onnxruntime")
@@ -29,21 +28,23 @@ def prepare(name, batch):
     # XNNPACK has threads of its own.
     provider = (PROVIDER, {"intra_op_num_threads": str(THREADS)}) if "Xnnpack" in PROVIDER else PROVIDER
     session = onnxruntime.InferenceSession(os.path.join(FOLDER, name + ".onnx"), options, providers=[provider])
-    name = session.get_inputs()[0].name
-    feed = {name: numpy.random.rand(batch, 1, 28, 28).astype(numpy.float32)}
-    known = 0.5 + pattern(numbers(batch * 784), 0).reshape(batch, 1, 28, 28)
-    return (lambda: session.run(None, feed)), (lambda: session.run(None, {name: known.astype(numpy.float32)})[0])
+    entry = session.get_inputs()[0].name
+    return lambda x: session.run(None, {entry: x})[0]
 
 
-def numbers(count):
-    return numpy.arange(count, dtype=numpy.float64)
+def prepared(words):
+    if words[0] != "net" or words[-1] != "infer":
+        raise Skip()
+    return prepare(words[1], int(words[2]))
 
 
 def work(words):
-    if words[0] != "net" or words[3] != "infer":
-        raise Skip()
-    run, output = prepare(words[1], int(words[2]))
-    return output() if words[-1] == "output" else run
+    run, x = prepared(words), numpy.random.rand(int(words[2]), 1, 28, 28).astype(numpy.float32)
+    return lambda: run(x)
 
 
-serve(f"onnxruntime {onnxruntime.__version__} through Python, threads by intra_op_num_threads", work, numbers)
+def result(words):
+    return [prepared(words)(given()[0])]
+
+
+serve(f"onnxruntime {onnxruntime.__version__} through Python, threads by intra_op_num_threads", work, result)

@@ -23,7 +23,7 @@ static double best_seconds(const campaign *c, cell at)
 /* Work that every thread does is counted once a thread. */
 static double flops_of(const campaign *c, cell at)
 {
-    if (at.subject == MULTIPLY_ADDS) return peak_flops * campaign_threads[at.threads];
+    if (at.subject == MULTIPLY_ADDS) return peak_flops * c->threads[at.threads];
     return c->subjects[at.subject].flops;
 }
 
@@ -60,8 +60,7 @@ static void print_row(const campaign *c, cell at, FILE *to)
     const subject *s = &c->subjects[at.subject];
     const result *r = campaign_result(c, at);
     rates x = report_rates(c, at);
-    fprintf(to, "%-30s %-9s %d", s->name, strcmp(s->pass, "run") == 0 ? "" : s->pass,
-            campaign_threads[at.threads]);
+    fprintf(to, "%-30s %-9s %d", s->name, strcmp(s->pass, "run") == 0 ? "" : s->pass, c->threads[at.threads]);
     fprintf(to, " %10.4f %4.0f%%", x.seconds * 1e3, x.spread * 100);
     print_number(to, " %*.1f", 8, x.gflops);
     print_number(to, " %*.0f%%", 5, x.share_of_peak * 100);
@@ -100,8 +99,8 @@ static void write_row(const campaign *c, cell at, FILE *to)
     rates x = report_rates(c, at);
     if (r->rounds == 0) return;
     fprintf(to, "%s,%s,%s,%d,%.9g,%.4g,%.4g,%.4g,%.4g,%.4g,%.6g,%.4g,%ld\n", c->peers[at.peer].name, s->name,
-            s->pass, campaign_threads[at.threads], x.seconds, x.spread, x.gflops, x.share_of_peak,
-            x.gigabytes, x.share_of_copy, x.images, r->peak, r->allocations);
+            s->pass, c->threads[at.threads], x.seconds, x.spread, x.gflops, x.share_of_peak, x.gigabytes,
+            x.share_of_copy, x.images, r->peak, r->allocations);
 }
 
 void report_csv(const campaign *c, FILE *to)
@@ -186,8 +185,7 @@ static void print_comparisons(const campaign *c, cell at, FILE *to)
     for (int p = 1; p < c->peer_count; p++)
         any = any || campaign_result(c, (cell){ at.subject, at.threads, p })->rounds > 0;
     if (!any) return;
-    fprintf(to, "%-30s %-9s %d %10.4f", s->name, s->pass, campaign_threads[at.threads],
-            seconds_of(c, at) * 1e3);
+    fprintf(to, "%-30s %-9s %d %10.4f", s->name, s->pass, c->threads[at.threads], seconds_of(c, at) * 1e3);
     for (int p = 1; p < c->peer_count; p++) {
         if (!leads(c, p)) continue;
         comparison with = compare_with(c, at, c->peers[p].name);

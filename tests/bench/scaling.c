@@ -33,20 +33,20 @@ typedef struct curve {
 static const curve curves[] = {
     { "train lenet5", "batch", "net lenet5 S", "train", 1, 1024, 1, false },
     { "infer lenet5", "batch", "net lenet5 S", "infer", 1, 1024, 1, false },
-    { "conv forward", "batch", "conv S 16 28 28 32 3 1 1", "forward", 1, 1024, 1, false },
-    { "conv backward", "batch", "conv S 16 28 28 32 3 1 1", "backward", 1, 1024, 1, false },
-    { "conv gradient", "batch", "conv S 16 28 28 32 3 1 1", "gradient", 1, 1024, 1, false },
-    { "conv forward", "image", "conv 16 16 S S 32 3 1 1", "forward", 14, 112, 2, false },
-    { "conv backward", "image", "conv 16 16 S S 32 3 1 1", "backward", 14, 112, 2, false },
-    { "conv gradient", "image", "conv 16 16 S S 32 3 1 1", "gradient", 14, 112, 2, false },
-    { "conv forward", "channels", "conv 16 S 28 28 S 3 1 1", "forward", 8, 256, 2, false },
-    { "conv backward", "channels", "conv 16 S 28 28 S 3 1 1", "backward", 8, 256, 2, false },
-    { "conv gradient", "channels", "conv 16 S 28 28 S 3 1 1", "gradient", 8, 256, 2, false },
-    { "dense forward", "batch", "dense S 784 512", "forward", 1, 1024, 1, false },
-    { "maxpool forward", "image", "maxpool 16 16 S S 2 2 0", "forward", 14, 112, 2, true },
-    { "maxpool backward", "image", "maxpool 16 16 S S 2 2 0", "backward", 14, 112, 2, true },
-    { "batchnorm forward", "batch", "batchnorm S 16 28 28", "forward", 64, 1024, 1, true },
-    { "relu forward", "batch", "relu S 16 28 28", "forward", 64, 1024, 1, true },
+    { "conv forward", "batch", "layer Sx16x28x28 conv 32 3 padding=1", "forward", 1, 1024, 1, false },
+    { "conv backward", "batch", "layer Sx16x28x28 conv 32 3 padding=1", "backward", 1, 1024, 1, false },
+    { "conv gradient", "batch", "layer Sx16x28x28 conv 32 3 padding=1", "gradient", 1, 1024, 1, false },
+    { "conv forward", "image", "layer 16x16xSxS conv 32 3 padding=1", "forward", 14, 112, 2, false },
+    { "conv backward", "image", "layer 16x16xSxS conv 32 3 padding=1", "backward", 14, 112, 2, false },
+    { "conv gradient", "image", "layer 16x16xSxS conv 32 3 padding=1", "gradient", 14, 112, 2, false },
+    { "conv forward", "channels", "layer 16xSx28x28 conv S 3 padding=1", "forward", 8, 256, 2, false },
+    { "conv backward", "channels", "layer 16xSx28x28 conv S 3 padding=1", "backward", 8, 256, 2, false },
+    { "conv gradient", "channels", "layer 16xSx28x28 conv S 3 padding=1", "gradient", 8, 256, 2, false },
+    { "dense forward", "batch", "layer Sx784 dense 512", "forward", 1, 1024, 1, false },
+    { "maxpool forward", "image", "layer 16x16xSxS maxpool 2", "forward", 14, 112, 2, true },
+    { "maxpool backward", "image", "layer 16x16xSxS maxpool 2", "backward", 14, 112, 2, true },
+    { "batchnorm forward", "batch", "layer Sx16x28x28 batchnorm", "forward", 64, 1024, 1, true },
+    { "relu forward", "batch", "layer Sx16x28x28 relu", "forward", 64, 1024, 1, true },
 };
 enum { CURVES = sizeof curves / sizeof *curves };
 
@@ -158,7 +158,7 @@ static bool judge(const campaign *c, const settings *s, const curve *v, int firs
     bool good = true;
     char what[120];
     for (int t = 0; t < CAMPAIGN_THREADS; t++) {
-        int threads = campaign_threads[t];
+        int threads = c->threads[t];
         printf("%s by %s, %d thread%s\n", v->name, v->what, threads, threads > 1 ? "s" : "");
         double rise = print_curve(c, v, first, count, t);
         snprintf(what, sizeof what, "%s by %s, lasting rise of a unit's cost", v->name, v->what);
@@ -183,14 +183,16 @@ int main(int argc, char **argv)
     settings s = { .limit = argc > 1 ? strtod(argv[1], NULL) : 1.5,
                    .quick = quick && strcmp(quick, "1") == 0 };
     static subject all[CURVES * SIZES];
-    setenv("BENCH_CLOCK", "cpu", 1);
     const peer stride = campaign_stride(argv[0]);
     campaign c = { .subjects = all,
                    .subject_count = make_subjects(all, &s),
                    .peers = &stride,
                    .peer_count = 1,
                    .rounds = s.quick ? 1 : 3,
-                   .threads_count = CAMPAIGN_THREADS,
+                   .threads = { 1, 2 },
+                   .threads_count = 2,
+                   .clock = { "cpu", "cpu" },
+                   .folder = campaign_folder(argv[0]),
                    .progress = isatty(STDERR_FILENO) };
     int status = campaign_run(&c);
     if (status) fprintf(stderr, "scaling: %s\n", st_error());

@@ -2,20 +2,16 @@
  *
  * A line on stdin asks for one repetition, and a line on stdout answers it:
  *
- *     relu 64 32 26 26 forward      what it is, its numbers (work.h) and the pass
- *     ok 0.00123 0                  seconds of one pass; allocations meanwhile, -1 where they are not counted
- *     net mlp 64 infer output       what such a pass makes of weights and inputs of a pattern (outline.h):
- *                                   y of forward and infer; dx of backward; of gradient all gradients, one
- *                                   after another; of train what a step of SGD at a rate of 16 adds to the
- *                                   parameters
- *     output 64x10 0.9 1.5 0.2 ...  the result's shape, its largest element, its product with pattern(i, 1),
- *                                   and 12 of its elements, evenly spaced from the first to the last
- *     skip [REASON]                 this peer does not do that
+ *     layer 64x3x9x9 relu forward          what it is (work.h) and the pass
+ *     ok 0.00123 0                         seconds of one pass; allocations meanwhile, -1: not counted
+ *     layer 64x3x9x9 relu forward result   what the pass computes from the file `given`, which Stride's
+ *     result                               side writes, is in the file `result` (arrays.h)
+ *     skip [REASON]                        this peer does not do that
  *     error REASON
  *
- * It begins by itself with "ready VERSION", or "skip REASON" where it cannot run at all, and ends when stdin
- * does. What is prepared is kept until something else is asked for: the passes of one layer follow each
- * other. How many threads it may use is in STRIDE_THREADS. */
+ * It begins by itself with "ready VERSION", or "skip REASON" where it cannot run at all, and ends when
+ * stdin does. What is prepared is kept until something else is asked for: the passes of one layer follow
+ * each other. How many threads it may use is in STRIDE_THREADS. */
 #define _POSIX_C_SOURCE 200809L
 #include "tensor/engine.h"
 #include "tests/bench/allocations.h"
@@ -28,7 +24,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { LINE = 256, WORDS = 16 };
+enum { LINE = 2048 };
 
 long work_number(const char *word, long least, long most)
 {
@@ -52,7 +48,11 @@ static work *make(int count, char **word)
 static int split(char *line, char **word)
 {
     int count = 0;
-    for (char *w = strtok(line, " \n"); w && count < WORDS; w = strtok(NULL, " \n")) word[count++] = w;
+    for (char *w = line + strspn(line, " "); *w && count < WORK_WORDS; w += strspn(w, " ")) {
+        word[count++] = w;
+        w += count < WORK_WORDS ? strcspn(w, " ") : strlen(w);
+        if (*w) *w++ = 0;
+    }
     return count;
 }
 
@@ -64,7 +64,7 @@ typedef struct prepared {
 
 static int prepare(prepared *p, const char *line)
 {
-    char words[LINE], *word[WORDS];
+    char words[LINE], *word[WORK_WORDS];
     if (p->w && strcmp(p->line, line) == 0) return 0;
     if (p->w) p->w->end(p->w);
     snprintf(p->line, sizeof p->line, "%s", line);
@@ -74,35 +74,30 @@ static int prepare(prepared *p, const char *line)
     return p->w ? 0 : -1;
 }
 
-/* A work of its own, whose weights and inputs are not those that are measured. */
-static void tell(const char *line, const char *pass)
+/* Cuts off the last word and returns it; NULL where it is the only one. */
+static char *last_word(char *line)
 {
-    prepared known = { 0 };
-    if (prepare(&known, line) == 0 && known.w->choose(known.w, pass) == 0) {
-        if (known.w->tell) known.w->tell(known.w);
-        else puts("skip");
-    }
-    if (known.w) known.w->end(known.w);
+    char *word = strrchr(line, ' ');
+    if (word) *word++ = 0;
+    return word;
 }
 
 static void answer(prepared *p, char *line)
 {
-    char *pass = strrchr(line, ' ');
-    const bool told = pass && strcmp(pass, " output") == 0;
-    if (told) {
-        *pass = 0;
-        pass = strrchr(line, ' ');
-    }
+    char *pass = last_word(line);
+    const bool result = pass && strcmp(pass, "result") == 0;
+    if (result) pass = last_word(line);
     if (!pass) {
         printf("error expected a kind, numbers and a pass\n");
         return;
     }
-    *pass++ = 0;
-    if (told) {
-        tell(line, pass);
+    if (prepare(p, line)) return;
+    if (result) {
+        if (!p->w->result) puts("skip");
+        else if (p->w->result(p->w, pass) == 0) puts("result");
         return;
     }
-    if (prepare(p, line) || p->w->choose(p->w, pass)) return;
+    if (p->w->choose(p->w, pass)) return;
     p->w->run(p->w); /* what is made at the first step is made here */
     long before = allocations();
     double seconds = seconds_a_call(p->w->run, p->w);

@@ -2,6 +2,7 @@
 #include "tests/bench/subjects.h"
 #include "tests/bench/networks.h"
 
+#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -109,10 +110,18 @@ static void name_layer(char *to, const layer_case *c, const layer_kind *k, const
     if (window[2] > 0) snprintf(to + at, SUBJECT_TEXT - at, "+%d", window[2]);
 }
 
+/* "layer 64x1x28x28 conv 32 3 stride=2 padding=1" */
 static void request_layer(char *to, const layer_case *c, const layer_kind *k, const int *s)
 {
-    int at = snprintf(to, SUBJECT_TEXT, "%s", c->kind);
-    for (int i = 0; i < k->numbers; i++) at += snprintf(to + at, SUBJECT_TEXT - at, " %d", s[i]);
+    int at = snprintf(to, SUBJECT_TEXT, "layer ");
+    for (int i = 0; i < k->rank; i++) at += snprintf(to + at, SUBJECT_TEXT - at, i ? "x%d" : "%d", s[i]);
+    at += snprintf(to + at, SUBJECT_TEXT - at, " %s", c->kind);
+    if (k->numbers == 3 || k->numbers == 8) at += snprintf(to + at, SUBJECT_TEXT - at, " %d", s[k->rank]);
+    const int *window = s + k->numbers - 3;
+    if (k->numbers > 4 && window[0] > 0)
+        at +=
+            snprintf(to + at, SUBJECT_TEXT - at, " %d stride=%d padding=%d", window[0], window[1], window[2]);
+    if (strcmp(c->kind, "dropout") == 0) snprintf(to + at, SUBJECT_TEXT - at, " 0.5");
 }
 
 static double bytes_of(const layer_kind *k, const int *s, const double times[2])
@@ -223,4 +232,92 @@ subject *subjects_new(int batch, int *count)
     for (int i = 0; i < 2; i++) add_single(all + (*count)++, networks[i]); /* lenet5 and example */
     for (const char *const *n = networks; *n; n++) add_busy(all + (*count)++, *n, batch);
     return all;
+}
+
+/* ---- a file ---------------------------------------------------------------------------------------- */
+
+typedef struct listed {
+    subject *subjects;
+    int count, room;
+} listed;
+
+static subject *add_listed(listed *all, const char *request, const char *pass)
+{
+    if (all->count == all->room) {
+        const int room = all->room ? 2 * all->room : 64;
+        subject *more = realloc(all->subjects, (size_t)room * sizeof *more);
+        if (!more) {
+            st_error_set("no memory for %d subjects", room);
+            return NULL;
+        }
+        all->subjects = more;
+        all->room = room;
+    }
+    subject *s = &all->subjects[all->count++];
+    *s = (subject){ .pass = pass, .process = "listed" };
+    snprintf(s->request, SUBJECT_TEXT, "%s", request);
+    snprintf(s->name, SUBJECT_TEXT, "%s", request + strcspn(request, " ") + 1);
+    return s;
+}
+
+/* "SIZE TEXT" */
+static int list_layer(listed *all, const char *request)
+{
+    char size[SUBJECT_TEXT];
+    const char *text = request + 6;
+    const int length = (int)strcspn(text, " ");
+    snprintf(size, sizeof size, "%.*s", length, text);
+    st_shape x, y;
+    st_layer *l = network_layer(size, text + length, &x);
+    const bool planned = l && st_layer_plan(l, x, &y) == 0;
+    st_layer_needs needs = { 0 };
+    if (planned) st_layer_measure(l, &needs);
+    st_layer_free(l);
+    if (!planned || !add_listed(all, request, "forward") || !add_listed(all, request, "both")) return -1;
+    return needs.parameters > 0 && !add_listed(all, request, "gradient") ? -1 : 0;
+}
+
+/* "NAME BATCH" */
+static int list_net(listed *all, const char *request)
+{
+    char name[SUBJECT_TEXT];
+    int batch;
+    if (sscanf(request, "net %1023s %d", name, &batch) != 2) return st_error_set("expected net NAME BATCH");
+    st_net *n = network_new(name);
+    if (!n) return -1;
+    for (int training = 1; training >= 0; training--) {
+        subject *s = add_listed(all, request, training ? "train" : "infer");
+        if (!s) break;
+        s->images = batch;
+        s->flops = batch * network_flops(n, training);
+    }
+    st_net_free(n);
+    return st_error() ? -1 : 0;
+}
+
+static int list_line(listed *all, char *line)
+{
+    line[strcspn(line, "#\n")] = 0;
+    for (size_t last = strlen(line); last > 0 && line[last - 1] == ' '; last--) line[last - 1] = 0;
+    line += strspn(line, " ");
+    if (!*line) return 0;
+    if (strncmp(line, "layer ", 6) == 0) return list_layer(all, line);
+    if (strncmp(line, "net ", 4) == 0) return list_net(all, line);
+    return st_error_set("\"%.40s\" begins neither with layer nor with net", line);
+}
+
+subject *subjects_read(const char *path, int *count)
+{
+    listed all = { 0 };
+    char line[SUBJECT_TEXT];
+    FILE *from = fopen(path, "r");
+    if (!from) st_error_set("%s: %s", path, strerror(errno));
+    for (int number = 1; from && !st_error() && fgets(line, sizeof line, from); number++)
+        if (list_line(&all, line)) st_error_within("%s, line %d: ", path, number);
+    if (from) fclose(from);
+    if (!st_error() && all.count == 0) st_error_set("%s: it lists nothing", path);
+    *count = all.count;
+    if (!st_error()) return all.subjects;
+    free(all.subjects);
+    return NULL;
 }

@@ -5,6 +5,7 @@ tmp=${STRIDE_TEST_TMP:-$(mktemp -d)}/bench
 . tests/tools/claims.sh
 skip_sanitized "the benchmarks: a sanitizer sees what they call in the tests"
 mkdir -p "$tmp"
+export BENCH_FOLDER=$tmp
 out=$tmp/out err=$tmp/err
 
 run() { # COMMAND...: into $out, $err and $status
@@ -75,10 +76,13 @@ counts_operations() {
     } END { exit wrong || seen != 2 }' "$tmp/csv" || { cat "$tmp/csv"; because "operations"; }
 }
 answers_nonsense() {
-    printf '%s\n' '' words 'relu 1 2 3 4 sideways' 'relu 1 2 3 forward' 'relu 1 2 3 x forward' 'net nothing 4 train' 'sgemm 0 run' 'relu 1 2 3 4 forward' >"$tmp/requests"
+    printf '%s\n' '' words 'layer 2x3 relu sideways' 'layer relu forward' 'layer 2x3 covn forward' 'layer 2x3 relu gradient' \
+        'layer 2x3 conv 4 3 forward result' 'net nothing 4 train' 'sgemm 0 run' 'fma run result' 'layer 2x3 relu forward' \
+        'layer 2x3 relu forward result' >"$tmp/requests"
     run "$BENCH/stride_peer" <"$tmp/requests"
-    [ "$status" = 0 ] && [ "$(cut -d ' ' -f 1 "$out" | tr '\n' ' ')" = "ready error error error error error error error ok " ] ||
-        because "answers"
+    [ "$status" = 0 ] && [ "$(cut -d ' ' -f 1 "$out" | tr '\n' ' ')" = "ready error error error error error error error error error skip ok result " ] ||
+        because "answers" || return
+    [ "$(head -n 1 "$tmp/given") $(head -n 1 "$tmp/result")" = "2x3 2x3 2x3" ] || because "its result"
 }
 
 claim "a quick run prints what was asked for, with one thread and with two" prints_rows
@@ -88,20 +92,15 @@ claim "a request that makes no sense is answered with an error" answers_nonsense
 
 # ---- peers -----------------------------------------------------------------------------------------
 
-# Answers of the peers below: true where the line asks for an output, which is then Stride's own.
-cat >"$tmp/tells" <<'END'
-tells() {
-    case $1 in *output) echo "$1" | "$BENCH/stride_peer" | grep '^output' || echo skip ;; *) return 1 ;; esac
-}
-END
-export BENCH
-# A peer that takes a second for everything; with an argument, so many.
+# A peer that copies Stride's result, and takes a second for everything; with an argument, so many.
 cat >"$tmp/slow" <<'END'
-. "${0%/*}/tells"
 echo ready
 while read -r line; do
-    tells "$line" && continue
-    case $line in relu*) echo "ok ${1:-1} -1" ;; *) echo "skip not measured here" ;; esac
+    case $line in
+        *result) cp "$BENCH_FOLDER/expected" "$BENCH_FOLDER/result" && echo result ;;
+        *relu*) echo "ok ${1:-1} -1" ;;
+        *) echo "skip not measured here" ;;
+    esac
 done
 END
 against() { succeeds "$BENCH/bench" --quick --csv="$tmp/csv" --peer="slow=sh '$tmp/slow'" --peer="slow slower=sh '$tmp/slow' 2" "$@"; }
@@ -113,7 +112,7 @@ compares() {
 }
 # What is asked of the setting that takes thrice the time, and of one that is for `forward` only.
 gives_up() {
-    rm -f "$tmp/asked"
+    rm -f "$tmp/asked" "$tmp/half"
     succeeds "$BENCH/bench" --rounds=3 --peer="a=sh '$tmp/slow'" --peer="a slower=tee -a '$tmp/asked' | sh '$tmp/slow' 3" \
         --peer="a half@forward=tee -a '$tmp/half' | sh '$tmp/slow'" relu || return
     [ "$(grep -c 'forward$' "$tmp/asked")" = 2 ] && [ "$(grep -c 'forward$' "$tmp/half")" = 6 ] && ! grep -q backward "$tmp/half" ||
@@ -130,26 +129,40 @@ absent_peers() {
     leaves_out 'it is not here' 'echo skip it is not here' && leaves_out 'it does not start' true &&
         leaves_out 'it ended' 'echo ready' && leaves_out 'out of order' 'sh -c "echo ready; while read -r _; do echo error out of order; done"'
 }
-# Stride's own program as a peer, chattering, as it is and with another answer each.
-compares_outputs() {
-    cat >"$tmp/chatter" <<'END'
+# A peer whose results are spoilt when it has written them, by a command.
+cat >"$tmp/spoilt" <<'END'
 echo 'to stderr' >&2
 echo 'to stdout'
-exec "$1" | sed -uE "$2"
+spoil=$1
+shift
+"$@" | while read -r line; do
+    if [ "$line" = result ]; then (cd "$BENCH_FOLDER" && eval "$spoil"); fi
+    echo "$line"
+done
 END
-    succeeds "$BENCH/bench" --quick --log="$tmp/chatter.log" --peer="same=sh '$tmp/chatter' '$BENCH/stride_peer' ''" \
-        --peer="short=sh '$tmp/chatter' '$BENCH/stride_peer' 's/^output [0-9x]*/output 1x10/'" \
-        --peer="wrong=sh '$tmp/chatter' '$BENCH/stride_peer' 's/^(output .*) [^ ]*$/\1 7.5/'" \
-        --peer="largest=sh '$tmp/chatter' '$BENCH/stride_peer' 's/^(output [^ ]*) [^ ]*/\1 1e9/'" \
-        --peer="product=sh '$tmp/chatter' '$BENCH/stride_peer' 's/^(output [^ ]* [^ ]*) [^ ]*/\1 1e9/'" \
-        --peer="mute=sh '$tmp/chatter' '$BENCH/stride_peer' 's/^output.*/skip/'" --csv="$tmp/csv" mlp 'relu ' 'dense 4x784' || return
-    grep -qE '^short: mlp infer.*: its output is \[1x10\], expected \[4x10\]: its time does not count$' "$out" || because "a shape" || return
-    for pass in 'mlp train' 'mlp infer' 'relu .* forward' 'relu .* backward' 'dense .* gradient'; do
-        grep -qE "^wrong: $pass.*: its output is another: 7.5, expected .* \\(an element\\)" "$out" || because "an element, $pass" || return
-        grep -qE "^largest: $pass.*: its output is another: 1e\\+09, expected .* \\(the largest\\)" "$out" || because "the largest, $pass" || return
-        grep -qE "^product: $pass.*: its output is another: 1e\\+09, expected .* \\(of all" "$out" || because "a product, $pass" || return
+# One number in the middle becomes 77; fewer numbers; another shape of as many; nothing at all.
+number='n=$(wc -c <result) && printf "\\000\\000\\232\\102" | dd of=result bs=1 seek=$((n - n / 8 * 4)) conv=notrunc 2>/dev/null'
+fewer='n=$(wc -c <result) && head -c $((n - 4)) result >less && mv less result'
+shape='sed -i "1s/x/ /" result'
+nothing='rm result'
+spoilt() { # NAME SPOIL COMMAND
+    printf '%s' "--peer=$1=sh '$tmp/spoilt' '$2' $3"
+}
+compares_results() {
+    local stride="'$BENCH/stride_peer'" what
+    succeeds "$BENCH/bench" --quick --log="$tmp/chatter.log" --csv="$tmp/csv" "$(spoilt same : "$stride")" \
+        "$(spoilt number "$number" "$stride")" "$(spoilt fewer "$fewer" "$stride")" "$(spoilt shape "$shape" "$stride")" \
+        "$(spoilt nothing "$nothing" "$stride")" --peer="mute=sed 's/ result$/ absent/' | '$BENCH/stride_peer'" \
+        --peer="times=sh -c 'echo ready; while read -r line; do echo ok 1 -1; done'" \
+        --peer="results=sed 's/\\(forward\\|backward\\|gradient\\)$/& result/' | '$BENCH/stride_peer'" mlp "dense 4x784" || return
+    for what in 'mlp train' 'mlp infer' 'dense 4x784 to 512 forward' 'dense 4x784 to 512 backward' 'dense 4x784 to 512 gradient'; do
+        grep -q "^same,${what% *},${what##* }," "$tmp/csv" || { cat "$tmp/csv"; because "same: $what"; } || return
     done
-    [ "$(grep -c '^same,' "$tmp/csv")" = 14 ] && ! grep -qE '^(short|wrong|largest|product|mute),' "$tmp/csv" || { cat "$tmp/csv"; because "their times"; } || return
+    ! grep -E '^(number|fewer|shape|nothing|mute|times),' "$tmp/csv" && ! grep '^results,dense' "$tmp/csv" || because "their times count" || return
+    grep -qE '^number: dense .*: its result is another: array 1 differs by .* of its size' "$out" || because "a number" || return
+    grep -qE '^fewer: mlp .*: its result is \[4x10.*, expected \[4x10' "$out" || because "fewer" || return
+    grep -qE '^shape: dense .*: its result is \[4 512\], 2048 numbers, expected \[4x512\], 2048' "$out" || because "a shape" || return
+    grep -qE '^nothing: dense .*: it has written no result' "$out" || because "nothing" || return
     grep -q 'to stderr' "$tmp/chatter.log" && grep -q 'to stdout' "$tmp/chatter.log" && ! grep -q 'to std' "$out" "$err" || because "chatter"
 }
 runs_programs() {
@@ -171,18 +184,21 @@ keeps_busy() {
 
 # A peer that spins in the background, as idle threads do, while another looks at it.
 cat >"$tmp/spins" <<'END'
-. "${0%/*}/tells"
 while :; do :; done &
 echo $! >"$1"
 echo ready
-while read -r line; do tells "$line" || echo ok 1 -1; done
+while read -r line; do
+    case $line in
+        *result) cp "$BENCH_FOLDER/expected" "$BENCH_FOLDER/result" && echo result ;;
+        *) echo ok 1 -1 ;;
+    esac
+done
 kill -KILL $!
 END
 cat >"$tmp/looks" <<'END'
-. "${0%/*}/tells"
 echo ready
 while read -r line; do
-    tells "$line" && continue
+    case $line in *result) cp "$BENCH_FOLDER/expected" "$BENCH_FOLDER/result" && echo result && continue ;; esac
     state=$(sed 's/.*) //; s/ .*//' "/proc/$(cat "$1")/stat")
     if [ "$state" = T ]; then echo ok 1 -1; else echo "error the other is in state $state"; fi
 done
@@ -210,9 +226,101 @@ claim "while one is measured, the others are stopped" stops_others
 claim "peers end with the driver, even if that is killed" ends_with_driver
 claim "goals that were not measured are said to be so" tells_goals
 claim "a peer that cannot run is left out, with its reason" absent_peers
-claim "a peer's time counts only after the output that is Stride's; chatter goes to a log" compares_outputs
+claim "a peer's time counts only after a result that is Stride's; chatter goes to a log" compares_results
 claim "training MNIST and predicting once are run, and their figures read" runs_programs
 claim "a process is busy while training is measured beside it, and ended" keeps_busy
+
+# ---- lists -----------------------------------------------------------------------------------------
+
+list() { printf '%s\n' "$@" >"$tmp/list"; }
+listed() { run "$BENCH/bench" --quick --threads=1 --cpu-time --list="$tmp/list" --csv="$tmp/csv" --log="$tmp/list.log" "$@"; }
+reads_lists() {
+    list '# a comment' '' 'layer 2x3x8x8 conv 4 3, relu   # two layers' 'layer 2x3 relu' 'net lenet5-1998 2'
+    listed --peer="slow=sh '$tmp/slow'" --peer="slow slower=sh '$tmp/slow' 2"
+    [ $status = 0 ] || because "a list" || return
+    # Forward, backward and gradient of the first, forward and backward of the second; no relu in the net's name.
+    [ "$(cut -d , -f 3 "$tmp/csv" | sort | uniq -c | tr -s ' \n' ' ')" = " 2 backward 2 forward 1 gradient 1 pass " ] ||
+        { cat "$tmp/csv"; because "--csv"; } || return
+    grep -qE '^all +1 +5 +[0-9.]+x +[0-9.]+x' "$out" && grep -qE '^ *[0-9.]+x +[0-9]+% gradient +1 .* slow +2x3x8x8 conv 4 3, relu$' "$out" ||
+        because "means and rows" || return
+    grep -q '^left out, 1 of 3' "$out" && grep -q '^lenet5-1998 2: not measured here$' "$out" || because "left out" || return
+    listed relu && [ "$(grep -c relu "$out")" = 0 ] || because "without peers"
+}
+refuses_lists() {
+    local line
+    for line in 'layer 2x3x8x8 covn 4 3' 'layer 2x3x8x8' 'layer 2x3x2x2 conv 4 3' 'net nothing 4' 'net lenet5' 'relu'; do
+        list 'layer 2x3 relu' "$line"
+        fails 1 "^bench: $tmp/list, line 2: " "$BENCH/bench" --list="$tmp/list" || return
+    done
+    list '# nothing'
+    fails 1 'it lists nothing' "$BENCH/bench" --list="$tmp/list"
+}
+names_failures() {
+    list 'layer 2x3x8x8 conv 4 3' 'layer 2x3 relu'
+    listed "$(spoilt spoilt "$number" "'$BENCH/stride_peer'")" --peer="good='$BENCH/stride_peer'"
+    [ $status = 1 ] && grep -q '^bench: 5 results of peers are not Stride' "$err" || because "the status" || return
+    [ "$(grep -c '^FAIL 2x3.*, spoilt: its result is another' "$out")" = 5 ] || because "their names" || return
+    [ "$(lines "$tmp/csv")" = 1 ] || { cat "$tmp/csv"; because "a row that fails"; }
+}
+draws_layers() {
+    "$BENCH/draw" 7 60 >"$tmp/seven" && "$BENCH/draw" 7 60 >"$tmp/again" && "$BENCH/draw" 8 60 >"$tmp/eight" &&
+        cmp "$tmp/seven" "$tmp/again" && ! cmp -s "$tmp/seven" "$tmp/eight" || return
+    [ "$(lines "$tmp/seven")" = 60 ] && ! grep -vE '^(layer [0-9x]+ [a-z].*|# left out: .*)$' "$tmp/seven" || return
+    fails 2 '^usage: draw' "$BENCH/draw" && fails 2 '^usage: draw' "$BENCH/draw" 7x
+}
+# Every drawn layer is read again, and every network of the list that is measured.
+reads_what_is_drawn() {
+    fails 2 'nothing to measure is called "nobody"' "$BENCH/bench" --list="$tmp/seven" nobody &&
+        fails 2 'nothing to measure is called "nobody"' "$BENCH/bench" --list=tests/bench/networks/list.txt nobody
+}
+claim "a list's layers and networks are measured, and means and rows printed" reads_lists
+claim "a list that makes no sense is refused, with its line" refuses_lists
+claim "what a peer computes differently is a failure that is named, not a row" names_failures
+claim "drawn layers are the same for the same seed" draws_layers
+claim "drawn layers and the networks of the list can be read" reads_what_is_drawn
+
+# ---- the peers themselves ---------------------------------------------------------------------------
+
+# What is installed of them: each computes what Stride computes, and is left out where its result is spoilt.
+torch="/usr/bin/python3 -B tests/bench/torch_peer.py"
+dnnl="$BENCH/dnnl_peer_usr"
+node="node tests/bench/onnx_peer.js $BENCH/../../peers"
+is_there() { # COMMAND...: it does not skip
+    "$@" </dev/null 2>/dev/null | grep -q '^ready'
+}
+computes_as_stride() { # COMMAND NAME...: each pass of these has a time, and none when it is spoilt
+    local command=$1 name
+    shift
+    run "$BENCH/bench" --quick --log="$tmp/peer.log" --csv="$tmp/csv" --peer="good=$command" "$(spoilt spoilt "$number" "$command")" "$@"
+    [ $status = 0 ] || because "a run" || return
+    for name; do grep -q "^good,.*$name" "$tmp/csv" || { cat "$tmp/csv"; because "no time of $name"; } || return; done
+    ! grep '^spoilt,' "$tmp/csv" && ! grep '^good: .*its result is' "$out" && grep -q '^spoilt: .*its result is another' "$out" ||
+        because "a spoilt result counts"
+}
+same_as_torch() { computes_as_stride "$torch" lenet5 "avgpool 4" dropout "batchnorm" "dense 4x784"; }
+same_as_dnnl() { computes_as_stride "'$dnnl' nhwc" "avgpool 4" relu batchnorm; }
+same_as_node() { computes_as_stride "$node" mlp; }
+# A layer of each kind that a twin is more than one module for, and networks with every container.
+twins() {
+    list 'layer 2x4x9x8 conv 6 3x2 padding=1x0 stride=2 groups=2 pad_height=2x0' 'layer 2x3x8x8 conv_transpose 4 3 stride=2 output_padding=1' \
+        'layer 3x2x9x9 maxpool 3 stride=2 padding=2' 'layer 3x2x9x9 maxpool 2 pad_height=1x0 pad_value=zero' \
+        'layer 3x2x9x9 avgpool 3 stride=2 padding=1 ceil_mode count_exclude_pad' 'layer 3x2x9x9 lppool 3 stride=2 padding=1x0 p=3' \
+        'layer 3x2x7x7 upsample size=9x3 mode=bilinear' 'layer 4x3x5x6 pad 1x2 width=2x0 mode=reflect' 'layer 4x6x5x5 channel_dropout 0.25' \
+        'layer 4x6x5 batchnorm 0.5' 'layer 4x6x5 layernorm 1 no_affine' 'layer 4x6x5x5 groupnorm 2' 'layer 4x3x5 dense 7' 'layer 5x6 prelu 6' \
+        'layer 2x3x6x6 avgpool 2 dilation=2' 'layer 2x3 identity' 'net tcn 2' 'net senet 2' 'net densenet 2' 'net unet 1' 'net style 1'
+    listed --peer="torch=$torch" --peer="torch channels-last=$torch --channels-last"
+    [ $status = 0 ] && grep -q '^left out, 2 of 21' "$out" && [ "$(grep -c ',train,' "$tmp/csv")" = 5 ] || because "twins"
+}
+if is_there $torch; then
+    claim "PyTorch computes what Stride computes, and does not count where its result is spoilt" same_as_torch
+    claim "PyTorch's twins of layers and networks compute what the text says" twins
+else
+    echo "skip PyTorch's results: /usr/bin/python3 has no PyTorch (make deps-bench)"
+fi
+if is_there "$dnnl"; then claim "oneDNN computes what Stride computes, likewise" same_as_dnnl
+else echo "skip oneDNN's results: it is not installed, or make bench-peers has not built its peer"; fi
+if [ -f "$BENCH/../../peers/mlp.onnx" ] && is_there $node; then claim "onnxruntime computes what Stride computes, likewise" same_as_node
+else echo "skip onnxruntime's results: it is not installed, or make bench-peers has not made its networks"; fi
 
 # ---- scaling ---------------------------------------------------------------------------------------
 

@@ -16,7 +16,9 @@ static bool is_set(const char *name, const char *value)
 
 double least_seconds(void)
 {
-    return is_set("BENCH_QUICK", "1") ? 0.001 : 0.05;
+    const char *given = getenv("BENCH_SECONDS");
+    const double seconds = given ? strtod(given, NULL) : 0;
+    return seconds > 0 ? seconds : 0.05;
 }
 
 double now(void)
@@ -57,8 +59,7 @@ static int compare(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
-/* Between the sorted numbers, linearly: share 0 is the least, 1 the greatest. */
-static double quantile(const double *value, int count, double share)
+double quantile(const double *value, int count, double share)
 {
     double sorted[STATISTICS_MOST];
     if (count < 1 || count > STATISTICS_MOST) return NAN;

@@ -4,12 +4,12 @@
 --fused          one kernel steps all parameters, or all of a kind, where this version has it
 --compiled       torch.compile where this version has it; else traced and optimised networks for inference
 """
+import contextlib
 import functools
-import math
 import os
 import sys
 
-from peer import Skip, THREADS, pattern, refuse, serve
+from peer import Skip, THREADS, given, refuse, serve
 
 try:
     import torch
@@ -17,70 +17,10 @@ except ImportError:
     refuse("PyTorch is not installed (make deps-bench)")
 from torch import nn
 
+from twin import Absent, Border, twin
+
+RATE = 1e-3  # small: however long a network trains on its one batch, the numbers stay as they are in earnest
 CHANNELS_LAST, FUSED, COMPILED = (f"--{mode}" in sys.argv for mode in ("channels-last", "fused", "compiled"))
-
-
-# ---- networks, as in networks.c -----------------------------------------------------------------------
-
-
-def relu():
-    return nn.ReLU(inplace=True)
-
-
-def conv3x3(c_in, c_out):
-    return nn.Conv2d(c_in, c_out, 3, padding=1, bias=False), nn.BatchNorm2d(c_out), relu()
-
-
-def lenet5():
-    return nn.Sequential(
-        nn.Conv2d(1, 6, 5, padding=2), relu(), nn.MaxPool2d(2),
-        nn.Conv2d(6, 16, 5), relu(), nn.MaxPool2d(2), nn.Flatten(),
-        nn.Linear(400, 120), relu(), nn.Linear(120, 84), relu(), nn.Linear(84, 10))
-
-
-def example():
-    return nn.Sequential(
-        nn.Conv2d(1, 32, 3), relu(), nn.Conv2d(32, 64, 3), relu(), nn.MaxPool2d(2), nn.Dropout(0.25),
-        nn.Flatten(), nn.Linear(9216, 128), relu(), nn.Dropout(0.5), nn.Linear(128, 10))
-
-
-def bnnet():
-    return nn.Sequential(
-        *conv3x3(1, 32), *conv3x3(32, 32), nn.MaxPool2d(3, 2, 1), *conv3x3(32, 64), *conv3x3(64, 64),
-        nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(64, 10))
-
-
-def mlp():
-    return nn.Sequential(
-        nn.Flatten(), nn.Linear(784, 512), relu(), nn.Linear(512, 512), relu(), nn.Linear(512, 10))
-
-
-NETWORKS = {"lenet5": lenet5, "example": example, "bnnet": bnnet, "mlp": mlp}
-
-
-# ---- layers -------------------------------------------------------------------------------------------
-
-
-def window(kind, h, w, kernel, stride, padding):
-    return nn.AdaptiveAvgPool2d(1) if kernel == 0 else kind(kernel, stride, padding)
-
-
-LAYERS = {  # name: rank of x, and the module made of all numbers
-    "conv": (4, lambda n, c, h, w, o, k, s, p: nn.Conv2d(c, o, k, s, p)),
-    "maxpool": (4, lambda n, c, h, w, k, s, p: window(nn.MaxPool2d, h, w, k, s, p)),
-    "avgpool": (4, lambda n, c, h, w, k, s, p: window(nn.AvgPool2d, h, w, k, s, p)),
-    "dense": (2, lambda n, i, o: nn.Linear(i, o)),
-    "batchnorm": (4, lambda n, c, h, w: nn.BatchNorm2d(c)),
-    "layernorm": (2, lambda n, c: nn.LayerNorm(c)),
-    "relu": (4, lambda *size: nn.ReLU()),
-    "gelu": (4, lambda *size: nn.GELU()),
-    "sigmoid": (4, lambda *size: nn.Sigmoid()),
-    "softmax": (2, lambda *size: nn.Softmax(1)),
-    "dropout": (4, lambda *size: nn.Dropout(0.5)),
-}
-
-
-# ---- work: a table of what can be run, by pass ----------------------------------------------------------
 
 
 def in_layout(t):
@@ -95,16 +35,99 @@ def placed(module):
     return module.to(memory_format=torch.channels_last) if CHANNELS_LAST else module
 
 
-def sgd(parameters, rate):
+def adopt(module, values):
+    """Makes parameters and states what Stride's are."""
+    states = [b for name, b in module.named_buffers() if "num_batches" not in name]
+    with torch.no_grad():
+        for own, value in zip([*module.parameters(), *states], values, strict=True):
+            own.copy_(torch.from_numpy(value))
+
+
+@contextlib.contextmanager
+def without_dropout(module):
+    """Masks are everyone's own."""
+    kept = [(m, m.p) for m in module.modules() if isinstance(m, nn.modules.dropout._DropoutNd)]
+    for m, _ in kept:
+        m.p = 0.0
+    yield
+    for m, p in kept:
+        m.p = p
+
+
+# ---- layers -------------------------------------------------------------------------------------------
+
+
+class Layer:
+    """A layer as it is in training. A border that PyTorch's layer does not take is put around x before anything is
+    measured."""
+
+    def __init__(self, size, text):
+        if FUSED or COMPILED:
+            raise Skip()
+        module = twin(text, size[1:])[0][0]
+        self.border = module[0] if isinstance(module, nn.Sequential) and isinstance(module[0], Border) else None
+        self.module = placed((module if self.border is None else module[1]).train())
+        self.prepare(torch.rand(size) * 2 - 1)
+        if self.y.data_ptr() == self.x.data_ptr():
+            raise Skip("PyTorch returns x itself")
+
+    def prepare(self, x, dy=None):
+        self.x = in_layout(x if self.border is None else self.border(x)).requires_grad_()
+        self.y = self.module(self.x)
+        self.dy = torch.rand_like(self.y) if dy is None else in_layout(dy)
+
+    def derivatives(self, by):  # the graph of y is kept
+        return torch.autograd.grad(self.y, by, self.dy, retain_graph=True)
+
+    def forward(self):
+        with torch.no_grad():
+            return self.module(self.x)
+
+    def run(self, which):
+        parameters = list(self.module.parameters())
+        by = {"backward": [self.x], "gradient": parameters, "both": [self.x, *parameters]}
+        return self.forward if which == "forward" else lambda: self.derivatives(by[which])
+
+    def result(self, which):
+        x, dy, *values = given()
+        adopt(self.module, values)
+        with without_dropout(self.module):
+            self.prepare(torch.from_numpy(x), torch.from_numpy(dy))
+            made = self.run(which)()
+        self.prepare(torch.from_numpy(x), torch.from_numpy(dy))
+        if which == "forward":
+            return [made]
+        dx = made[0] if self.border is None or which == "gradient" else self.border.inside(made[0])
+        return [dx, *made[1:]]
+
+
+@functools.lru_cache(maxsize=1)
+def layer(size, *text):
+    return Layer(tuple(int(n) for n in size.split("x")), " ".join(text))
+
+
+# ---- networks -----------------------------------------------------------------------------------------
+
+
+def read(name):
+    for folder in ("tests/bench/networks", "examples/networks"):
+        path = os.path.join(folder, name + ".net")
+        if os.path.exists(path):
+            with open(path, encoding="utf-8") as file:
+                return twin(file.read())
+    raise ValueError(f"there is no network {name}")
+
+
+def sgd(parameters):
     """In the fastest way that this version has, fused before foreach; or as it does by itself."""
     for way in ("fused", "foreach") if FUSED else ():
         try:
-            return torch.optim.SGD(parameters, lr=rate, momentum=0.9, **{way: True})
+            return torch.optim.SGD(parameters, lr=RATE, momentum=0.9, **{way: True})
         except (TypeError, RuntimeError):
             pass
     if FUSED:
         raise Skip(f"PyTorch {torch.__version__} has no fused optimizer")
-    return torch.optim.SGD(parameters, lr=rate, momentum=0.9)
+    return torch.optim.SGD(parameters, lr=RATE, momentum=0.9)
 
 
 def compiled_for_training(net):
@@ -120,107 +143,97 @@ def compiled_for_inference(net, x):
         return torch.jit.optimize_for_inference(torch.jit.trace(net, x))
 
 
-def numbers(count):
-    return torch.arange(count, dtype=torch.float64)
+class Network:
+    """A step of training, or inference, on one batch: targets of y's shape are what pixels are to be, others classes."""
 
+    def __init__(self, name, batch, training):
+        net, size = read(name)
+        self.net, self.training = placed(net).train(training), training
+        self.x = in_layout(torch.rand(batch, *size))
+        self.target = torch.zeros(batch, dtype=torch.long)
+        self.optimizer = sgd(list(net.parameters())) if training else None
+        self.build()
 
-def filled(shape, k, scale=1.0, shift=0.0):
-    """In outline.h's pattern."""
-    return (pattern(numbers(math.prod(shape)), k) * scale + shift).reshape(shape).float()
+    def build(self):
+        if not COMPILED:
+            self.compiled = self.net
+        else:
+            self.compiled = compiled_for_training(self.net) if self.training else compiled_for_inference(self.net, self.x)
 
+    def compute_gradients(self):
+        self.optimizer.zero_grad(set_to_none=True)
+        y = self.compiled(self.x)
+        kind = nn.functional.mse_loss if self.target.is_floating_point() else nn.functional.cross_entropy
+        kind(y, self.target).backward()
+        return y.detach()
 
-def fill_weights(module):
-    with torch.no_grad():
-        for k, p in enumerate(module.parameters()):
-            p.copy_(filled(p.shape, k, 2 / math.sqrt(p.numel() // p.shape[0])))
+    def train(self):
+        self.compute_gradients()
+        self.optimizer.step()
 
-
-def network(name, batch, which, known=False):
-    """A function that makes a step; `known`: of known numbers, and what it makes of them."""
-    if name == "mlp" and CHANNELS_LAST:
-        raise Skip()
-    net = NETWORKS[name]()
-    if known:
-        fill_weights(net)
-    random = any(isinstance(m, nn.Dropout) for m in net)
-    net = placed(net).train(which == "train" and not (known and random))
-    x = in_layout(filled((batch, 1, 28, 28), 0, shift=0.5) if known else torch.rand(batch, 1, 28, 28))
-    target = torch.arange(batch) % 10
-    loss = nn.CrossEntropyLoss()
-    if which == "train":
-        run = compiled_for_training(net) if COMPILED else net
-        optimizer = sgd(list(net.parameters()), 16 if known else 1e-3)
-    else:
-        run = compiled_for_inference(net, x) if COMPILED else net
-
-    def train():
-        optimizer.zero_grad(set_to_none=True)
-        loss(run(x), target).backward()
-        optimizer.step()
-
-    def infer():
+    def infer(self):
         with torch.inference_mode():
-            return run(x)
+            return self.compiled(self.x)
 
-    def flat():
-        return torch.cat([p.detach().contiguous().reshape(-1) for p in net.parameters()])
+    def result(self):
+        x, target, *values = given()
+        adopt(self.net, values)
+        self.x, self.target = in_layout(torch.from_numpy(x)), torch.from_numpy(target)
+        if not self.training:
+            self.build()  # what traces a network keeps its parameters
+            return [self.infer()]
+        with without_dropout(self.net):
+            with torch.no_grad():
+                if self.net(self.x).shape != self.target.shape:
+                    self.target = self.target.long()
+            adopt(self.net, values)  # the states, too
+            y = self.compute_gradients()
+        return [y, *self.changes()]
 
-    def change():
-        before = flat()
-        train()
-        return flat() - before
-
-    steps = {"train": change, "infer": infer} if known else {"train": train, "infer": infer}
-    return steps[which]
-
-
-def layer(kind, *size, known=False):
-    if FUSED or COMPILED:
-        raise Skip()
-    rank, make = LAYERS[kind]
-    module = make(*size).train()
-    if known and any(p.dim() > 1 for p in module.parameters()):
-        fill_weights(module)
-    module = placed(module)
-    x = in_layout(filled(size[:rank], 0, 2) if known else torch.rand(size[:rank]) * 2 - 1).requires_grad_()
-    parameters = list(module.parameters())
-    y = module(x)
-    dy = torch.empty_like(y).copy_(filled(y.shape, 2, 2)) if known else torch.rand_like(y)
-
-    def forward():
+    def changes(self):
+        """What a step at a rate of 16 adds to the parameters; the optimizer is as new."""
+        before = [p.detach().clone() for p in self.net.parameters()]
+        self.optimizer.state.clear()
+        for group in self.optimizer.param_groups:
+            group["lr"] = 16.0
+        self.optimizer.step()
+        for group in self.optimizer.param_groups:
+            group["lr"] = RATE
+        self.optimizer.state.clear()
         with torch.no_grad():
-            return module(x)
-
-    def adjoint(by):  # one derivative only; the graph of y is kept
-        return lambda: torch.autograd.grad(y, by, dy, retain_graph=True)
-
-    return {"forward": forward, "backward": adjoint([x]), "gradient": adjoint(parameters)}
+            made = [p - b for p, b in zip(self.net.parameters(), before)]
+            for p, b in zip(self.net.parameters(), before):
+                p.copy_(b)
+        return made
 
 
-kept_network = functools.lru_cache(maxsize=None)(network)
-kept_layer = functools.lru_cache(maxsize=1)(layer)
+@functools.lru_cache(maxsize=8)
+def network(name, batch, which):
+    return Network(name, batch, which == "train")
 
 
-def result(words):
-    """What a pass makes of known numbers: a tensor; all gradients are one."""
-    kind, *size, which = words
-    if kind == "net":
-        return network(size[0], int(size[1]), which, known=True)().detach()
-    made = layer(kind, *map(int, size), known=True)[which]()
-    parts = [made] if which == "forward" else made
-    parts = [p.detach().contiguous() for p in parts]
-    return parts[0] if which != "gradient" else torch.cat([p.reshape(-1) for p in parts])
+# ---- requests -----------------------------------------------------------------------------------------
+
+
+def prepared(words):
+    kind, *rest, which = words
+    try:
+        return layer(*rest) if kind == "layer" else network(rest[0], int(rest[1]), which)
+    except Absent as reason:
+        raise Skip(f"not in PyTorch: {reason}") from reason
 
 
 def work(words):
-    kind, *size, which = words
-    if kind != "net" and kind not in LAYERS:
+    if words[0] not in ("layer", "net"):
         raise Skip()
-    if which == "output":
-        return result(words[:-1])
-    if kind == "net":
-        return kept_network(size[0], int(size[1]), which)
-    return kept_layer(kind, *map(int, size))[which]
+    found = prepared(words)
+    return found.run(words[-1]) if words[0] == "layer" else getattr(found, words[-1])
+
+
+def result(words):
+    found = prepared(words)
+    made = found.result(words[-1]) if words[0] == "layer" else found.result()
+    return [a.detach().contiguous().numpy() for a in made]
 
 
 # ---- what it is -----------------------------------------------------------------------------------------
@@ -242,4 +255,4 @@ if "/blas/libblas" in used and "openblas" not in used:
 torch.set_num_threads(THREADS)
 torch.set_flush_denormal(True)
 torch.manual_seed(1)
-serve(f"PyTorch {torch.__version__}, {used}, threads by set_num_threads", work, numbers)
+serve(f"PyTorch {torch.__version__}, {used}, threads by set_num_threads", work, result)

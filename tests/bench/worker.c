@@ -48,7 +48,7 @@ int worker_log(const char *path)
     return path && chatter < 0 ? st_error_set("%s: %s", path, strerror(errno)) : 0;
 }
 
-static void become(const char *command, int threads, int in, int out)
+static void become(const char *command, int threads, const char *clock, int in, int out)
 {
     char line[2 * WORKER_LINE];
     setpgid(0, 0);
@@ -57,6 +57,7 @@ static void become(const char *command, int threads, int in, int out)
     if (chatter >= 0) dup2(chatter, STDERR_FILENO);
     signal(SIGPIPE, SIG_DFL);
     set_threads(threads);
+    setenv("BENCH_CLOCK", clock, 1);
     snprintf(line, sizeof line, "exec %s", command);
     execl("/bin/sh", "sh", "-c", line, (char *)NULL);
     _exit(127);
@@ -72,7 +73,7 @@ static int private_pipe(int end[2])
     return 0;
 }
 
-int worker_start(worker *w, const char *command, int threads)
+int worker_start(worker *w, const char *command, int threads, const char *clock)
 {
     int request[2], answer[2];
     pid_t own = getpid();
@@ -84,7 +85,7 @@ int worker_start(worker *w, const char *command, int threads)
     if (w->id < 0) return st_error_set("fork: %s", strerror(errno));
     if (w->id == 0) {
         end_with(own);
-        become(command, threads, request[0], answer[1]);
+        become(command, threads, clock, request[0], answer[1]);
     }
     setpgid(w->id, w->id); /* the worker does so, too: whoever comes first */
     close(request[0]);
@@ -110,7 +111,7 @@ static const char *after(const char *line, const char *word)
 
 static bool is_answer(const char *line)
 {
-    static const char *const words[] = { "ready", "ok ", "output ", "skip", "error " };
+    static const char *const words[] = { "ready", "ok ", "result", "skip", "error " };
     bool known = false;
     for (size_t i = 0; i < sizeof words / sizeof *words; i++) known |= after(line, words[i]) != NULL;
     return known;
@@ -169,10 +170,8 @@ worker_status worker_ask(worker *w, const char *request, worker_answer *answer)
         return refuse(answer->refusal, WORKER_FAILS, w->refusal);
     }
     if (after(line, "skip ")) return refuse(answer->refusal, WORKER_SKIPS, after(line, "skip "));
-    if (after(line, "output ")) {
-        snprintf(answer->output, sizeof answer->output, "%s", after(line, "output "));
-        return WORKER_OK;
-    }
+    answer->result = strcmp(line, "result") == 0;
+    if (answer->result) return WORKER_OK;
     if (strcmp(line, "skip") == 0) return refuse(answer->refusal, WORKER_SKIPS, "");
     if (sscanf(line, "ok %lf %ld", &answer->seconds, &answer->allocations) >= 1 && answer->seconds > 0)
         return WORKER_OK;

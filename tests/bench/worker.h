@@ -9,7 +9,7 @@
 #include <stdio.h>
 #include <sys/types.h>
 
-enum { WORKER_LINE = 512 };
+enum { WORKER_LINE = 256 };
 
 typedef struct worker {
     pid_t id;
@@ -21,8 +21,8 @@ typedef struct worker {
 
 typedef struct worker_answer {
     double seconds;
-    long allocations;         /* -1: not counted */
-    char output[WORKER_LINE]; /* what follows "output " */
+    long allocations; /* -1: not counted */
+    bool result;      /* it has written one, rather than measured */
     char refusal[WORKER_LINE];
 } worker_answer;
 
@@ -32,10 +32,10 @@ typedef enum worker_status { WORKER_OK, WORKER_SKIPS, WORKER_FAILS } worker_stat
  * an error where it cannot be written. */
 int worker_log(const char *path);
 
-/* Runs the shell's command with that many threads for Stride, OpenMP and BLAS. -1 with an error where no
- * process can be made; a command that fails refuses when it is asked. Does not wait: workers start side by
- * side. */
-int worker_start(worker *w, const char *command, int threads);
+/* Runs the shell's command with that many threads for Stride, OpenMP and BLAS, and with BENCH_CLOCK=cpu or
+ * wall. -1 with an error where no process can be made; a command that fails refuses when it is asked. Does
+ * not wait: workers start side by side. */
+int worker_start(worker *w, const char *command, int threads, const char *clock);
 
 /* Waits until it can be asked, or refuses. */
 void worker_await(worker *w);
