@@ -95,6 +95,9 @@ bench-peers: $(bench_programs) $(foreach prefix,$(HAS_DNNL),$(call dnnl_peer,$(p
 	@$< $(bench_options) $(if $(ROUNDS),,--seconds=285) --csv=$(BUILD)/bench-peers.csv --log=$(BUILD)/bench-peers.log \
 	    $(PEERS) \
 	    $(if $(BENCH),,$(WHOLE_PROGRAMS)) $(BENCH)
+PROCESSOR = sed -n '/^model name/{s/.*: /processor: /p;q;}' /proc/cpuinfo 2>/dev/null || :; \
+    sed 's/^/load: /' /proc/loadavg 2>/dev/null || :
+
 # Layers drawn at random from the rollers of the tests, and networks of the literature: PyTorch in either memory format.
 # THREADS=2 measures by the clock what one thread is measured by the time of its processor; LIST measures a list of one's
 # own instead. Steps of 20 ms, where nothing is shared among threads, are long enough.
@@ -109,6 +112,7 @@ sweep_threads = $(if $(filter 1,$(words $(THREADS))),--threads=$(THREADS))
 bench-sweep: ## random layers against PyTorch; SEED=1 COUNT=200 THREADS=2 BENCH=conv LIST=FILE
 bench-sweep: $(bench_programs) $(if $(LIST),,$(OUT)/float/bench/draw)
 	@$(if $(LIST),,$(OUT)/float/bench/draw $(SEED) $(COUNT) >$(BUILD)/sweep-$(SEED).txt)
+	@$(PROCESSOR)
 	@$(if $(LIST),,grep '^#' $(BUILD)/sweep-$(SEED).txt || :)
 	@$(if $(filter 2,$(THREADS)),,BENCH_SECONDS=0.02) $< $(bench_options) $(if $(ROUNDS),,--rounds=3) $(sweep_threads) \
 	    --cpu-time --list=$(or $(LIST),$(BUILD)/sweep-$(SEED).txt) --csv=$(BUILD)/sweep-$(SEED).csv \
@@ -116,6 +120,7 @@ bench-sweep: $(bench_programs) $(if $(LIST),,$(OUT)/float/bench/draw)
 bench-nets: ## networks of the literature against PyTorch, on one thread and two; THREADS=1 BENCH=resnet
 bench-nets: THREADS = 1 2
 bench-nets: $(bench_programs)
+	@$(PROCESSOR)
 	@$< $(bench_options) $(if $(ROUNDS),,--rounds=5) $(sweep_threads) --cpu-time \
 	    --list=$(or $(LIST),tests/bench/networks/list.txt) --csv=$(BUILD)/nets.csv --log=$(BUILD)/nets.log \
 	    $(FORMATS) $(SGD) $(BENCH)
