@@ -6,6 +6,9 @@
 #define VECTOR_AT(M, at) (*(M##_loose *)(at))
 #define EACH_ROW(i, count) _Pragma("GCC unroll 32") for (int i = 0; i < (count); i++)
 
+/* Loaded once, where gcc would load it again for each product. */
+#define ONCE_AT(M, at) (*(const volatile M##_loose *)(at))
+
 /* Tap t of window r reads row j. */
 #define READS(j, t, S, R) ((j) >= (t) && ((j) - (t)) % (S) == 0 && ((j) - (t)) / (S) < (R))
 
@@ -22,7 +25,7 @@
             EACH_ROW(t, T) tap[t] = (M##_vector){ 0 } + w[t * s->down];                                      \
             EACH_ROW(j, (R - 1) * S + T)                                                                     \
             {                                                                                                \
-                const M##_vector x = VECTOR_AT(M, from + j / S * s->pitch + j % S * s->phase);               \
+                const M##_vector x = ONCE_AT(M, from + j / S * s->pitch + j % S * s->phase);                 \
                 EACH_ROW(t, T) if (READS(j, t, S, R)) sum[(j - t) / S] += x * tap[t];                        \
             }                                                                                                \
         }                                                                                                    \
@@ -48,7 +51,7 @@
                 EACH_ROW(i, R) d[i] = (M##_vector)(keep & (M##_mask)VECTOR_AT(M, at + i * far));             \
                 EACH_ROW(j, (R - 1) * S + T)                                                                 \
                 {                                                                                            \
-                    const M##_vector x = VECTOR_AT(M, from + j / S * s->pitch + j % S * s->phase);           \
+                    const M##_vector x = ONCE_AT(M, from + j / S * s->pitch + j % S * s->phase);             \
                     EACH_ROW(t, T) if (READS(j, t, S, R))                                                    \
                     {                                                                                        \
                         if ((j - t) / S % 2) odd[t] += x * d[(j - t) / S];                                   \
