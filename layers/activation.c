@@ -73,28 +73,17 @@ DERIVATIVE(softplus, double, x, logistic(x))
 
 /* ---- the hooks ---------------------------------------------------------------------------------- */
 
-/* A function and its rows; a type's traits are the first member of its function. */
-typedef struct function {
-    layer_traits traits;
-    activation_rows rows;
-} function;
-
 /* Adding 0 turns ST_ZERO into 0. */
-static int plan_function(st_layer *l, const function *f, st_shape x, st_shape *y)
+static int plan_function(st_layer *l, const activation_rows *f, st_shape x, st_shape *y)
 {
     const st_field *field = l->type->fields;
     activation_rows *r = st_layer_plan_data(l, sizeof *r);
     if (!r) return -1;
-    *r = f->rows;
+    *r = *f;
     if (field) r->o.a = (st_real)layer_option(l, field[0].name) + 0;
     if (field && field[1].name) r->o.b = (st_real)layer_option(l, field[1].name) + 0;
     *y = x;
     return 0;
-}
-
-static int plan(st_layer *l, st_shape x, st_shape *y)
-{
-    return plan_function(l, (const function *)(const void *)l->type->traits, x, y);
 }
 
 void activation_forward(const st_call *c, st_tensor x, st_tensor y)
@@ -108,36 +97,39 @@ void activation_backward(const st_call *c, st_tensor x, st_tensor y, st_tensor d
 {
     const activation_rows *r = c->plan;
     numbers o = r->o;
-    const st_tensor from = c->layer->type->traits->in_place ? y : x;
-    st_walk(3, (st_tensor[]){ dx, dy, from }, ST_ANY_ORDER, r->derivative, &o);
+    st_walk(3, (st_tensor[]){ dx, dy, r->from_y ? y : x }, ST_ANY_ORDER, r->derivative, &o);
 }
 
-/* What a derivative is computed from. From y, it can be computed in place; from x, y may be overwritten. */
-enum { FROM_X, FROM_Y, FROM_MONOTONE_Y };
+enum { FROM_X, FROM_Y };
 
 #define plain_TARGET
 #define FUNCTION(NAME, FROM)                                                                                 \
     ROWS(plain, NAME)                                                                                        \
-    static const function NAME##_function = {                                                                \
-        { .in_place = FROM != FROM_X, .ignores_y = FROM == FROM_X, .monotone = FROM == FROM_MONOTONE_Y },    \
-        { plain_##NAME##_value_row, plain_##NAME##_derivative_row, { 0 } }                                   \
+    static const activation_rows NAME##_function = {                                                         \
+        plain_##NAME##_value_row, plain_##NAME##_derivative_row, FROM, { 0 }                                 \
     };
 
-#define TYPE(NAME, FUNCTION_NAME, PLAN, FIELDS, OPTIONS_SIZE)                                                \
+#define PLAN(NAME)                                                                                           \
+    static int NAME##_plan(st_layer *l, st_shape x, st_shape *y)                                             \
+    {                                                                                                        \
+        return plan_function(l, &NAME##_function, x, y);                                                     \
+    }
+
+#define TYPE(NAME, FIELDS, OPTIONS_SIZE)                                                                     \
     const st_layer_type layer_type_##NAME = { .name = #NAME,                                                 \
                                               .options_size = OPTIONS_SIZE,                                  \
                                               .fields = FIELDS,                                              \
-                                              .plan = PLAN,                                                  \
+                                              .plan = NAME##_plan,                                           \
                                               .forward = activation_forward,                                 \
-                                              .backward = activation_backward,                               \
-                                              .traits = &FUNCTION_NAME##_function.traits };
+                                              .backward = activation_backward };
 
 #define ACTIVATION(NAME, FROM)                                                                               \
     FUNCTION(NAME, FROM)                                                                                     \
-    TYPE(NAME, NAME, plan, NULL, 0)                                                                          \
+    PLAN(NAME)                                                                                               \
+    TYPE(NAME, NULL, 0)                                                                                      \
     PLAIN_CONSTRUCTOR(NAME)
 
-ACTIVATION(relu, FROM_MONOTONE_Y)
+ACTIVATION(relu, FROM_Y)
 ACTIVATION(relu6, FROM_Y)
 ACTIVATION(selu, FROM_X)
 ACTIVATION(silu, FROM_X)
@@ -154,23 +146,29 @@ ACTIVATION(hardswish, FROM_X)
 #define ANY_NUMBER(OPTIONS, NAME) #NAME, ST_FIELD_REAL, offsetof(OPTIONS, NAME), .least = -DBL_MAX
 
 /* A function with its fields. */
-#define ACTIVATION_OF(NAME, FROM, PLAN, ...)                                                                 \
+#define ACTIVATION_OF(NAME, ...)                                                                             \
     static const st_field NAME##_fields[] = { __VA_ARGS__, { 0 } };                                          \
-    FUNCTION(NAME, FROM)                                                                                     \
-    TYPE(NAME, NAME, PLAN, NAME##_fields, sizeof(st_##NAME##_options))                                       \
+    TYPE(NAME, NAME##_fields, sizeof(st_##NAME##_options))                                                   \
     CONSTRUCTOR(NAME, st_##NAME##_options)
 
+FUNCTION(leaky_relu, FROM_X)
+PLAN(leaky_relu)
+ACTIVATION_OF(leaky_relu, { ANY_NUMBER(st_leaky_relu_options, slope), .fallback = 0.01 })
+
+FUNCTION(elu, FROM_X)
+PLAN(elu)
+ACTIVATION_OF(elu, { ANY_NUMBER(st_elu_options, alpha), .fallback = 1 })
+
+FUNCTION(hardtanh, FROM_Y)
 static int hardtanh_plan(st_layer *l, st_shape x, st_shape *y)
 {
     const st_hardtanh_options *o = l->options;
     if (o->min_val >= o->max_val)
         return st_layer_refuse(l, "min_val is %g, expected less than max_val, %g", o->min_val, o->max_val);
-    return plan(l, x, y);
+    return plan_function(l, &hardtanh_function, x, y);
 }
 
-ACTIVATION_OF(leaky_relu, FROM_X, plan, { ANY_NUMBER(st_leaky_relu_options, slope), .fallback = 0.01 })
-ACTIVATION_OF(elu, FROM_X, plan, { ANY_NUMBER(st_elu_options, alpha), .fallback = 1 })
-ACTIVATION_OF(hardtanh, FROM_Y, hardtanh_plan, { ANY_NUMBER(st_hardtanh_options, min_val), .fallback = -1 },
+ACTIVATION_OF(hardtanh, { ANY_NUMBER(st_hardtanh_options, min_val), .fallback = -1 },
               { ANY_NUMBER(st_hardtanh_options, max_val), .fallback = 1 })
 
 /* gelu is one of two functions. */
@@ -195,7 +193,7 @@ static const st_field gelu_fields[] = {
     { 0 },
 };
 
-TYPE(gelu, gelu_none, gelu_plan, gelu_fields, sizeof(st_gelu_options))
+TYPE(gelu, gelu_fields, sizeof(st_gelu_options))
 CONSTRUCTOR(gelu, st_gelu_options)
 
 /* ---- prelu: y = x, or weight x below 0: He et al. 2015 ---------------------------------------------- */
@@ -273,7 +271,6 @@ const st_layer_type layer_type_prelu = {
     .forward = prelu_forward,
     .backward = prelu_backward,
     .gradient = prelu_gradient,
-    .traits = &(const layer_traits){ .ignores_y = true },
 };
 
 CONSTRUCTOR(prelu, st_prelu_options)

@@ -21,6 +21,7 @@ typedef struct numbers {
 /* The plan's data of an activation, its function by rows. */
 typedef struct activation_rows {
     st_row_function *value, *derivative;
+    bool from_y; /* the derivative is computed from y; otherwise from x */
     numbers o;
 } activation_rows;
 

@@ -187,7 +187,6 @@ const st_layer_type layer_type_conv2d = {
     .forward = conv2d_forward,
     .backward = conv2d_backward,
     .gradient = conv2d_gradient,
-    .traits = &(const layer_traits){ .ignores_y = true },
 };
 
 CONSTRUCTOR(conv2d, st_conv2d_options)

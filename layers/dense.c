@@ -80,7 +80,6 @@ const st_layer_type layer_type_dense = {
     .forward = forward,
     .backward = backward,
     .gradient = gradient,
-    .traits = &(const layer_traits){ .ignores_y = true },
 };
 
 CONSTRUCTOR(dense, st_dense_options)

@@ -84,8 +84,6 @@ static const st_field fields[] = {
     { 0 },
 };
 
-static const layer_traits traits = { .in_place = true, .ignores_y = true };
-
 const st_layer_type layer_type_dropout = {
     .name = "dropout",
     .options_size = sizeof(st_dropout_options),
@@ -93,7 +91,6 @@ const st_layer_type layer_type_dropout = {
     .plan = plan,
     .forward = forward,
     .backward = backward,
-    .traits = &traits,
 };
 
 CONSTRUCTOR(dropout, st_dropout_options)
@@ -105,7 +102,6 @@ const st_layer_type layer_type_channel_dropout = {
     .plan = plan,
     .forward = forward,
     .backward = backward,
-    .traits = &traits,
 };
 
 CONSTRUCTOR(channel_dropout, st_dropout_options)

@@ -73,7 +73,7 @@ typedef struct st_call {
     ptrdiff_t first, images;    /* batch index of the chunk's first image; number of images */
     bool training;              /* false: inference */
     int thread;                 /* private: the thread whose scratch is used */
-    st_tensor partial;          /* private: the chunk's gradients */
+    ptrdiff_t partial;          /* private: the offset of the chunk's gradients; -1: they go to the layer's */
 } st_call;
 
 /* The type of a layer: a static const table. Members left out are NULL or 0. */
@@ -86,9 +86,8 @@ typedef struct st_layer_type {
     void (*forward)(const st_call *c, st_tensor x, st_tensor y);
     void (*backward)(const st_call *c, st_tensor x, st_tensor y, st_tensor dy, st_tensor dx);
     void (*gradient)(const st_call *c, st_tensor x, st_tensor y, st_tensor dy); /* NULL: no parameters */
-    int children;                         /* number of layers that it holds, or ST_LAYER_ANY */
-    const char *const *child_names;       /* ends with NULL; NULL: "0", "1", ... */
-    const struct st_layer_traits *traits; /* private */
+    int children;                   /* number of layers that it holds, or ST_LAYER_ANY */
+    const char *const *child_names; /* ends with NULL; NULL: "0", "1", ... */
 } st_layer_type;
 
 /* Initial values of a parameter. The first member that is not 0 decides: `uniform` draws from -uniform to

@@ -13,21 +13,6 @@ typedef struct layer_hooks {
     void (*both)(const st_call *c, st_tensor x, st_tensor y, st_tensor dy, st_tensor dx);
 } layer_hooks;
 
-/* Properties of the library's types, by which an algorithm may run several layers as one. */
-typedef struct st_layer_traits {
-    /* y may be where x is, and dx where dy is: forward and backward work element by element, and neither
-     * backward nor gradient reads x. */
-    bool in_place;
-    /* Neither backward nor gradient reads y, so that the next layer may overwrite it. */
-    bool ignores_y;
-    /* y = f(x) element by element, f is monotone, f(0) = 0, and f is constant only where f' is 0. No
-     * parameters. */
-    bool monotone;
-    /* Tests if each y is the maximum of some x, or 0: a monotone layer then gives the same results after this
-     * one as before it. NULL: it is not. */
-    bool (*takes_maxima)(const st_layer *l);
-} layer_traits;
-
 /* An algorithm that replaces a type's definition when it is suitable. */
 typedef struct layer_algorithm {
     const st_layer_type *type;

@@ -347,7 +347,6 @@ static int groupnorm_plan(st_layer *l, st_shape x, st_shape *y)
         .forward = forward,                                                                                  \
         .backward = backward,                                                                                \
         .gradient = gradient,                                                                                \
-        .traits = &(const layer_traits){ .ignores_y = true },                                                \
     };                                                                                                       \
     CONSTRUCTOR(NAME, OPTIONS)
 

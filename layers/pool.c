@@ -169,13 +169,6 @@ static int plan_maxpool(st_layer *l, st_shape x, st_shape *y)
     return p ? 0 : -1;
 }
 
-/* A dilated window may contain only padding, whose maximum is -inf. */
-static bool takes_maxima(const st_layer *l)
-{
-    const st_maxpool_options *o = l->options;
-    return o->dilation[0] == 1 && o->dilation[1] == 1;
-}
-
 /* ---- avgpool: the mean ------------------------------------------------------------------------------ */
 
 int pool_counted(const window *w, int axis, ptrdiff_t at, bool exclude_pad)
@@ -300,7 +293,7 @@ static int plan_pool(st_layer *l, st_shape x, st_shape *y)
 /* ---- the types --------------------------------------------------------------------------------------- */
 
 /* A pooling by windows, with options of its own besides those that all have. */
-#define POOLING(NAME, OPTIONS, TRAITS, ...)                                                                  \
+#define POOLING(NAME, OPTIONS, ...)                                                                          \
     static const st_field NAME##_fields[] = {                                                                \
         { "kernel", ST_FIELD_PAIR, offsetof(OPTIONS, kernel), .square = true },                              \
         { "stride", ST_FIELD_PAIR, offsetof(OPTIONS, stride), .square = true },                              \
@@ -320,23 +313,19 @@ static int plan_pool(st_layer *l, st_shape x, st_shape *y)
         .plan = plan_##NAME,                                                                                 \
         .forward = forward,                                                                                  \
         .backward = backward,                                                                                \
-        .traits = TRAITS,                                                                                    \
     };                                                                                                       \
     CONSTRUCTOR(NAME, OPTIONS)
 
 static const char *const pad_values[] = { "default", "zero", "lowest", NULL };
 
-static const layer_traits traits = { .ignores_y = true },
-                          maxpool_traits = { .takes_maxima = takes_maxima, .ignores_y = true };
-
 /* clang-format off */
-POOLING(maxpool, st_maxpool_options, &maxpool_traits,
+POOLING(maxpool, st_maxpool_options,
         { "pad_value", ST_FIELD_CHOICE, offsetof(st_maxpool_options, pad_value), .choices = pad_values })
-POOLING(avgpool, st_avgpool_options, &traits,
+POOLING(avgpool, st_avgpool_options,
         { "count_exclude_pad", ST_FIELD_BOOL, offsetof(st_avgpool_options, count_exclude_pad) })
-POOLING(lppool, st_lppool_options, NULL,
+POOLING(lppool, st_lppool_options,
         { "p", ST_FIELD_REAL, offsetof(st_lppool_options, p), .fallback = 2, .least = 1 })
-POOLING(pool, st_pool_options, NULL,
+POOLING(pool, st_pool_options,
         { "function", ST_FIELD_NAMED, offsetof(st_pool_options, function) },
         { "pad_value", ST_FIELD_CHOICE, offsetof(st_pool_options, pad_value), .choices = pad_values })
 /* clang-format on */

@@ -22,7 +22,8 @@ st_call layer_call(const st_layer *l, ptrdiff_t first, ptrdiff_t images, int thr
                       .first = first,
                       .images = images,
                       .training = l->impl->run->training,
-                      .thread = thread };
+                      .thread = thread,
+                      .partial = -1 };
 }
 
 /* Slot i of so many, in a call that a hook was given. */
@@ -55,9 +56,9 @@ st_tensor st_grad(const st_call *c, int i)
     if (!layer_call_given(c, "st_grad") || !has_slot(c, i, c->layer->params, "st_grad"))
         return (st_tensor){ 0 };
     st_tensor grad = c->layer->grad[i];
-    if (st_is_null(c->partial)) return grad;
-    grad.storage = c->partial.storage;
-    grad.offset += c->partial.offset - c->layer->grad[0].offset;
+    if (c->partial < 0) return grad;
+    grad.storage = c->layer->impl->run->partial.storage;
+    grad.offset += c->partial - c->layer->grad[0].offset;
     return grad;
 }
 
@@ -215,6 +216,7 @@ void st_layer_backward(st_layer *l, st_tensor x, st_tensor y, st_tensor dy, st_t
     const ptrdiff_t images = x.shape.n[0], size = layer_chunk(l, images), own = layer_own_parameters(l);
     const bool gradient = layer_has_gradient(l), backward = !st_is_null(dx) || l->children > 0;
     const bool sums = gradient && images > size && layer_sums_chunks(l, own);
+    const st_tensor sum = sums ? st_narrow(run->partial, 0, 0, own) : (st_tensor){ 0 };
     if (run->executor) {
         run->executor->backward(l, x, y, dy, dx);
         return;
@@ -224,13 +226,13 @@ void st_layer_backward(st_layer *l, st_tensor x, st_tensor y, st_tensor dy, st_t
         const st_tensor px = part(x, first, count), py = part(y, first, count), pdy = part(dy, first, count);
         st_call c = layer_call(l, first, count, 0);
         bool failed = st_error() != NULL;
-        if (sums) st_fill(c.partial = st_narrow(run->partial, 0, 0, own), 0);
+        if (sums) c.partial = 0, st_fill(sum, 0);
         if (gradient) l->impl->hooks.gradient(&c, px, py, pdy), layer_clear_frozen(&c);
         layer_blame(l, failed, "gradient");
         failed = st_error() != NULL;
         if (backward) l->impl->hooks.backward(&c, px, py, pdy, part(dx, first, count));
         layer_blame(l, failed, "backward");
-        if (sums) st_add(st_narrow(run->gradients, 0, l->grad[0].offset, own), 1, c.partial);
+        if (sums) st_add(st_narrow(run->gradients, 0, l->grad[0].offset, own), 1, sum);
     }
 }
 

@@ -123,7 +123,6 @@ const st_layer_type layer_type_pad2d = {
     .plan = pad2d_plan,
     .forward = pad2d_forward,
     .backward = pad2d_backward,
-    .traits = &(const layer_traits){ .ignores_y = true },
 };
 
 CONSTRUCTOR(pad2d, st_pad2d_options)
@@ -259,7 +258,6 @@ const st_layer_type layer_type_upsample = {
     .plan = upsample_plan,
     .forward = separable_forward,
     .backward = separable_backward,
-    .traits = &(const layer_traits){ .ignores_y = true },
 };
 
 CONSTRUCTOR(upsample, st_upsample_options)
@@ -293,7 +291,6 @@ const st_layer_type layer_type_adaptive_avgpool = {
     .plan = adaptive_avgpool_plan,
     .forward = separable_forward,
     .backward = separable_backward,
-    .traits = &(const layer_traits){ .ignores_y = true },
 };
 
 CONSTRUCTOR(adaptive_avgpool, st_adaptive_avgpool_options)
@@ -312,8 +309,6 @@ static void copy_backward(const st_call *c, st_tensor x, st_tensor y, st_tensor 
     st_copy(dx, st_reshape(dy, dx.shape));
 }
 
-static const layer_traits copy_traits = { .in_place = true, .ignores_y = true };
-
 static int flatten_plan(st_layer *l, st_shape x, st_shape *y)
 {
     (void)l;
@@ -326,7 +321,6 @@ const st_layer_type layer_type_flatten = {
     .plan = flatten_plan,
     .forward = copy_forward,
     .backward = copy_backward,
-    .traits = &copy_traits,
 };
 
 PLAIN_CONSTRUCTOR(flatten)
@@ -359,7 +353,6 @@ const st_layer_type layer_type_unflatten = {
     .plan = unflatten_plan,
     .forward = copy_forward,
     .backward = copy_backward,
-    .traits = &copy_traits,
 };
 
 CONSTRUCTOR(unflatten, st_unflatten_options)
@@ -376,7 +369,6 @@ const st_layer_type layer_type_identity = {
     .plan = identity_plan,
     .forward = copy_forward,
     .backward = copy_backward,
-    .traits = &copy_traits,
 };
 
 PLAIN_CONSTRUCTOR(identity)

@@ -89,8 +89,9 @@ static int plan_with(st_layer *l, const void *given, const activation_rows of_ma
 {
     activation_rows *r = st_layer_plan_data(l, sizeof *r);
     if (!r) return -1;
-    *r = of_machine[l->impl->machine];
-    r->o = ((const activation_rows *)given)->o;
+    *r = *(const activation_rows *)given;
+    r->value = of_machine[l->impl->machine].value;
+    r->derivative = of_machine[l->impl->machine].derivative;
     return 0;
 }
 
@@ -105,7 +106,7 @@ static bool is_gelu_none(const st_layer *l)
     return !activation_by_tanh(l);
 }
 
-#define NAMES(M, NAME) { M##_##NAME##_value_row, M##_##NAME##_derivative_row, { 0 } },
+#define NAMES(M, NAME) { M##_##NAME##_value_row, M##_##NAME##_derivative_row, false, { 0 } },
 #define FUNCTION(NAME)                                                                                       \
     EACH_MACHINE_OF(ROWS, NAME)                                                                              \
     static const activation_rows NAME##_rows[] = { EACH_MACHINE_OF(NAMES, NAME) };

@@ -11,6 +11,25 @@ extern const layer_algorithm batchnorm_sets, layernorm_sets, rmsnorm_sets, group
 extern const layer_algorithm sequence_fused;
 extern const layer_algorithm softmax_vectors, log_softmax_vectors;
 
+/* Properties of types, by which the executor may run several layers as one. */
+typedef struct layer_traits {
+    const st_layer_type *type;
+    /* y may be where x is, and dx where dy is: forward and backward work element by element, and neither
+     * backward nor gradient reads x. */
+    bool in_place;
+    /* Neither backward nor gradient reads y, so that the next layer may overwrite it. */
+    bool ignores_y;
+    /* y = f(x) element by element, f is monotone, f(0) = 0, and f is constant only where f' is 0. No
+     * parameters. */
+    bool monotone;
+    /* Tests if each y is the maximum of some x, or 0: a monotone layer then gives the same results after this
+     * one as before it. NULL: it is not. */
+    bool (*takes_maxima)(const st_layer *l);
+} layer_traits;
+
+/* A type that has none keeps its x and y. */
+const layer_traits *traits_of(const st_layer *l);
+
 /* Adds dy's sum over each channel to the bias's gradient, if there is a bias. */
 void conv_bias_gradient(const st_call *c, st_tensor dy);
 

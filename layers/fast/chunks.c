@@ -64,8 +64,10 @@ static void backward_chunk(ptrdiff_t k, int thread, void *context)
     const st_tensor x = chunk(p, p->x, k), y = chunk(p, p->y, k), dy = chunk(p, p->dy, k),
                     dx = chunk(p, p->dx, k);
     st_call c = layer_call(p->l, k * p->size, x.shape.n[0], thread);
-    if (p->partial > 0)
-        st_fill(c.partial = st_narrow(p->l->impl->run->partial, 0, k * p->partial, p->partial), 0);
+    if (p->partial > 0) {
+        c.partial = k * p->partial;
+        st_fill(st_narrow(p->l->impl->run->partial, 0, c.partial, p->partial), 0);
+    }
     layer_call_backward(&c, p->gradient, p->backward, x, y, dy, dx);
 }
 

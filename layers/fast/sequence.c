@@ -39,18 +39,12 @@ enum { BETWEEN_RUNS, OTHER_BETWEEN_RUNS, BUFFERS };
 
 /* ---- planning ---------------------------------------------------------------------------------------- */
 
-static const layer_traits *traits(const st_layer *l)
-{
-    static const layer_traits none;
-    return l->type->traits ? l->type->traits : &none;
-}
-
 /* Tests if child i runs after the next one. */
 static bool swaps(const st_layer *l, int i)
 {
-    if (i < 0 || i + 1 >= l->children || !traits(l->child[i])->monotone) return false;
+    if (i < 0 || i + 1 >= l->children || !traits_of(l->child[i])->monotone) return false;
     const st_layer *next = l->child[i + 1];
-    return traits(next)->takes_maxima && traits(next)->takes_maxima(next);
+    return traits_of(next)->takes_maxima && traits_of(next)->takes_maxima(next);
 }
 
 static bool is_whole(const st_layer *l)
@@ -66,7 +60,7 @@ static void order_links(const st_layer *l, link *k)
         const bool moved_down = child < i; /* it computes element by element */
         k[i] = (link){ .child = child, .x = x, .y = moved_down ? x : l->child[child]->y };
         k[i].in_place =
-            i > 0 && traits(l->child[child])->in_place && traits(l->child[k[i - 1].child])->ignores_y;
+            i > 0 && traits_of(l->child[child])->in_place && traits_of(l->child[k[i - 1].child])->ignores_y;
         x = k[i].y;
     }
 }
@@ -133,6 +127,7 @@ static int plan(st_layer *l, const void *given)
 typedef struct station {
     const st_layer *l;
     st_tensor x, y;
+    bool in_place; /* dx may be where dy is */
 } station;
 
 /* One pass of a batch through a run: the data that its chunks share. */
@@ -196,24 +191,21 @@ static void forward_chunk(ptrdiff_t k, int thread, void *context)
 static void backward_chunk(ptrdiff_t k, int thread, void *context)
 {
     const pass *p = context;
-    st_tensor dy = chunk(p, p->dy, k), partial = { 0 };
-    ptrdiff_t left = p->partial;
-    if (left > 0) st_fill(partial = st_narrow(p->run->partial, 0, k * left, left), 0);
+    st_tensor dy = chunk(p, p->dy, k);
+    ptrdiff_t end = (k + 1) * p->partial; /* of the gradients of layers from 0 to i */
+    if (p->partial > 0) st_fill(st_narrow(p->run->partial, 0, k * p->partial, p->partial), 0);
     for (int i = p->links - 1, turn = 0; i >= 0; i--) {
         const st_layer *l = p->at[i].l;
         const st_tensor x = chunk(p, p->at[i].x, k), y = chunk(p, p->at[i].y, k);
         st_tensor dx = chunk(p, p->dx, k);
-        if (i > 0 && i + 1 < p->links && traits(l)->in_place) {
+        if (i > 0 && i + 1 < p->links && p->at[i].in_place) {
             dx = st_reshape(dy, x.shape);
         } else if (i > 0) {
             const st_tensor buffer = st_select(p->buffers, 0, 2 * thread + (turn = !turn));
             dx = st_reshape(st_narrow(buffer, 0, 0, st_numel(x)), x.shape);
         }
         st_call c = layer_call(l, k * p->size, x.shape.n[0], thread);
-        if (p->partial > 0 && l->params > 0) {
-            const ptrdiff_t own = layer_own_parameters(l);
-            c.partial = st_narrow(partial, 0, left -= own, own);
-        }
+        if (p->partial > 0 && l->params > 0) c.partial = end -= layer_own_parameters(l);
         layer_call_backward(&c, p->gradient && layer_has_gradient(l), p->backward && !st_is_null(dx), x, y,
                             dy, dx);
         dy = dx;
@@ -277,7 +269,8 @@ static int stations(station at[MOST_LINKS], const st_call *c, int i, st_tensor x
 {
     const sequence_plan *p = c->plan;
     for (int k = 0; k < p->link[i].run; k++) {
-        at[k] = (station){ c->layer->child[p->link[i + k].child], x, output(c, i + k, y) };
+        const st_layer *l = c->layer->child[p->link[i + k].child];
+        at[k] = (station){ l, x, output(c, i + k, y), traits_of(l)->in_place };
         x = at[k].y;
     }
     return p->link[i].run;

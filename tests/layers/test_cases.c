@@ -474,7 +474,7 @@ TEST(any_number_of_threads_comes_to_the_same_bits)
 static void in_place_is_as_apart(const layer_case *c, dice *d, st_layer *l, st_shape s)
 {
     build(l, s);
-    if (l->type->traits && l->type->traits->in_place && st_shape_equal(l->y, s)) {
+    if (traits_of(l)->in_place && st_shape_equal(l->y, s)) {
         auto_tensor x = roll_tensor(d, s, -9, 9), dy = roll_tensor(d, s, -9, 9), y = st_tensor_new(s),
                     dx = st_tensor_new(s);
         st_layer_forward(l, x, y);
