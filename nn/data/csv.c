@@ -493,6 +493,11 @@ static int check_names(table *t)
 static int check_features(const table *t)
 {
     const st_csv_options *o = t->o;
+    if (t->features == 0 && t->columns == 1 && o->delimiter == 0)
+        return st_error_set(
+            "%s: no column of features: one column, separated by neither comma, semicolon nor "
+            "tab; the delimiter option is another",
+            t->r.name);
     if (t->features == 0 && t->columns == t->targets)
         return st_error_set("%s: no column of features, all %td are targets", t->r.name, t->targets);
     if (t->features == 0) return st_error_set("%s: no column of features", t->r.name);
