@@ -313,7 +313,7 @@ static const bad_table bad_tables[] = {
     { STRING("1,2\n3,4\n"), { .label = 1, .targets = 2 }, "column 1" },
     { STRING("1,2\n3,4\n"), { .targets = 2 }, ": no column of features" },
     { STRING("1\n2\n"), { 0 }, ": no column of features: one column" },
-    { STRING("1.5|2.5|u\n2|3|v\n"), { 0 }, ": no column of features: one column, separated by neither comma" },
+    { STRING("1.5|2.5|u\n2|3|v\n"), { 0 }, ": no column of features: one column, separated" },
     { STRING("1,2,3\n"), { .image = { 3, { 1, 1, 3 } } },
       "[1, 1, 3]" },
     { STRING("1,2,3\n"), { .image = { 1, { -2 } } }, "image: negative size in shape [-2]" },
