@@ -3,7 +3,7 @@
 #include "tensor/array.h"
 #include "tensor/counts.h"
 #include "tensor/engine.h"
-#include "tensor/parallel.h"
+#include "tensor/threads.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -193,25 +193,13 @@ static void initialise_layer(st_layer *l, const char *path, void *seed)
     for (int i = 0; i < l->states; i++) initialise(l->state[i], l->impl->state_init[i], (st_random_key){ 0 });
 }
 
-/* Below this work, synchronising threads costs more than they save. */
-static int read_grain(double *grain)
-{
-    const char *given = getenv("STRIDE_GRAIN");
-    char *end;
-    *grain = 1 << 16;
-    if (!given || !given[0]) return 0;
-    *grain = strtod(given, &end);
-    if (*end == '\0' && *grain >= 0) return 0;
-    return st_error_set("STRIDE_GRAIN=%s: expected a number of elements, at least 0", given);
-}
-
 static int build(st_layer *root, st_shape x, uint64_t seed, st_layer_run *run)
 {
     st_layer_needs needs = { 0 };
     const bool fresh = !root->impl->run && !run->shared;
     if (st_layer_plan(root, x, NULL) || st_layer_measure(root, &needs)) return -1;
-    if (read_grain(&run->grain) || parallel_check() || allocate_run(run, &needs, fresh)) return -1;
     run->executor = engine_is_reference() ? NULL : layer_fast_executor;
+    if ((run->executor && run->executor->prepare(run)) || allocate_run(run, &needs, fresh)) return -1;
     layout all = { .run = run,
                    .parameters.flat = run->parameters,
                    .gradients.flat = run->gradients,

@@ -221,9 +221,6 @@ int st_layer_freeze(st_layer *l, int i, bool frozen);
 /* True: no backward pass will follow, so activations are not kept. st_layer_mode resets it to false. */
 void st_layer_inference_only(st_layer *root, bool inference_only);
 
-/* Fills all scratch of a built tree with NaN, so that tests find hooks that read it before writing. */
-void st_layer_spoil_scratch(st_layer *root);
-
 void st_layer_forward(st_layer *l, st_tensor x, st_tensor y); /* y = f(x), over the whole batch */
 
 /* Adds to the gradients and, unless dx is null, overwrites dx. Call it after st_layer_forward with the same x

@@ -29,10 +29,15 @@ typedef struct layer_algorithm {
  * pointer is not const: clang would read the weak definition when it compiles. */
 extern const layer_algorithm **layer_algorithms;
 
+typedef struct st_layer_run st_layer_run; /* below */
+
 /* Another way to run a batch of a layer, to the same bits. */
 typedef struct layer_executor {
+    int (*prepare)(st_layer_run *run); /* when a tree is built: -1 with an error */
     void (*forward)(st_layer *l, st_tensor x, st_tensor y);
     void (*backward)(st_layer *l, st_tensor x, st_tensor y, st_tensor dy, st_tensor dx);
+    void (*each)(const st_call *c, ptrdiff_t count, void (*work)(ptrdiff_t i, void *context),
+                 void *context); /* st_parallel_for */
 } layer_executor;
 
 /* That of every engine but the reference engine; NULL without layers/fast/. Not const: see
@@ -43,8 +48,6 @@ enum {
     LAYER_DEPTH = 32,      /* the deepest nesting of layers below the outermost */
     LAYER_MOST_CHUNKS = 32 /* the most chunks of the default size */
 };
-
-typedef struct st_layer_run st_layer_run;
 
 typedef struct st_layer_impl layer_impl;
 struct st_layer_impl {
@@ -72,7 +75,7 @@ struct st_layer_run {
     uint64_t seed, step;
     const layer_executor *executor; /* NULL: run.c's loops over chunks */
     int threads;
-    double grain;                            /* less work than this runs on one thread */
+    double grain;                            /* the executor's: less work runs on one thread */
     st_tensor parameters, gradients, states; /* flat; kept when the batch size changes */
     bool shared;                             /* parameters and states belong to another tree; no gradients */
     st_tensor memory;                        /* flat: memory and outputs of all layers */
@@ -120,9 +123,6 @@ ptrdiff_t layer_own_parameters(const st_layer *l);
 ptrdiff_t layer_chunk(const st_layer *l, ptrdiff_t n);
 ptrdiff_t layer_most_chunks(const st_layer *l, ptrdiff_t n);
 bool layer_sums_chunks(const st_layer *l, ptrdiff_t parameters);
-
-/* Work in elements read and written; multiply-adds count by the time that they take. */
-double layer_work(const st_layer *l, ptrdiff_t images);
 
 /* A call of the layer's hooks on a chunk. After `gradient`, the gradients of frozen parameters become 0; an
  * error that a hook has set is preceded by the layer and the hook. */

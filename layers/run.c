@@ -2,9 +2,6 @@
 #include "layers/layer.h"
 #include "layers/layer_impl.h"
 #include "tensor/counts.h"
-#include "tensor/parallel.h"
-
-#include <math.h>
 
 enum {
     DEFAULT_CHUNK = 8,
@@ -70,33 +67,13 @@ st_random_key st_call_random(const st_call *c)
     return (st_random_key){ own->run->seed, drawn | (uint64_t)own->number << 40 | own->run->step };
 }
 
-double layer_work(const st_layer *l, ptrdiff_t images)
-{
-    const double products_a_time = 50; /* in the time of reading or writing an element */
-    double elements =
-        (double)st_shape_numel(l->x, l->type->name) + (double)st_shape_numel(l->y, l->type->name);
-    return (elements + l->flops / products_a_time) * (double)images / (double)l->x.n[0];
-}
-
-typedef struct piece_work {
-    void (*work)(ptrdiff_t i, void *context);
-    void *context;
-} piece_work;
-
-static void run_piece(ptrdiff_t i, int thread, void *context)
-{
-    (void)thread;
-    const piece_work *p = context;
-    p->work(i, p->context);
-}
-
 void st_parallel_for(const st_call *c, ptrdiff_t count, void (*work)(ptrdiff_t i, void *context),
                      void *context)
 {
     if (!layer_call_given(c, "st_parallel_for")) return;
-    const st_layer_run *run = c->layer->impl->run;
-    bool little = layer_work(c->layer, c->layer->x.n[0]) < run->grain;
-    parallel_for(little ? 1 : run->threads, count, run_piece, &(piece_work){ work, context });
+    const layer_executor *executor = c->layer->impl->run->executor;
+    if (executor) executor->each(c, count, work, context);
+    for (ptrdiff_t i = 0; i < count && !executor; i++) work(i, context);
 }
 
 void layer_blame(const st_layer *l, bool failed_before, const char *hook)
@@ -287,19 +264,4 @@ int st_layer_freeze(st_layer *l, int i, bool frozen)
 void st_layer_inference_only(st_layer *root, bool inference_only)
 {
     if (run_of_tree(root)) run_of_tree(root)->inference_only = inference_only;
-}
-
-static void spoil_parent(st_layer *l, const char *path, void *context)
-{
-    (void)path, (void)context;
-    for (int i = 0; i < l->impl->scratches && l->children > 0; i++)
-        st_fill(l->impl->scratch[i], (st_real)NAN);
-}
-
-void st_layer_spoil_scratch(st_layer *root)
-{
-    st_layer_run *run = run_of_tree(root);
-    if (!run || !run->ready) return;
-    st_fill(run->scratch, (st_real)NAN);
-    st_layer_visit(root, spoil_parent, NULL);
 }

@@ -38,6 +38,9 @@ void layer_call_forward(const st_call *c, st_tensor x, st_tensor y);
 void layer_call_backward(const st_call *c, bool gradient, bool backward, st_tensor x, st_tensor y,
                          st_tensor dy, st_tensor dx);
 
+/* Work in elements read and written; multiply-adds count by the time that they take. */
+double layer_work(const st_layer *l, ptrdiff_t images);
+
 /* Adds the partial gradients of `chunks` chunks, of as many elements as `to` has, to it, in order. */
 void layer_add_partials(const st_layer_run *run, st_tensor to, ptrdiff_t chunks);
 

@@ -7,6 +7,8 @@
 #include "tensor/counts.h"
 #include "tensor/parallel.h"
 
+#include <stdlib.h>
+
 /* ---- a chunk ------------------------------------------------------------------------------------------ */
 
 void layer_call_forward(const st_call *c, st_tensor x, st_tensor y)
@@ -31,6 +33,35 @@ void layer_call_backward(const st_call *c, bool gradient, bool backward, st_tens
     }
     if (gradient) layer_clear_frozen(c);
     layer_blame(c->layer, failed, "backward");
+}
+
+/* ---- work ------------------------------------------------------------------------------------------- */
+
+double layer_work(const st_layer *l, ptrdiff_t images)
+{
+    const double products_a_time = 50; /* in the time of reading or writing an element */
+    double elements =
+        (double)st_shape_numel(l->x, l->type->name) + (double)st_shape_numel(l->y, l->type->name);
+    return (elements + l->flops / products_a_time) * (double)images / (double)l->x.n[0];
+}
+
+typedef struct piece_work {
+    void (*work)(ptrdiff_t i, void *context);
+    void *context;
+} piece_work;
+
+static void run_piece(ptrdiff_t i, int thread, void *context)
+{
+    (void)thread;
+    const piece_work *p = context;
+    p->work(i, p->context);
+}
+
+static void each(const st_call *c, ptrdiff_t count, void (*work)(ptrdiff_t i, void *context), void *context)
+{
+    const st_layer_run *run = c->layer->impl->run;
+    const bool little = layer_work(c->layer, c->layer->x.n[0]) < run->grain;
+    parallel_for(little ? 1 : run->threads, count, run_piece, &(piece_work){ work, context });
 }
 
 /* ---- a batch ------------------------------------------------------------------------------------------ */
@@ -133,5 +164,17 @@ static void backward(st_layer *l, st_tensor x, st_tensor y, st_tensor dy, st_ten
         layer_add_partials(run, st_narrow(run->gradients, 0, l->grad[0].offset, own), p.chunks);
 }
 
-static const layer_executor by_chunks = { forward, backward };
+/* Below the grain, synchronising threads costs more than they save. */
+static int prepare(st_layer_run *run)
+{
+    const char *given = getenv("STRIDE_GRAIN");
+    char *end;
+    run->grain = 1 << 16;
+    if (!given || !given[0]) return parallel_check();
+    run->grain = strtod(given, &end);
+    if (*end == '\0' && run->grain >= 0) return parallel_check();
+    return st_error_set("STRIDE_GRAIN=%s: expected a number of elements, at least 0", given);
+}
+
+static const layer_executor by_chunks = { prepare, forward, backward, each };
 const layer_executor *layer_fast_executor = &by_chunks;

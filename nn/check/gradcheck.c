@@ -1,5 +1,6 @@
 /* gradcheck.c: compares hooks with central differences. */
 #include "nn/check/gradcheck.h"
+#include "layers/layer_impl.h"
 #include "tensor/storage.h"
 
 #include <math.h>
@@ -332,6 +333,21 @@ static bool same(const subject *s, st_tensor a, st_tensor b, bool exact, const c
             return fail(s, "%s%s is %g, expected %g", claim, st_shape_text(at).text, (double)u, (double)v);
     }
     return true;
+}
+
+static void spoil_parent(st_layer *l, const char *path, void *context)
+{
+    (void)path, (void)context;
+    for (int i = 0; i < l->impl->scratches && l->children > 0; i++)
+        st_fill(l->impl->scratch[i], (st_real)NAN);
+}
+
+void st_layer_spoil_scratch(st_layer *root)
+{
+    const st_layer_run *run = root && root->impl ? root->impl->run : NULL;
+    if (!run || !run->ready) return;
+    st_fill(run->scratch, (st_real)NAN);
+    st_layer_visit(root, spoil_parent, NULL);
 }
 
 static void forward(const subject *s, st_tensor y)

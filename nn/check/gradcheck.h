@@ -57,6 +57,9 @@ typedef struct st_gradcheck_result {
 /* Builds the layer for a batch of shape x and checks it with a random (normal) input. */
 st_gradcheck_result st_gradcheck_layer(st_layer *l, st_shape x, st_gradcheck_options options);
 
+/* Fills all scratch of a built tree with NaN, so that tests find hooks that read it before writing. */
+void st_layer_spoil_scratch(st_layer *root);
+
 /* Checks it with a given input, any view. Elements that share memory are varied together. */
 st_gradcheck_result st_gradcheck_layer_at(st_layer *l, st_tensor x, st_gradcheck_options options);
 

@@ -3,6 +3,7 @@
 #define _POSIX_C_SOURCE 200809L /* setenv */
 #include "layers/layers.h"
 #include "layers/fast/kernel.h"
+#include "nn/check/gradcheck.h"
 #include "tensor/engine.h"
 #include "tests/support.h"
 

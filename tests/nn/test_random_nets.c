@@ -6,6 +6,7 @@
  * equality: where a net runs in place, in another order, in chains or by another algorithm, nothing may
  * differ. STRIDE_FAST takes fewer nets, for processors that are emulated. */
 #include "layers/layers.h"
+#include "nn/check/gradcheck.h"
 #include "tensor/engine.h"
 #include "tests/support.h"
 
