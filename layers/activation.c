@@ -89,14 +89,14 @@ static int plan_function(st_layer *l, const activation_rows *f, st_shape x, st_s
 void activation_forward(const st_call *c, st_tensor x, st_tensor y)
 {
     const activation_rows *r = c->plan;
-    numbers o = r->o;
+    constants o = r->o;
     st_walk(2, (st_tensor[]){ y, x }, ST_ANY_ORDER, r->value, &o);
 }
 
 void activation_backward(const st_call *c, st_tensor x, st_tensor y, st_tensor dy, st_tensor dx)
 {
     const activation_rows *r = c->plan;
-    numbers o = r->o;
+    constants o = r->o;
     st_walk(3, (st_tensor[]){ dx, dy, r->from_y ? y : x }, ST_ANY_ORDER, r->derivative, &o);
 }
 
@@ -217,7 +217,7 @@ static void prelu_walk(const st_call *c, int count, const st_tensor views[], st_
     for (ptrdiff_t k = 0; k < weights; k++) {
         st_tensor channel[ST_MAX_VIEWS];
         for (int v = 0; v < count; v++) channel[v] = weights > 1 ? st_select(views[v], 1, k) : views[v];
-        numbers slope = { st_data(c->param[WEIGHT])[k], 0 };
+        constants slope = { st_data(c->param[WEIGHT])[k], 0 };
         st_walk(count, channel, ST_ANY_ORDER, row, &slope);
     }
 }

@@ -345,15 +345,15 @@ static const st_loss_kind bce_with_logits_kind = {
 const st_loss_kind *const st_loss_kinds[] = { &cross_entropy_kind,   &nll_kind, &mse_kind, &huber_kind,
                                               &bce_with_logits_kind, NULL };
 
-#define CONSTRUCTOR(NAME)                                                                                    \
+#define LOSS(NAME)                                                                                           \
     st_loss st_##NAME##_new(st_##NAME##_options options)                                                     \
     {                                                                                                        \
         return st_loss_new(&NAME##_kind, &options);                                                          \
     }
-CONSTRUCTOR(cross_entropy)
-CONSTRUCTOR(nll)
-CONSTRUCTOR(huber)
-CONSTRUCTOR(bce_with_logits)
+LOSS(cross_entropy)
+LOSS(nll)
+LOSS(huber)
+LOSS(bce_with_logits)
 
 st_loss st_mse(void)
 {

@@ -72,15 +72,15 @@ const st_optim_kind *const st_optim_kinds[] = {
     &optim_kind_sgd, &optim_kind_adam, &optim_kind_adamw, &optim_kind_rmsprop, NULL,
 };
 
-#define CONSTRUCTOR(NAME, OPTIONS)                                                                           \
+#define OPTIM(NAME, OPTIONS)                                                                                 \
     st_optim *st_##NAME##_new(OPTIONS options)                                                               \
     {                                                                                                        \
         return st_optim_new(&optim_kind_##NAME, &options);                                                   \
     }
-CONSTRUCTOR(sgd, st_sgd_options)
-CONSTRUCTOR(adam, st_adam_options)
-CONSTRUCTOR(adamw, st_adam_options)
-CONSTRUCTOR(rmsprop, st_rmsprop_options)
+OPTIM(sgd, st_sgd_options)
+OPTIM(adam, st_adam_options)
+OPTIM(adamw, st_adam_options)
+OPTIM(rmsprop, st_rmsprop_options)
 
 /* ---- making and freeing -------------------------------------------------------------------------- */
 
