@@ -130,7 +130,7 @@ void *st_layer_plan_data(st_layer *l, size_t size);
 int st_plan_child(st_layer *l, int i, st_shape x, st_shape *y);
 
 /* Sets the error "TYPE: ...". Always returns -1. */
-int st_layer_refuse(const st_layer *l, const char *format, ...) __attribute__((format(printf, 2, 3)));
+int st_layer_refuse(const st_layer *l, const char *format, ...) ST_PRINTF(2, 3);
 
 /* ---- for hooks -------------------------------------------------------------------------------- */
 

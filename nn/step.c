@@ -1,18 +1,11 @@
 /* step.c: the parts of a step: loading its batch, its loss, the optimizer's update, and the events. */
-#define _POSIX_C_SOURCE 200809L
+#include "tensor/system.h"
+
 #include "nn/loss_impl.h"
 #include "nn/train_impl.h"
 #include "tensor/counts.h"
 
 #include <math.h>
-#include <time.h>
-
-double train_now(void)
-{
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
-}
 
 bool train_stops(trainer *t)
 {
@@ -50,7 +43,7 @@ int train_fetch_part(trainer *t, int s)
 bool train_next(trainer *t)
 {
     if (t->batch == t->run->report.batches) return false;
-    t->step_began = train_now();
+    t->step_began = system_seconds();
     t->first = t->batch * t->options.batch;
     t->images = smallest(t->options.batch, t->data->count - t->first);
     t->net_step = t->run->net->step;
@@ -121,10 +114,10 @@ bool train_step(trainer *t)
     tally_add(&t->sum, t->of_batch);
     t->batch++, t->step++;
     t->samples += (double)t->images;
-    t->seconds += train_now() - t->step_began;
+    t->seconds += system_seconds() - t->step_began;
     r->batch = t->batch, r->step = t->step;
     r->training = train_training_score(t);
-    r->seconds = train_now() - t->began;
+    r->seconds = system_seconds() - t->began;
     r->samples_per_second = t->samples / t->seconds;
     return false;
 }

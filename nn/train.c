@@ -1,4 +1,6 @@
 /* train.c: the loop: forward, loss, backward, step. Everything else is a callback. */
+#include "tensor/system.h"
+
 #include "nn/train_impl.h"
 #include "tensor/random.h"
 
@@ -46,7 +48,7 @@ static void end_epoch(trainer *t)
 {
     st_run *run = t->run;
     if (run->stop || (run->stop = validate(t) != 0)) return;
-    run->report.seconds = train_now() - t->began;
+    run->report.seconds = system_seconds() - t->began;
     run->result.training = run->report.training;
     t->epoch++, t->batch = 0;
     train_tell(t, ST_ON_EPOCH);
@@ -86,7 +88,7 @@ int st_train_run(st_net *n, const st_dataset *d, st_train_options options, st_tr
     trainer t = { .options = options, .data = d, .epoch = 1, .best_loss = NAN, .validation = none };
     st_run run = { n, options.optim, &t.options, .report.validation = none, .own = &t };
     run.result.training = run.result.validation = none;
-    t.run = &run, t.began = train_now();
+    t.run = &run, t.began = system_seconds();
     if (begin(&t) == 0) {
         while (!run.stop && t.epoch <= run.report.epochs) {
             begin_epoch(&t);

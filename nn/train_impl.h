@@ -70,8 +70,6 @@ void train_release(trainer *t);
 
 /* ---- a step (step.c) ---------------------------------------------------------------------------------- */
 
-double train_now(void); /* seconds */
-
 /* True: the run ends. train_tell calls every callback. */
 bool train_stops(trainer *t);
 bool train_tell(trainer *t, st_event event);

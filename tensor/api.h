@@ -2,19 +2,15 @@
 #ifndef STRIDE_TENSOR_API_H
 #define STRIDE_TENSOR_API_H
 
-#if __SIZEOF_POINTER__ < 8 && !defined __wasm__
-#error "Stride is 64-bit only"
-#elif __BYTE_ORDER__ != __ORDER_LITTLE_ENDIAN__
-#error "Stride is for little-endian processors only"
-#endif
-
 #include "tensor/names.h"
 
 /* Declarations between these two have C linkage and are exported by the shared library. In C++ types of
  * double are others than those of float, and so are functions and templates over them: one program may have
  * both. */
 #ifdef __cplusplus
+#ifdef __GNUC__
 #pragma GCC system_header /* -Wextra would warn of each option that a call of a macro below leaves out */
+#endif
 #include <initializer_list>
 #ifdef STRIDE_DOUBLE
 #define ST_TYPES_BEGIN inline namespace st_double {
@@ -26,14 +22,21 @@
 #define ST_API_BEGIN                                                                                         \
     ST_TYPES_BEGIN                                                                                           \
     extern "C" {                                                                                             \
-    _Pragma("GCC visibility push(default)")
+    ST_VISIBLE_BEGIN
 #define ST_API_END                                                                                           \
-    _Pragma("GCC visibility pop")                                                                            \
+    ST_VISIBLE_END                                                                                           \
     }                                                                                                        \
     ST_TYPES_END
 #else
-#define ST_API_BEGIN _Pragma("GCC visibility push(default)")
-#define ST_API_END _Pragma("GCC visibility pop")
+#define ST_API_BEGIN ST_VISIBLE_BEGIN
+#define ST_API_END ST_VISIBLE_END
+#endif
+#ifdef __GNUC__
+#define ST_VISIBLE_BEGIN _Pragma("GCC visibility push(default)")
+#define ST_VISIBLE_END _Pragma("GCC visibility pop")
+#else
+#define ST_VISIBLE_BEGIN
+#define ST_VISIBLE_END
 #endif
 
 /* The macros over constructors are made of these. ST_OPTIONS(type, .a = 1) is a struct whose other members
@@ -45,9 +48,22 @@ template <typename... T> char (&st_arguments(T...))[sizeof...(T)];
 #define ST_COUNT(type, ...) (int(sizeof(st_arguments(__VA_ARGS__))))
 #define ST_LIST(type, ...) (std::initializer_list<type>{ __VA_ARGS__ }.begin())
 #else
+#ifdef __GNUC__
 #define ST_OPTIONS(type, ...) (__extension__(type){ __VA_ARGS__ })
+#else
+#define ST_OPTIONS(type, ...) ((type){ __VA_ARGS__ })
+#endif
 #define ST_COUNT(type, ...) ((int)(sizeof((type[]){ __VA_ARGS__ }) / sizeof(type)))
 #define ST_LIST(type, ...) ((type const[]){ __VA_ARGS__ })
+#endif
+
+/* Declares that argument `format` is a format as printf's, for the arguments from `first` on. */
+#if defined(__MINGW32__)
+#define ST_PRINTF(format, first) __attribute__((__format__(gnu_printf, format, first)))
+#elif defined(__GNUC__)
+#define ST_PRINTF(format, first) __attribute__((__format__(printf, format, first)))
+#else
+#define ST_PRINTF(format, first)
 #endif
 
 /* function(first, ST_OPTIONS(type, ...)), for macros whose options may all be left out: f(x), f(x, .a = 1).

@@ -17,10 +17,10 @@ enum {
 }; /* bytes of the longest message with its final zero; longer ones are truncated */
 
 /* Sets the error unless there is one. Control characters become "?". Always returns -1. */
-int st_error_set(const char *format, ...) __attribute__((format(printf, 1, 2)));
+int st_error_set(const char *format, ...) ST_PRINTF(1, 2);
 
 /* Prepends a place to the error ("layer 3: " + ...); does nothing where there is none. Always returns -1. */
-int st_error_within(const char *format, ...) __attribute__((format(printf, 1, 2)));
+int st_error_within(const char *format, ...) ST_PRINTF(1, 2);
 
 /* This thread's error, or NULL. The text is valid until st_error_clear or the thread's end. */
 const char *st_error(void);

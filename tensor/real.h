@@ -33,6 +33,8 @@ typedef float st_real;
 ST_API_BEGIN
 extern const char ST_PRECISION;
 ST_API_END
+#ifdef __GNUC__
 static const char *const st_precision_in_use __attribute__((used)) = &ST_PRECISION;
+#endif
 
 #endif

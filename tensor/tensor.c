@@ -1,4 +1,6 @@
 /* tensor.c: the type: shapes, storage, overlap. Views are in view.c, moving data in walk.c. */
+#include "tensor/system.h"
+
 #include "tensor/tensor.h"
 #include "tensor/error.h"
 #include "tensor/storage.h"
@@ -89,7 +91,7 @@ static st_storage *allocate(const char *who, ptrdiff_t elements, st_shape form)
 {
     size_t bytes = ALIGNMENT + (size_t)elements * sizeof(st_real);
     bytes = (bytes + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT;
-    st_storage *s = aligned_alloc(ALIGNMENT, bytes);
+    st_storage *s = system_aligned(ALIGNMENT, bytes);
     if (!s) {
         st_error_set("%s: no memory for %s %s", who, ST_REAL_NAME, st_shape_text(form).text);
         return NULL;
@@ -132,7 +134,7 @@ st_tensor st_tensor_clone(st_tensor x)
 
 void st_tensor_free(st_tensor x)
 {
-    free(x.storage);
+    system_free_aligned(x.storage);
 }
 
 /* ---- queries --------------------------------------------------------------------------------- */

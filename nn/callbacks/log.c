@@ -1,5 +1,6 @@
 /* log.c: CSV and JSON lines from one table of columns. */
-#define _POSIX_C_SOURCE 200809L
+#include "tensor/system.h"
+
 #include "nn/callbacks/callbacks.h"
 #include "nn/files/file.h"
 
@@ -8,7 +9,6 @@
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 typedef struct memory { /* in callback.options */
     const char *path;
@@ -116,7 +116,7 @@ static void place(memory *m, const st_run *run)
 /* Flushes a line to disk. */
 static void flush(const memory *m)
 {
-    if (fflush(m->to) || ferror(m->to) || fsync(fileno(m->to))) fail(m);
+    if (system_flush(m->to)) fail(m);
 }
 
 static bool ends_in(const char *path, const char *ending)

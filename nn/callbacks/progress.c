@@ -1,14 +1,12 @@
 /* progress.c: a bar on a terminal, lines elsewhere. */
-#define _DEFAULT_SOURCE /* the size of a terminal */
-#define _DARWIN_C_SOURCE
+#include "tensor/system.h"
+
 #include "nn/callbacks/callbacks.h"
 
 #include <math.h>
 #include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/ioctl.h>
-#include <unistd.h>
 
 static const double redraw_seconds = 0.1;
 enum { BAR = 20, LONGEST_LINE = 256, USUAL_WIDTH = 80 };
@@ -24,7 +22,7 @@ static progress begin(FILE *to)
 {
     const char *terminal = getenv("TERM"), *no_colour = getenv("NO_COLOR"); /* no-color.org */
     progress p = { .to = to, .shown = -1 };
-    p.terminal = isatty(fileno(to)) && terminal && strcmp(terminal, "dumb") != 0;
+    p.terminal = system_is_terminal(to) && terminal && strcmp(terminal, "dumb") != 0;
     p.colour = p.terminal && !(no_colour && no_colour[0]);
     return p;
 }
@@ -32,8 +30,8 @@ static progress begin(FILE *to)
 /* The terminal's width, which may change during the run. */
 static int width_of(FILE *terminal)
 {
-    struct winsize size;
-    return ioctl(fileno(terminal), TIOCGWINSZ, &size) == 0 && size.ws_col > 0 ? size.ws_col : USUAL_WIDTH;
+    const int columns = system_columns(terminal);
+    return columns > 0 ? columns : USUAL_WIDTH;
 }
 
 /* A line under construction. */
@@ -42,7 +40,7 @@ typedef struct line {
     int length;
 } line;
 
-static void put(line *l, const char *format, ...) __attribute__((format(printf, 2, 3)));
+static void put(line *l, const char *format, ...) ST_PRINTF(2, 3);
 static void put(line *l, const char *format, ...)
 {
     va_list arguments;

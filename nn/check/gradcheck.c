@@ -30,7 +30,7 @@ static st_random_key stream(const st_gradcheck_options *o, int which)
 
 /* ---- reporting ---------------------------------------------------------------------------------- */
 
-static bool fail(const subject *s, const char *format, ...) __attribute__((format(printf, 2, 3)));
+static bool fail(const subject *s, const char *format, ...) ST_PRINTF(2, 3);
 
 static bool fail(const subject *s, const char *format, ...)
 {

@@ -1,5 +1,7 @@
 /* checkpoint.c: a run's position, its optimizer's states and the callbacks' state, in one file with the
  * net. */
+#include "tensor/system.h"
+
 #include "nn/files/checkpoint.h"
 #include "nn/files/file.h"
 #include "nn/files/files_impl.h"
@@ -13,7 +15,6 @@
 #include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 #include <zlib.h>
 
 enum {
@@ -297,10 +298,9 @@ static void begin(memory *m, st_run *run)
         sum_samples(run->own->data, st_narrow(b->x, 0, 0, 1), st_narrow(b->target, 0, 0, 1), &m->sum))
         return;
     if (!m->o.resume) return;
-    if (access(path, F_OK)) {
-        if (errno != ENOENT) st_error_set("%s: %s", path, strerror(errno));
-        return;
-    }
+    const int exists = system_exists(path);
+    if (exists < 0) st_error_set("%s: %s", path, strerror(errno));
+    if (exists < 1) return;
     safetensors *file = safetensors_open(path);
     if (file) read_entry(run, m, file);
     safetensors_close(file);

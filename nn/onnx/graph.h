@@ -34,7 +34,7 @@ typedef struct graph_place {
 } graph_place;
 
 /* A text that lasts as long as the graph; "" with an error. */
-const char *graph_print(graph *g, const char *format, ...) __attribute__((format(printf, 2, 3)));
+const char *graph_print(graph *g, const char *format, ...) ST_PRINTF(2, 3);
 
 /* Adds a node with these inputs, and returns its output; "" is an omitted input. graph_end adds the layer's
  * last node, named as the layer; graph_step adds the nodes before it, with names such as
@@ -60,7 +60,7 @@ const char *graph_number(graph_place at, const char *name, double value);
 const char *graph_sizes(graph_place at, const char *name, int count, const ptrdiff_t values[]);
 
 /* Latches "layer 3.body.0: pool: …". Returns "". */
-const char *graph_refuse(graph_place at, const char *format, ...) __attribute__((format(printf, 2, 3)));
+const char *graph_refuse(graph_place at, const char *format, ...) ST_PRINTF(2, 3);
 
 /* ---- the layers (layers.c) ---------------------------------------------------------------------- */
 
