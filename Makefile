@@ -163,7 +163,7 @@ $(call shared,$1): $(CORE:%.c=$(OUT)/$1/%.o) $(ONNX_FORMAT) $(OUT)/sources
 endef
 $(foreach p,float double,$(eval $(call rules,$p)))
 # Programs, tests, packages and the rest have makefiles of their own, beside what they build.
-include nn/pictures/pictures.mk examples/examples.mk examples/web/web.mk tests/tests.mk tests/export_c/export_c.mk nn/ranks/mpi.mk tests/bench/bench.mk \
+include nn/one/one.mk nn/pictures/pictures.mk examples/examples.mk examples/web/web.mk tests/tests.mk tests/export_c/export_c.mk nn/ranks/mpi.mk tests/bench/bench.mk \
         tests/fuzz/fuzz.mk tests/checks.mk docs/docs.mk tests/tools/install.mk
 
 # Files that change when what they hold changes: the commands, after which all is compiled again, and the

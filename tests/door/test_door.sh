@@ -71,18 +71,6 @@ for compiler in g++ clang++; do
     where_there_is $compiler "all headers: $flags" all_compile $flags
 done
 
-# The predefined macros of such a processor are enough to be refused, on one line.
-refuses_others() {
-    local given
-    for given in '-U__SIZEOF_POINTER__ -D__SIZEOF_POINTER__=4:64-bit only' \
-        '-U__BYTE_ORDER__ -D__BYTE_ORDER__=__ORDER_BIG_ENDIAN__:little-endian processors only'; do
-        # shellcheck disable=SC2086
-        ! echo '#include "tensor/api.h"' | ${CC:-cc} ${given%:*} -I"$root" -x c -fsyntax-only - 2>log || return
-        [ "$(grep -c ' error: ' log)" = 1 ] && grep -q "${given#*:}" log || { cat log; return 1; }
-    done
-}
-claim "32-bit and big-endian processors are refused" refuses_others
-
 # A callback reads what the trainer's memory depends on, and writes its report.
 runs_are_read() {
     local assignment

@@ -1,0 +1,463 @@
+# join.awk: joins the library's sources to one header and one source file.
+#
+#     awk -f join.awk -v header=TO.h -v source=TO.c -v license=FILE -v version=TEXT LIST
+#
+# LIST has a line for each file, in the order in which they are joined; lines that begin with # are comments:
+#
+#     begin FILE              the first text of the source
+#     public FILE.h           goes to the header
+#     file FILE.c [PART...]   goes to the source; the macro PART leaves it out, !PART if it is not defined
+#     fused FILE.c [PART...]  the same; there a product and a sum become one instruction where there is one
+#     instead NAME [FILE.h]   #include of NAME includes FILE.h, or nothing
+#     pasted FILE.c NAME...   names that macros of this file paste together, and that another file has, too
+#
+# A private header is inserted where it is first included. A static name or a type that another file has as well gets
+# the name of its own file in front; macros of a source end with it. A weak definition is for builds that leave out the
+# part with the strong one. Names that two headers declare, headers that are not found and weak definitions without a
+# strong one are errors.
+#
+# The sources are as clang-format leaves them: nothing else is expected to be understood.
+
+function fail(text) {
+    print "join.awk: " text >"/dev/stderr"
+    failed = 1
+    exit 1
+}
+
+# Goes on, to find all there is to complain about.
+function complain(text) {
+    print "join.awk: " text >"/dev/stderr"
+    failed = 1
+}
+
+# ---- tokens ------------------------------------------------------------------------------------------------
+#
+# token[path, i] and kind[path, i], 1 <= i <= tokens[path]. Kinds: s space, c comment, d a directive's # and word, n name,
+# x number, q quoted, p punctuation. within[path, i]: in a line of the preprocessor. depth[path, i]: of #if.
+
+function quoted(text,    mark, n) {
+    mark = substr(text, 1, 1)
+    for (n = 2; n <= length(text); n++) {
+        if (substr(text, n, 1) == "\\") n++
+        else if (substr(text, n, 1) == mark) return n
+    }
+    fail("a quote that does not end: " text)
+}
+
+# The kind of the token that begins a line; LENGTH is its length.
+function first_kind(line, begins) {
+    if (match(line, /^[ \t]+/)) { LENGTH = RLENGTH; return "s" }
+    if (line ~ /^\/\*/) {
+        LENGTH = index(substr(line, 3), "*/")
+        LENGTH = LENGTH ? LENGTH + 3 : length(line)
+        return "c"
+    }
+    if (line ~ /^\/\//) { LENGTH = length(line); return "c" }
+    if (begins && match(line, /^#[ \t]*[a-z]*/)) { LENGTH = RLENGTH; return "d" }
+    if (match(line, /^[A-Za-z_][A-Za-z_0-9]*/)) { LENGTH = RLENGTH; return "n" }
+    if (match(line, /^\.?[0-9]([eEpP][-+]|[A-Za-z_0-9.])*/)) { LENGTH = RLENGTH; return "x" }
+    if (line ~ /^["']/) { LENGTH = quoted(line); return "q" }
+    LENGTH = match(line, /^(\.\.\.|->|##|\+\+|--|<<|>>|[<>=!]=)/) ? RLENGTH : 1
+    return "p"
+}
+
+function push(path, k, text, directive) {
+    kind[path, tokens[path]] = k
+    token[path, tokens[path]] = text
+    within[path, tokens[path]] = directive
+    depth[path, tokens[path]] = nested
+}
+
+function scan(path,    line, read, comment, directive, begins, k, end, text) {
+    nested = comment = directive = 0
+    tokens[path] = 0
+    while ((read = (getline line <path)) > 0) {
+        for (begins = 1; line != ""; line = substr(line, LENGTH + 1)) {
+            if (comment) {
+                end = index(line, "*/")
+                LENGTH = end ? end + 1 : length(line)
+                token[path, tokens[path]] = token[path, tokens[path]] substr(line, 1, LENGTH)
+                comment = !end
+                continue
+            }
+            k = first_kind(line, begins)
+            text = substr(line, 1, LENGTH)
+            if (k == "d") directive = 1
+            if (text ~ /^#[ \t]*endif/) nested--
+            tokens[path]++
+            push(path, k, text, directive)
+            if (text ~ /^#[ \t]*if/) nested++
+            comment = k == "c" && text ~ /^\/\*/ && text !~ /\*\/$/
+            if (k != "s") begins = 0
+        }
+        if (comment) token[path, tokens[path]] = token[path, tokens[path]] "\n"
+        else {
+            if (directive && token[path, tokens[path]] != "\\") directive = 0
+            tokens[path]++
+            push(path, "s", "\n", directive)
+        }
+    }
+    close(path)
+    if (read < 0) fail(path ": cannot be read")
+}
+
+# The next token after i that is code; 0: there is none. code(): the same outside of directives.
+function next_text(path, i) {
+    for (i++; i <= tokens[path]; i++) if (kind[path, i] ~ /[nxqp]/) return i
+    return 0
+}
+
+function code(path, i) {
+    do i = next_text(path, i); while (i && within[path, i])
+    return i
+}
+
+# The token that closes the bracket at i.
+function closing(path, i, open, shut,    level) {
+    for (; i; i = code(path, i)) {
+        level += (token[path, i] == open) - (token[path, i] == shut)
+        if (level == 0) return i
+    }
+    fail(path ": a bracket that does not end")
+}
+
+# ---- names -------------------------------------------------------------------------------------------------
+
+# Macros are found first, as their calls are no declarations.
+function find_macros(path,    i, name) {
+    for (i = 1; i <= tokens[path]; i++) {
+        if (token[path, i] !~ /^#[ \t]*define$/) continue
+        name = token[path, next_text(path, i)]
+        if (path ~ /\.h$/ && name ~ /_H$/) { guard[path] = name; continue }
+        if (name in feature) continue
+        if (path ~ /\.c$/ && name in macro) complain(path ": the macro " name " is one of " macro[name])
+        if (path ~ /\.h$/) macro[name] = path
+        own_macro[path, name] = 1
+        macros_of[path] = macros_of[path] " " name
+    }
+}
+
+# `own`: the name is of this file alone, a static one or a type, and can be replaced.
+function declare(path, name, own) {
+    if (name == "") return
+    if ((path, name) in declared) {
+        if (own == 1) declared[path, name] = 1
+        return
+    }
+    declared[path, name] = own
+    files_of[name] = files_of[name] " " path
+}
+
+# Constants of an enum: the first name, and each after a comma.
+function find_constants(path, from, to,    i, expected) {
+    for (i = from; i < to; i = code(path, i)) {
+        if (expected && kind[path, i] == "n") declare(path, token[path, i], 1)
+        expected = token[path, i] == "{" || token[path, i] == ","
+    }
+}
+
+# Reads one declaration at file scope, from i on; returns its last token. `found`: its name is known.
+function read_declaration(path, i,    own, tag, last, found, t, k) {
+    own = found = 0
+    tag = last = ""
+    for (; i; i = code(path, i)) {
+        t = token[path, i]
+        if (t == ";") {
+            if (!found) declare(path, last, own)
+            return i
+        }
+        if (t == "static" || t == "INLINE" || t == "typedef") own = 1
+        else if (t ~ /^(struct|union|enum)$/) { tag = t; last = "" }
+        else if (t ~ /^(__attribute__|_Static_assert|_Pragma)$/) i = closing(path, code(path, i), "(", ")")
+        else if (t == "[") i = closing(path, i, "[", "]")
+        else if (t == "(") {
+            k = code(path, i)
+            if (!found && token[path, k] == "*") {
+                do k = code(path, k); while (token[path, k] == "const")
+                last = token[path, k]
+            }
+            if (!found && (last in macro || (path, last) in own_macro)) last = ""
+            else if (!found) { declare(path, last, own); found = 1 }
+            i = closing(path, i, "(", ")")
+        } else if (t == "{") {
+            k = closing(path, i, "{", "}")
+            if (tag != "") {
+                if (path ~ /\.c$/) declare(path, last, 2)
+                if (tag == "enum") find_constants(path, i, k)
+                tag = last = ""
+            } else if (found < 2) return k # a function's body
+            i = k
+        } else if (t == "=") {
+            if (!found) declare(path, last, own)
+            found = 2
+        } else if (t == ",") {
+            if (!found) declare(path, last, own)
+            found = 0
+        } else if (kind[path, i] == "n" && !found) {
+            last = t
+            if (tag != "" && token[path, code(path, i)] != "{") tag = ""
+        }
+    }
+    return tokens[path]
+}
+
+function find_names(path,    i) {
+    for (i = code(path, 0); i; i = code(path, i)) i = read_declaration(path, i)
+}
+
+function stem(path) {
+    sub(/\.[ch]$/, "", path)
+    sub(/^(tensor|layers|nn)\//, "", path)
+    gsub(/\//, "_", path)
+    return path
+}
+
+# Finds the names of sources that another file has, too.
+function find_clashes(    name, n, list, k, headers) {
+    for (name in files_of) {
+        n = split(files_of[name], list, " ")
+        headers = 0
+        for (k = 1; k <= n; k++) headers += list[k] ~ /\.h$/ && declared[list[k], name]
+        if (headers > 1) complain("two headers declare " name ":" files_of[name])
+        for (k = 1; (n > 1 || name in macro) && k <= n; k++)
+            if (list[k] ~ /\.c$/ && declared[list[k], name] && !(headers && declared[list[k], name] == 2)) renamed[list[k], name] = stem(list[k]) "__" name
+    }
+    for (k in renamed) if (renamed[k] in files_of) fail("the name " renamed[k] " is taken")
+}
+
+# ---- text --------------------------------------------------------------------------------------------------
+
+# The text that replaces the #include at i.
+function included(path, i,    name, k) {
+    name = named(path, i)
+    if (name != "" || !system_name) return name == "" ? "" : insert(name)
+    for (k = i + 1; within[path, k]; k++) if (kind[path, k] !~ /[cs]/) name = name token[path, k]
+    if (substr(name, 2, length(name) - 2) in instead && instead[substr(name, 2, length(name) - 2)] != path) return ""
+    if (name in system_headers) return ""
+    if (depth[path, i] > (path ~ /\.h$/) || in_part) return "#include " name
+    system_headers[name] = 1
+    system_list = system_list "#include " name "\n"
+    return ""
+}
+
+# A file's text where it is first asked for.
+function insert(path) {
+    if (path in inserted) return ""
+    inserted[path] = 1
+    if (!(path in loaded)) fail(path " is not in the list")
+    return text_of(path)
+}
+
+# A file's text with its names replaced, without its comments' margins and its include guard.
+function text_of(path,    out, i, t, previous, level, is_struct, pending, level_of_offset, parens, in_weak, weak_at, strong, recent, list_level,
+                 list_parens, list_at, list_count) {
+    out = ""
+    level = parens = level_of_offset = 0
+    for (i = 1; i <= tokens[path]; i++) {
+        t = token[path, i]
+        if (t ~ /^#[ \t]*include$/) {
+            out = out included(path, i)
+            while (within[path, i + 1]) i++
+            continue
+        }
+        if (t ~ /^#[ \t]*(define|ifndef)$/ && (token[path, next_text(path, i)] in feature ||
+            (path in guard && token[path, next_text(path, i)] == guard[path]))) {
+            while (within[path, i + 1]) i++
+            continue
+        }
+        if (t ~ /^#[ \t]*endif/ && depth[path, i] == 0 && path in guard) {
+            while (within[path, i + 1]) i++
+            continue
+        }
+        if (is_weak(path, i)) {
+            weak_at = out
+            strong = strong_file(path, i)
+            out = ""
+            i += 5
+            in_weak = 1
+            continue
+        }
+        if (in_weak && t == ";") {
+            in_weak = 0
+            out = substr(out, 2) ";"
+            out = weak_at (strong == "" ? out : "#if !(" condition(strong) ")\n" out "\n#endif")
+            continue
+        }
+        if (kind[path, i] ~ /[nxqp]/) {
+            if (!within[path, i]) {
+                if (t == "struct" || t == "union") pending = 1
+                else if (t == "{") { is_struct[++level] = pending; pending = 0 }
+                else if (t == "}") level--
+                else if (t ~ /^[;=)]$/) pending = 0
+            }
+            parens += (t == "(") - (t == ")")
+            if (previous == "offsetof") level_of_offset = parens
+            if (parens < level_of_offset) level_of_offset = 0
+            if ((path, t) in renamed && previous != "." && previous != "->" &&
+                !(level_of_offset && previous == ",") &&
+                !(level > 0 && is_struct[level] && token[path, next_text(path, i)] ~ /^[][;,):]$/))
+                t = renamed[path, t]
+            # tcc takes tensors and shapes in a list only in parentheses, and with their number.
+            if (t == "}" && list_level && level == list_level - 1) {
+                t = ")" t
+                list_level = 0
+                out = substr(out, 1, list_at) list_count substr(out, list_at + 1)
+            }
+            if (t == "," && list_level && level == list_level && parens == list_parens) {
+                t = "), ("
+                list_count++
+            }
+            if (t == "{" && recent ~ /(\(st_(tensor|shape)\[\]\)|st_(tensor|shape)[a-z_]+\[\]=)$/) {
+                t = t "("
+                list_level = level
+                list_parens = parens
+                list_count = 1
+                for (list_at = length(out); substr(out, list_at, 2) != "[]";) list_at--
+            }
+            recent = substr(recent, length(recent) - 40) token[path, i]
+            previous = token[path, i]
+        }
+        if (kind[path, i] == "c" && !comments) t = ""
+        out = out t
+    }
+    return out
+}
+
+# Tests if a weak definition begins at i.
+function is_weak(path, i) {
+    return token[path, i] == "__attribute__" && token[path, i + 3] == "weak" && token[path, i - 1] == "\n"
+}
+
+# The file with the strong definition of the weak one at i; "" if none is joined.
+function strong_file(path, i,    name, k, n, list) {
+    for (; token[path, i] != ";"; i++)
+        if (kind[path, i] == "n" && (path, token[path, i]) in declared && !declared[path, token[path, i]]) name = token[path, i]
+    n = split(files_of[name], list, " ")
+    for (k = 1; k <= n; k++) if (list[k] ~ /\.c$/ && list[k] != path) return list[k]
+    return ""
+}
+
+# The text of a file, in which VERSION and a line LICENSE are replaced.
+function slurp(path,    line, text, own) {
+    while ((getline line <path) > 0) {
+        if (line ~ /^LICENSE/) {
+            while ((getline own <license) > 0) text = text (own == "" ? " *" : " * " own) "\n"
+            close(license)
+            line = " */"
+        }
+        sub(/VERSION/, version, line)
+        text = text line "\n"
+    }
+    close(path)
+    return text
+}
+
+# ---- the list ----------------------------------------------------------------------------------------------
+
+# Scans a file once, with the names that it declares.
+function load(path) {
+    if (path in loaded) return
+    loaded[path] = 1
+    scan(path)
+    find_macros(path)
+}
+
+# The header that is named by the #include at i; "" if it is the system's.
+function named(path, i,    name) {
+    name = ""
+    for (i++; within[path, i]; i++) if (kind[path, i] !~ /[cs]/) name = name token[path, i]
+    system_name = name ~ /^</
+    name = substr(name, 2, length(name) - 2)
+    if (name in instead && instead[name] != path) return instead[name]
+    return system_name ? "" : name
+}
+
+# Loads a file and what it includes; `of` is the part that asks for it.
+function load_all(path, of,    i, name) {
+    if ((path, of) in wanted) return
+    wanted[path, of] = 1
+    wants[path]++
+    if (!(path in loaded)) {
+        load(path)
+        order[++loads] = path
+    }
+    for (i = 1; i <= tokens[path]; i++)
+        if (token[path, i] ~ /^#[ \t]*include$/ && (name = named(path, i)) != "") load_all(name, of)
+}
+
+# Headers that a file of one part includes, and files of others as well, stand in front of the part.
+function shared_headers(path,    out, i, name) {
+    for (i = 1; i <= tokens[path]; i++) {
+        if (token[path, i] !~ /^#[ \t]*include$/ || (name = named(path, i)) == "" || name in inserted) continue
+        out = out (wants[name] > 1 ? insert(name) : shared_headers(name))
+    }
+    return out
+}
+
+# The condition under which a file is compiled; "" if it always is.
+function condition(path,    n, list, k, out) {
+    n = split(part[path], list, " ")
+    for (k = 1; k <= n; k++) {
+        out = out (k > 1 ? " && " : "")
+        out = out (list[k] ~ /^!/ ? "defined(" substr(list[k], 2) ")" : "!defined(" list[k] ")")
+    }
+    return out
+}
+
+# Runs of blank lines become one, and lines lose spaces at their ends.
+function tidy(text,    n, lines, i, out, blank) {
+    n = split(text, lines, "\n")
+    blank = 1
+    for (i = 1; i <= n; i++) {
+        sub(/[ \t]+$/, "", lines[i])
+        if (lines[i] == "" && blank) continue
+        blank = lines[i] == ""
+        out = out lines[i] "\n"
+    }
+    return out
+}
+
+function source_text(path,    text, n, list, k, before) {
+    if (part[path] != "") before = tidy(shared_headers(path))
+    in_part = part[path] != ""
+    text = tidy(text_of(path))
+    n = split(macros_of[path], list, " ")
+    for (k = 1; k <= n; k++) text = text "#undef " list[k] "\n"
+    n = split(pasted[path], list, " ")
+    for (k = 1; k <= n; k++) text = "#define " list[k] " " stem(path) "__" list[k] "\n" text "#undef " list[k] "\n"
+    if (path in fused) text = "FUSED_BEGIN\n" text "FUSED_END\n"
+    text = "\n/* ---- " path " ---- */\n\n" text
+    in_part = 0
+    return part[path] == "" ? text : before "#if " condition(path) "\n" text "#endif\n"
+}
+
+BEGIN {
+    n = split("_GNU_SOURCE _POSIX_C_SOURCE _XOPEN_SOURCE _DEFAULT_SOURCE _DARWIN_C_SOURCE", list, " ")
+    for (i = 1; i <= n; i++) feature[list[i]] = 1
+}
+/^#/ || !NF { next }
+$1 == "begin" { begin[$2] = $3 }
+$1 == "public" { public[$2] = 1; public_order[++publics] = $2 }
+$1 == "file" || $1 == "fused" {
+    files[++count] = $2
+    for (i = 3; i <= NF; i++) part[$2] = part[$2] " " $i
+}
+$1 == "fused" { fused[$2] = 1 }
+$1 == "pasted" { for (i = 3; i <= NF; i++) pasted[$2] = pasted[$2] " " $i }
+$1 == "instead" { instead[$2] = $3 }
+END {
+    if (failed) exit 1
+    for (i = 1; i <= publics; i++) load_all(public_order[i], "")
+    for (i = 1; i <= count; i++) load_all(files[i], part[files[i]])
+    for (i = 1; i <= loads; i++) find_names(order[i])
+    find_clashes()
+    if (failed) exit 1
+
+    comments = 1
+    for (i = 1; i <= publics; i++) body = body "\n" insert(public_order[i])
+    printf "%s\n%s%s", slurp(begin["header"]), system_list, tidy(body) "#endif\n" >header
+    comments = 0
+    system_list = body = ""
+    for (i = 1; i <= count; i++) body = body source_text(files[i])
+    printf "%s\n%s%s", slurp(begin["source"]), system_list, body >source
+}

@@ -1,0 +1,42 @@
+# ---- one file ------------------------------------------------------------------------------------
+
+# The library as a header and a source to copy into a program (docs/one-file.md).
+ONE        := $(BUILD)/one
+ONE_PUBLIC := tensor/tensor.h tensor/error.h tensor/random.h tensor/threads.h tensor/print/print.h layers/layers.h \
+              $(wildcard layers/pooling/pooling.h) nn/data.h nn/net.h nn/loss.h nn/optim.h nn/schedule.h nn/train.h \
+              nn/check/gradcheck.h nn/check/scores.h nn/check/summary.h nn/data/digits.h nn/data/sets.h nn/data/augment.h \
+              nn/callbacks/callbacks.h nn/callbacks/watch.h nn/files/replace.h nn/files/save.h nn/files/checkpoint.h \
+              stride.h
+# What needs other libraries stays out.
+ONE_LEFT   := $(filter-out $(ONE_PUBLIC),$(shell sed -n 's/^.include "\(.*\)"/\1/p' stride.h))
+ONE_DATA   := digits bytes sets augment
+# Files of folder $1, unless macro $2 is defined: fused those whose flags fuse products and sums.
+one_files   = $(foreach f,$1,echo $(if $(findstring contract=fast,$(CFLAGS_$(subst /,_,$(basename $f)))),fused,file) $f $2;)
+
+.PHONY: stride.c
+stride.c: ## join the library to build/one/stride.c and stride.h, which need nothing else
+	@mkdir -p $(ONE)
+	@{ echo begin header nn/one/begin.h; echo begin source nn/one/begin.c; \
+	   echo instead jansson.h nn/one/json.c; echo instead zlib.h nn/one/crc32.c; echo instead tgmath.h nn/one/tgmath.h; echo instead pthread.h nn/one/pthread.h; echo instead stride.h; \
+	   for h in $(ONE_PUBLIC); do echo public $$h; done; for h in $(ONE_LEFT); do echo instead $$h; done; \
+	   $(call one_files,$(wildcard tensor/*.c layers/*.c nn/*.c)) \
+	   $(call one_files,$(wildcard tensor/threads/*.c),ST_OMIT_THREADS) \
+	   $(call one_files,$(wildcard tensor/fast/*.c layers/fast/*.c nn/fast/*.c),ST_OMIT_FAST) \
+	   $(call one_files,$(wildcard tensor/print/*.c),ST_OMIT_PRINT) \
+	   $(call one_files,$(wildcard layers/pooling/*.c),ST_OMIT_POOLING) \
+	   $(call one_files,$(wildcard nn/check/*.c),ST_OMIT_CHECK) \
+	   $(call one_files,$(ONE_DATA:%=nn/data/%.c),ST_OMIT_DATA) \
+	   $(call one_files,$(wildcard nn/callbacks/*.c),ST_OMIT_CALLBACKS) \
+	   $(call one_files,$(filter-out %/replace.c,$(wildcard nn/files/*.c)),ST_OMIT_FILES) \
+	   $(call one_files,nn/files/replace.c,ST_OMIT_FILES _WIN32) \
+	   $(call one_files,nn/one/windows.c,ST_OMIT_FILES !_WIN32) \
+	   cat nn/one/pasted; } >$(ONE)/list
+	@awk -v version=$(VERSION) -v license=LICENSE -v header=$(ONE)/stride.h -v source=$(ONE)/stride.c -f nn/one/join.awk \
+	    $(ONE)/list
+	@wc -c $(ONE)/stride.h $(ONE)/stride.c | awk '{ print "     " $$2 ": " $$1 " bytes" } NR == 2 { exit }'
+
+.PHONY: check-one everywhere
+check-one: stride.c ## stride.c compiles without a warning, in C11, C17, C23 and C++20's header, and trains
+	@CC=$(call quoted,$(CC)) tests/one/check.sh $(ONE)
+everywhere: stride.c ## train LeNet from stride.c with many compilers on many machines: to one hash (make deps-everywhere)
+	@tests/one/everywhere.sh $(ONE)
