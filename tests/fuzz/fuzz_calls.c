@@ -206,6 +206,17 @@ static st_tensor draw_batch(st_shape image, ptrdiff_t images, bool *wrong)
     return x;
 }
 
+static void backward_now(net_slot *s, st_tensor x)
+{
+    bool wrong;
+    st_tensor dy = draw_batch(s->n->output, s->images, &wrong), dx = { 0 };
+    if (draw(0, 1)) dx = st_tensor_new(once_in(4) ? ST_SHAPE(2, 3) : x.shape);
+    wrong = wrong || (!st_is_null(dx) && !st_shape_equal(dx.shape, x.shape));
+    begin_run();
+    judge("st_net_backward", st_net_backward(s->n, dy, dx) == 0, fails_if(wrong));
+    st_tensor_free(dy), st_tensor_free(dx);
+}
+
 static void forward(int i)
 {
     net_slot *s = &nets[i];
@@ -220,29 +231,20 @@ static void forward(int i)
         fuzz_claim(st_shape_equal(y.shape, st_shape_with_batch(s->n->output, images)), "y has its shape");
         fuzz_look(y);
         s->images = images, s->keeps = mode != ST_PREDICT, s->unsure = false;
-        if (s->keeps && s->of == NOBODY && draw(0, 1)) { /* while x is there */
-            bool other;
-            st_tensor dy = draw_batch(s->n->output, images, &other), dx = { 0 };
-            const bool wants_dx = draw(0, 1);
-            if (wants_dx) dx = st_tensor_new(once_in(4) ? ST_SHAPE(2, 3) : x.shape);
-            begin_run();
-            const bool passed = st_net_backward(s->n, dy, dx) == 0;
-            judge("st_net_backward", passed,
-                  fails_if(other || (wants_dx && !st_shape_equal(dx.shape, x.shape))));
-            st_tensor_free(dy), st_tensor_free(dx);
-        }
-        s->keeps = false;
+        if (s->keeps && s->of == NOBODY) backward_now(s, x); /* while x is there */
     }
     st_tensor_free(x);
 }
 
-/* Without the forward pass that it needs. */
+/* Without the forward pass that it needs: none, or one that keeps nothing. */
 static void backward(int i)
 {
     net_slot *s = &nets[i];
-    if (s->images && s->of == NOBODY && (s->keeps || s->unsure)) return;
+    if (s->keeps || s->unsure) return;
+    st_tensor dy = s->images ? st_tensor_new(st_shape_with_batch(s->n->output, s->images)) : (st_tensor){ 0 };
     begin_run();
-    judge("st_net_backward", st_net_backward(s->n, (st_tensor){ 0 }, (st_tensor){ 0 }) == 0, FAILS);
+    judge("st_net_backward", st_net_backward(s->n, dy, (st_tensor){ 0 }) == 0, FAILS);
+    st_tensor_free(dy);
 }
 
 static void predict(int i)
