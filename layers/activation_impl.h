@@ -68,7 +68,7 @@ bool activation_by_tanh(const st_layer *l);
     M##_TARGET static void M##_##NAME##_value_row(ptrdiff_t n, st_real *const at[],                          \
                                                   const ptrdiff_t stride[], void *options)                   \
     {                                                                                                        \
-        const constants o = *(const constants *)options;                                                         \
+        const constants o = *(const constants *)options;                                                     \
         st_real *y = at[0];                                                                                  \
         const st_real *x = at[1];                                                                            \
         const ptrdiff_t sy = stride[0], sx = stride[1];                                                      \
@@ -78,7 +78,7 @@ bool activation_by_tanh(const st_layer *l);
     M##_TARGET static void M##_##NAME##_derivative_row(ptrdiff_t n, st_real *const at[],                     \
                                                        const ptrdiff_t stride[], void *options)              \
     {                                                                                                        \
-        const constants o = *(const constants *)options;                                                         \
+        const constants o = *(const constants *)options;                                                     \
         st_real *dx = at[0];                                                                                 \
         const st_real *dy = at[1], *from = at[2];                                                            \
         const ptrdiff_t sx = stride[0], sy = stride[1], sf = stride[2];                                      \

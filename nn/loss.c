@@ -345,7 +345,7 @@ static const st_loss_kind bce_with_logits_kind = {
 const st_loss_kind *const st_loss_kinds[] = { &cross_entropy_kind,   &nll_kind, &mse_kind, &huber_kind,
                                               &bce_with_logits_kind, NULL };
 
-#define LOSS(NAME)                                                                                    \
+#define LOSS(NAME)                                                                                           \
     st_loss st_##NAME##_new(st_##NAME##_options options)                                                     \
     {                                                                                                        \
         return st_loss_new(&NAME##_kind, &options);                                                          \

@@ -72,7 +72,7 @@ const st_optim_kind *const st_optim_kinds[] = {
     &optim_kind_sgd, &optim_kind_adam, &optim_kind_adamw, &optim_kind_rmsprop, NULL,
 };
 
-#define OPTIM(NAME, OPTIONS)                                                                           \
+#define OPTIM(NAME, OPTIONS)                                                                                 \
     st_optim *st_##NAME##_new(OPTIONS options)                                                               \
     {                                                                                                        \
         return st_optim_new(&optim_kind_##NAME, &options);                                                   \

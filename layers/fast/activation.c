@@ -33,30 +33,34 @@ INLINE double silu_slope_of(double x, double p)
 #define SELU_BELOW (SELU_SCALE * SELU_ALPHA)
 
 /* clang-format off */
-VALUE(elu, st_real, x < 0 ? a * fast_expm1(negative_part(x)) : x)
-DERIVATIVE(elu, st_real, x, x > 0 ? 1 : a * fast_exp(negative_part(x)))
+VALUE(fast_elu, st_real, x < 0 ? a * fast_expm1(negative_part(x)) : x)
+DERIVATIVE(fast_elu, st_real, x, x > 0 ? 1 : a * fast_exp(negative_part(x)))
 
-VALUE(selu, st_real, x < 0 ? (st_real)SELU_BELOW * fast_expm1(negative_part(x)) : (st_real)SELU_SCALE * x)
-DERIVATIVE(selu, st_real, x, x > 0 ? (st_real)SELU_SCALE : (st_real)SELU_BELOW * fast_exp(negative_part(x)))
+VALUE(fast_selu, st_real,
+      x < 0 ? (st_real)SELU_BELOW * fast_expm1(negative_part(x)) : (st_real)SELU_SCALE * x)
+DERIVATIVE(fast_selu, st_real, x,
+           x > 0 ? (st_real)SELU_SCALE : (st_real)SELU_BELOW * fast_exp(negative_part(x)))
 
-VALUE(gelu_none, st_real, clamp_low(x) * wide_normal(x).below)
-DERIVATIVE(gelu_none, st_real, x, gelu_none_slope_of(clamp_both(x), wide_normal(x)))
+VALUE(fast_gelu_none, st_real, clamp_low(x) * wide_normal(x).below)
+DERIVATIVE(fast_gelu_none, st_real, x, gelu_none_slope_of(clamp_both(x), wide_normal(x)))
 
-VALUE(gelu_tanh, st_real, clamp_low(x) * wide_logistic(gelu_u(x)))
-DERIVATIVE(gelu_tanh, st_real, x, gelu_tanh_slope_of(at_25(x), wide_logistic(gelu_u(at_25(x)))))
+VALUE(fast_gelu_tanh, st_real, clamp_low(x) * wide_logistic(gelu_u(x)))
+DERIVATIVE(fast_gelu_tanh, st_real, x, gelu_tanh_slope_of(at_25(x), wide_logistic(gelu_u(at_25(x)))))
 
-VALUE(silu, st_real, fast_silu(x))
-DERIVATIVE(silu, st_real, x, silu_slope_of(clamp_both(x), wide_logistic(x)))
+VALUE(fast_silu, st_real, fast_silu(x))
+DERIVATIVE(fast_silu, st_real, x, silu_slope_of(clamp_both(x), wide_logistic(x)))
 
-VALUE(mish, st_real, mish_value_of(clamp_low(x), wide_exp(at_most(x, 40))))
-DERIVATIVE(mish, st_real, x, mish_slope_of(at_most(clamp_low(x), 40), wide_exp(at_most(x, 40))))
+VALUE(fast_mish, st_real, mish_value_of(clamp_low(x), wide_exp(at_most(x, 40))))
+DERIVATIVE(fast_mish, st_real, x, mish_slope_of(at_most(clamp_low(x), 40), wide_exp(at_most(x, 40))))
 
-VALUE(sigmoid, st_real, fast_logistic(x))
+VALUE(fast_sigmoid, st_real, fast_logistic(x))
+DERIVATIVE(fast_sigmoid, st_real, y, sigmoid_derivative(y, a, b))
 
-VALUE(tanh, st_real, wide_tanh(x))
+VALUE(fast_tanh, st_real, wide_tanh(x))
+DERIVATIVE(fast_tanh, st_real, y, tanh_derivative(y, a, b))
 
-VALUE(softplus, st_real, (double)at_least(x, 0) + wide_log1p(wide_exp(-fabs(x))))
-DERIVATIVE(softplus, st_real, x, fast_logistic(x))
+VALUE(fast_softplus, st_real, (double)at_least(x, 0) + wide_log1p(wide_exp(-fabs(x))))
+DERIVATIVE(fast_softplus, st_real, x, fast_logistic(x))
 /* clang-format on */
 
 /* ---- prelu ------------------------------------------------------------------------------------------ */
@@ -111,19 +115,21 @@ static bool is_gelu_none(const st_layer *l)
     EACH_MACHINE_OF(ROWS, NAME)                                                                              \
     static const activation_rows NAME##_rows[] = { EACH_MACHINE_OF(NAMES, NAME) };
 #define ALGORITHM(NAME, ROWS_NAME, TYPE, SUITS, ...)                                                         \
-    static int NAME##_plan(st_layer *l, const void *given)                                                   \
+    static int fast_##NAME##_plan(st_layer *l, const void *given)                                            \
     {                                                                                                        \
         return plan_with(l, given, ROWS_NAME##_rows);                                                        \
     }                                                                                                        \
     const layer_algorithm NAME##_vectors = {                                                                 \
-        .type = &layer_type_##TYPE, .suits = SUITS, .plan = NAME##_plan, .hooks = { __VA_ARGS__ }            \
+        .type = &layer_type_##TYPE, .suits = SUITS, .plan = fast_##NAME##_plan, .hooks = { __VA_ARGS__ }     \
     };
-#define ACTIVATION_OF(NAME, TYPE, SUITS)                                                                     \
-    FUNCTION(NAME)                                                                                           \
-    ALGORITHM(NAME, NAME, TYPE, SUITS, activation_forward, activation_backward)
-#define ACTIVATION(NAME) ACTIVATION_OF(NAME, NAME, suits)
+#define ACTIVATION_OF(NAME, FUNCTION_NAME, TYPE, SUITS)                                                      \
+    FUNCTION(FUNCTION_NAME)                                                                                  \
+    ALGORITHM(NAME, FUNCTION_NAME, TYPE, SUITS, activation_forward, activation_backward)
+#define SHORT_ACTIVATION(NAME) ACTIVATION_OF(NAME, NAME, NAME, suits)
+#define EXPONENTIAL_ACTIVATION(NAME) ACTIVATION_OF(NAME, fast_##NAME, NAME, suits)
 
-EACH_ACTIVATION(ACTIVATION)
-ACTIVATION_OF(gelu_none, gelu, is_gelu_none)
-ACTIVATION_OF(gelu_tanh, gelu, activation_by_tanh)
+EACH_SHORT_ACTIVATION(SHORT_ACTIVATION)
+EACH_EXPONENTIAL_ACTIVATION(EXPONENTIAL_ACTIVATION)
+ACTIVATION_OF(gelu_none, fast_gelu_none, gelu, is_gelu_none)
+ACTIVATION_OF(gelu_tanh, fast_gelu_tanh, gelu, activation_by_tanh)
 ALGORITHM(prelu, leaky_relu, prelu, suits, prelu_forward, prelu_backward, prelu_gradient)

@@ -44,11 +44,14 @@ double layer_work(const st_layer *l, ptrdiff_t images);
 /* Adds the partial gradients of `chunks` chunks, of as many elements as `to` has, to it, in order. */
 void layer_add_partials(const st_layer_run *run, st_tensor to, ptrdiff_t chunks);
 
-/* Types whose function is one of an element; gelu has two, and prelu runs leaky_relu's rows. */
+/* Types whose function is one of an element: of few operations, and with an exponential. gelu has two
+ * functions, and prelu runs leaky_relu's rows. */
 /* clang-format off */
-#define EACH_ACTIVATION(DO)                                                                                  \
-    DO(relu) DO(relu6) DO(leaky_relu) DO(elu) DO(selu) DO(hardtanh) DO(silu) DO(mish) DO(sigmoid) DO(tanh)   \
-    DO(softplus) DO(softsign) DO(hardsigmoid) DO(hardswish)
+#define EACH_SHORT_ACTIVATION(DO)                                                                            \
+    DO(relu) DO(relu6) DO(leaky_relu) DO(hardtanh) DO(softsign) DO(hardsigmoid) DO(hardswish)
+#define EACH_EXPONENTIAL_ACTIVATION(DO)                                                                      \
+    DO(elu) DO(selu) DO(silu) DO(mish) DO(sigmoid) DO(tanh) DO(softplus)
+#define EACH_ACTIVATION(DO) EACH_SHORT_ACTIVATION(DO) EACH_EXPONENTIAL_ACTIVATION(DO)
 /* clang-format on */
 #define DECLARE_VECTORS(NAME) extern const layer_algorithm NAME##_vectors;
 EACH_ACTIVATION(DECLARE_VECTORS)

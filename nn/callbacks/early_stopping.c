@@ -5,18 +5,21 @@
 #include <math.h>
 #include <string.h>
 
+/* The best epoch and its scores, and the epochs since then: doubles only, which a checkpoint keeps as an
+ * array. */
+typedef struct best_epoch {
+    double loss, epoch, since, score_loss, score_accuracy;
+} best_epoch;
+
 typedef struct memory {
-    struct best {                  /* kept as an array */
-        double loss, epoch, since; /* of the best epoch; epochs since then */
-        double score_loss, score_accuracy;
-    } best;
+    best_epoch best;
     st_tensor parameters, states;
 } memory;
 
 static void begin(memory *m, st_run *run)
 {
     if (!run->options->validation) st_error_set("early_stopping: there is no validation set");
-    m->best = (struct best){ .loss = NAN };
+    m->best = (best_epoch){ .loss = NAN };
     m->parameters = st_tensor_clone(st_net_parameters(run->net));
     m->states = st_tensor_clone(st_net_states(run->net));
     if (st_run_keep(run, "best", m->parameters) == 0 && st_run_keep(run, "best_states", m->states) == 0)
@@ -28,7 +31,7 @@ static void after_epoch(memory *m, const st_early_stopping_options *o, const st_
     const st_metrics *score = &run->report.validation;
     m->best.since++;
     if (score->loss >= m->best.loss - o->min_delta) return;
-    m->best = (struct best){ score->loss, run->report.epoch, 0, score->loss, score->accuracy };
+    m->best = (best_epoch){ score->loss, run->report.epoch, 0, score->loss, score->accuracy };
     st_copy(m->parameters, st_net_parameters(run->net));
     st_copy(m->states, st_net_states(run->net));
 }

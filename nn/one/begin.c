@@ -1,15 +1,16 @@
 /* stride.c: Stride VERSION, a minimal neural-network framework, in two files: stride.h and this source.
  *
- * It has tensors, layers, training, safetensors files with checkpoints, and drawn digits as a data set: all that needs
- * no other library. `make stride.c` joins it from the sources, which have the comments. Compile it beside the program:
+ * It has tensors, layers, training, safetensors files with checkpoints, and drawn digits as a data set:
+ * all that needs no other library. `make stride.c` joins it from the sources, which have the comments.
+ * Compile it beside the program:
  *
  *     cc -O3 main.c stride.c -lm -lpthread
  *
  * Macros that leave parts out, to be defined when both files are compiled:
  *
  *     ST_OMIT_THREADS      the pool of threads; without it -lpthread is not needed
- *     ST_OMIT_FAST         algorithms by vector instructions: definitions run instead, whose results are the same bits
- *                          on every machine
+ *     ST_OMIT_FAST         algorithms by vector instructions: definitions run instead, whose results are the
+ *                          same bits on every machine
  *     ST_OMIT_POOLING      the pooling layers of layers/pooling/
  *     ST_OMIT_CHECK        gradient checks and summaries
  *     ST_OMIT_CALLBACKS    progress, logs, early stopping, clipping and the other callbacks
@@ -17,9 +18,10 @@
  *     ST_OMIT_FILES        safetensors and checkpoints
  *     ST_OMIT_PRINT        printing of tensors
  *
- * ST_FUSED lets the compiler make one instruction of a product and a sum anywhere: other bits on machines that have it.
- * ST_DOUBLE makes the elements of tensors double instead of float. Compilers other than gcc and clang have no vector
- * instructions, and Windows has no threads: there these parts are left out by themselves.
+ * ST_FUSED lets the compiler make one instruction of a product and a sum anywhere: other bits on machines
+ * that have it. ST_DOUBLE makes the elements of tensors double instead of float. Compilers other than gcc
+ * and clang have no vector instructions, and Windows has no threads: there these parts are left out by
+ * themselves.
  *
 LICENSE */
 #ifndef __GNUC__

@@ -4,8 +4,8 @@
  *
  *     cc -O3 main.c stride.c -lm -lpthread
  *
- * The top of stride.c says what a build may leave out. ST_DOUBLE, defined for both files, makes the elements of tensors
- * double instead of float.
+ * The top of stride.c says what a build may leave out. ST_DOUBLE, defined for both files, makes the
+ * elements of tensors double instead of float.
  *
 LICENSE */
 #ifndef STRIDE_H

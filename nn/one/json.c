@@ -9,7 +9,7 @@
 
 enum { DEEPEST = 512 }; /* nesting of values that are read */
 
-/* ---- values ------------------------------------------------------------------------------------------------ */
+/* ---- values ---------------------------------------------------------------------------------- */
 
 static json_t json_constants[] = { { .type = JSON_TRUE }, { .type = JSON_FALSE }, { .type = JSON_NULL } };
 
@@ -151,7 +151,7 @@ static double json_number_value(const json_t *value)
                                        : 0;
 }
 
-/* ---- lists and objects --------------------------------------------------------------------------------------- */
+/* ---- lists and objects ----------------------------------------------------------------------- */
 
 static size_t json_array_size(const json_t *list)
 {
@@ -288,7 +288,7 @@ static bool json_equal(const json_t *a, const json_t *b)
     return true;
 }
 
-/* ---- packing and unpacking: formats of s, i, I, o, O, [..] and {s:.., ..} ------------------------------------------ */
+/* ---- packing and unpacking: formats of s, i, I, o, O, [..] and {s:.., ..} -------------------- */
 
 static json_t *json_pack_value(const char **format, va_list *arguments)
 {
@@ -369,7 +369,7 @@ static int json_unpack_ex(const json_t *value, json_error_t *error, size_t flags
     return status;
 }
 
-/* ---- writing ------------------------------------------------------------------------------------------------- */
+/* ---- writing --------------------------------------------------------------------------------- */
 
 typedef int json_dump_callback_t(const char *text, size_t size, void *data);
 
@@ -474,7 +474,7 @@ static size_t json_dumpb(const json_t *value, char *to, size_t size, size_t flag
     return json_dump_callback(value, json_put_in_buffer, &b, flags) ? 0 : b.used;
 }
 
-/* ---- reading ------------------------------------------------------------------------------------------------- */
+/* ---- reading --------------------------------------------------------------------------------- */
 
 typedef struct json_reader {
     const char *text;
@@ -519,7 +519,8 @@ static size_t json_encode(unsigned long code, char *to)
     return bytes;
 }
 
-/* The bytes that an escape stands for, after its backslash; 0: it is invalid. A zero is, as strings end with it. */
+/* The bytes that an escape stands for, after its backslash; 0: it is invalid. A zero is, as strings end
+ * with it. */
 static size_t json_unescape(json_reader *r, char *to)
 {
     static const char letter[] = "\"\\/bfnrt", meant[] = "\"\\/\b\f\n\r\t";

@@ -1,8 +1,8 @@
 /* json.h: JSON values, read and written; what nn/files/ calls of jansson, for the one file.
  *
- * The functions are named and behave as jansson's, of which docs/one-file.md says why it is not linked. A value has a
- * count of references; true, false and null have none. Objects keep the order of their keys. Strings are UTF-8 and
- * are checked. */
+ * The functions are named and behave as jansson's, of which docs/one-file.md says why it is not linked. A
+ * value has a count of references; true, false and null have none. Objects keep the order of their keys.
+ * Strings are UTF-8 and are checked. */
 #ifndef STRIDE_NN_ONE_JSON_H
 #define STRIDE_NN_ONE_JSON_H
 

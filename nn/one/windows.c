@@ -1,7 +1,7 @@
 /* windows.c: files on Windows, for the one file; nn/files/replace.c is that of POSIX systems.
  *
- * A file is written under another name and then takes the old one's place at once. Nobody else is kept from writing it:
- * file_hold holds nothing. */
+ * A file is written under another name and then takes the old one's place at once. Nobody else is kept
+ * from writing it: file_hold holds nothing. */
 #include "nn/files/file.h"
 #include "tensor/error.h"
 

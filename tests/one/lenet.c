@@ -4,8 +4,8 @@
  *     lenet CHECKPOINT STEPS     the same, but ends after STEPS steps and writes a checkpoint
  *     lenet CHECKPOINT           the rest of the 200 steps, from that checkpoint
  *
- * Dropout, batch normalisation, augmentation, momentum and a schedule are in it, so that the hash depends on all of
- * them. The numbers are hashed as little-endian bytes. */
+ * Dropout, batch normalisation, augmentation, momentum and a schedule are in it, so that the hash depends
+ * on all of them. The numbers are hashed as little-endian bytes. */
 #include "stride.h"
 
 #include <stdint.h>
@@ -15,7 +15,7 @@
 
 enum { IMAGES = 1600, BATCH = 16, STEPS_PER_EPOCH = 100, EPOCHS = 2 };
 
-/* ---- SHA-256 (FIPS 180-4) ------------------------------------------------------------------------------- */
+/* ---- SHA-256 (FIPS 180-4) -------------------------------------------------------------------- */
 
 typedef struct sha256 {
     uint32_t h[8];
@@ -93,7 +93,7 @@ static void print_hash(sha256 *s)
     printf("\n");
 }
 
-/* ---- training -------------------------------------------------------------------------------------------- */
+/* ---- training -------------------------------------------------------------------------------- */
 
 static void stop_after(st_callback *self, st_run *run, st_event event)
 {
