@@ -144,9 +144,8 @@ static int conv2d_plan(st_layer *l, st_shape x, st_shape *y)
     window w = WINDOW_OF(o);
     if (window_plan(&w, l, x, false)) return -1;
     *y = ST_SHAPE(x.n[0], o->out_channels, w.out[0], w.out[1]);
-    l->flops =
-        2 * (double)(x.n[1] / o->groups) * w.kernel[0] * w.kernel[1] * (double)st_shape_numel(*y, "conv2d");
     st_shape weight = ST_SHAPE(o->out_channels, x.n[1] / o->groups, o->kernel[0], o->kernel[1]);
+    l->flops = 2 * (double)weight.n[1] * w.kernel[0] * w.kernel[1] * (double)st_shape_numel(*y, "conv2d");
     return plan_conv(l, &w, weight, o->groups, o->no_bias, o->init, o->out_channels, x.n[1]);
 }
 

@@ -263,7 +263,8 @@ static int plan_sets(st_layer *l, st_shape x, st_shape *y, norm_plan plan, st_sh
     *y = x;
     if (!no_affine && st_layer_parameter(l, "weight", parameters, (st_init){ .constant = 1 })) return -1;
     if (!no_affine && plan.centred && st_layer_parameter(l, "bias", parameters, (st_init){ 0 })) return -1;
-    return st_layer_memory(l, sets) || st_layer_memory(l, sets) ? -1 : 0;
+    if (st_layer_memory(l, sets)) return -1; /* NORM_MEAN, then NORM_DEVIATION */
+    return st_layer_memory(l, sets);
 }
 
 /* ---- batchnorm: each channel over the batch: Ioffe and Szegedy 2015 ----------------------------------- */

@@ -5,7 +5,8 @@ compile_commands.json: FORCE ## write what compiles each file, for editors and c
 	@$(MAKE) -Bn V=1 CC=$(call quoted,$(CC)) objects | tests/tools/compile_commands.sh >$@.new && mv $@.new $@
 tidy: compile_commands.json ## run clang-tidy with the checks of .clang-tidy, which find nothing
 	@command -v clang-tidy >/dev/null || { echo 'tidy: clang-tidy is not installed' >&2; exit 1; }
-	@clang-tidy --quiet -p . $(filter-out nn/onnx/%,$(CORE))
+	@printf '%s\n' $(filter-out nn/onnx/%,$(CORE) $(PICTURES_CORE) $(HELPERS) $(MAINS)) | \
+	    xargs -P $(shell getconf _NPROCESSORS_ONLN) -n 8 clang-tidy --quiet -p .
 format: ## format the sources with clang-format
 	clang-format -i $(shell find tensor layers nn examples tests -name '*.[ch]')
 lines: ## count lines of code and of comments, by rooms

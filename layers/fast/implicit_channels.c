@@ -31,9 +31,9 @@ static bool is_gather(const pass *p, const implicit_plan *d)
 
 double implicit_channels_cost(const implicit_plan *d, const pass *p, const lattice *of, ptrdiff_t depth)
 {
-    const double vectors = (double)(panel_of(d, p) * ceil_div(p->made, panel_of(d, p)) / d->k->lanes);
-    return vectors * ((double)(of->count[0] * of->count[1]) * (double)(depth + TRANSPOSE) +
-                      (double)depth * (is_gather(p, d) ? ROWS : LOOSE) / (double)d->chunk);
+    const ptrdiff_t vectors = panel_of(d, p) * ceil_div(p->made, panel_of(d, p)) / d->k->lanes;
+    return (double)vectors * ((double)(of->count[0] * of->count[1]) * (double)(depth + TRANSPOSE) +
+                              (double)depth * (is_gather(p, d) ? ROWS : LOOSE) / (double)d->chunk);
 }
 
 /* Offsets of windows in the planes, row by row, of a block; of k in a panel. */
