@@ -38,7 +38,7 @@ static const char usage[] =
     "                    what predicts one picture, likewise (tests/bench/once.c)\n"
     "  -t, --cpu-time    one thread is measured by the time that processors have spent, which is\n"
     "                    steadier on a machine that is busy; two threads only with --list\n"
-    "  -q, --quick       a round of small batches: to try the program, not to measure\n"
+    "  -q, --quick       one round of small batches: to try the program, not to measure\n"
     "  -h, --help        this text\n";
 
 typedef struct settings {
@@ -104,7 +104,7 @@ static settings parse(int argc, char **argv)
         { "help", no_argument, NULL, 'h' },
         { 0 },
     };
-    settings s = { .rounds = 5, .peer_count = 1 };
+    settings s = { .peer_count = 1 };
     for (int c; (c = getopt_long(argc, argv, "r:s:i:n:c:p:l:m:o:tqh", options, NULL)) != -1;) switch (c) {
         case 'r': s.rounds = integer("--rounds", optarg, CAMPAIGN_ROUNDS); break;
         case 's': s.seconds = integer("--seconds", optarg, 1000000); break;
@@ -120,7 +120,7 @@ static settings parse(int argc, char **argv)
         case 'h': fputs(usage, stdout); exit(finish(0));
         default: exit(2);
         }
-    if (s.quick) s.rounds = 1;
+    if (!s.rounds) s.rounds = s.quick ? 1 : 5;
     if (s.quick) setenv("BENCH_SECONDS", "0.001", 1);
     if (s.cpu_time && !s.list) s.threads = 1;
     s.names = argv + optind;

@@ -113,7 +113,7 @@ compares() {
 # What is asked of the setting that takes thrice the time, and of one that is for `forward` only.
 gives_up() {
     rm -f "$tmp/asked" "$tmp/half"
-    succeeds "$BENCH/bench" --rounds=3 --peer="a=sh '$tmp/slow'" --peer="a slower=tee -a '$tmp/asked' | sh '$tmp/slow' 3" \
+    succeeds "$BENCH/bench" --quick --rounds=3 --peer="a=sh '$tmp/slow'" --peer="a slower=tee -a '$tmp/asked' | sh '$tmp/slow' 3" \
         --peer="a half@forward=tee -a '$tmp/half' | sh '$tmp/slow'" relu || return
     [ "$(grep -c 'forward$' "$tmp/asked")" = 2 ] && [ "$(grep -c 'forward$' "$tmp/half")" = 6 ] && ! grep -q backward "$tmp/half" ||
         because "$(cat "$tmp/asked" "$tmp/half")"
@@ -127,6 +127,7 @@ leaves_out() { # PATTERN COMMAND
 }
 absent_peers() {
     leaves_out 'it is not here' 'echo skip it is not here' && leaves_out 'it does not start' true &&
+        BENCH_PATIENCE=0.2 leaves_out 'it gave no answer in time' 'sh -c "echo ready; cat >/dev/null"' &&
         leaves_out 'it ended' 'echo ready' && leaves_out 'out of order' 'sh -c "echo ready; while read -r _; do echo error out of order; done"'
 }
 # A peer whose results are spoilt when it has written them, by a command.
@@ -145,6 +146,15 @@ number='n=$(wc -c <result) && printf "\\000\\000\\232\\102" | dd of=result bs=1 
 fewer='n=$(wc -c <result) && head -c $((n - 4)) result >less && mv less result'
 shape='sed -i "1s/x/ /" result'
 nothing='rm result'
+# Stride asked for something else than the driver asks for: with sed, by lines.
+cat >"$tmp/changed" <<'END'
+edit=$1
+shift
+while read -r line; do echo "$line" | sed "$edit"; done | "$@"
+END
+changed() { # NAME EDIT COMMAND
+    printf '%s' "--peer=$1=sh '$tmp/changed' '$2' $3"
+}
 spoilt() { # NAME SPOIL COMMAND
     printf '%s' "--peer=$1=sh '$tmp/spoilt' '$2' $3"
 }
@@ -152,9 +162,9 @@ compares_results() {
     local stride="'$BENCH/stride_peer'" what
     succeeds "$BENCH/bench" --quick --log="$tmp/chatter.log" --csv="$tmp/csv" "$(spoilt same : "$stride")" \
         "$(spoilt number "$number" "$stride")" "$(spoilt fewer "$fewer" "$stride")" "$(spoilt shape "$shape" "$stride")" \
-        "$(spoilt nothing "$nothing" "$stride")" --peer="mute=sed 's/ result$/ absent/' | '$BENCH/stride_peer'" \
+        "$(spoilt nothing "$nothing" "$stride")" "$(changed mute 's/ result$/ absent/' "$stride")" \
         --peer="times=sh -c 'echo ready; while read -r line; do echo ok 1 -1; done'" \
-        --peer="results=sed 's/\\(forward\\|backward\\|gradient\\)$/& result/' | '$BENCH/stride_peer'" mlp "dense 4x784" || return
+        "$(changed results 's/ward$/& result/; s/gradient$/& result/' "$stride")" mlp "dense 4x784" || return
     for what in 'mlp train' 'mlp infer' 'dense 4x784 to 512 forward' 'dense 4x784 to 512 backward' 'dense 4x784 to 512 gradient'; do
         grep -q "^same,${what% *},${what##* }," "$tmp/csv" || { cat "$tmp/csv"; because "same: $what"; } || return
     done
@@ -163,6 +173,8 @@ compares_results() {
     grep -qE '^fewer: mlp .*: its result is \[4x10.*, expected \[4x10' "$out" || because "fewer" || return
     grep -qE '^shape: dense .*: its result is \[4 512\], 2048 numbers, expected \[4x512\], 2048' "$out" || because "a shape" || return
     grep -qE '^nothing: dense .*: it has written no result' "$out" || because "nothing" || return
+    grep -qE "^mute: dense .*'forward' is not an option of dense" "$out" || because "mute" || return
+    grep -qE '^results: dense .*: it gives a result rather than a time' "$out" || because "results" || return
     grep -q 'to stderr' "$tmp/chatter.log" && grep -q 'to stdout' "$tmp/chatter.log" && ! grep -q 'to std' "$out" "$err" || because "chatter"
 }
 runs_programs() {
@@ -291,7 +303,7 @@ is_there() { # COMMAND...: it does not skip
 computes_as_stride() { # COMMAND NAME...: each pass of these has a time, and none when it is spoilt
     local command=$1 name
     shift
-    run "$BENCH/bench" --quick --log="$tmp/peer.log" --csv="$tmp/csv" --peer="good=$command" "$(spoilt spoilt "$number" "$command")" "$@"
+    run "$BENCH/bench" --quick --threads=1 --log="$tmp/peer.log" --csv="$tmp/csv" --peer="good=$command" "$(spoilt spoilt "$number" "$command")" "$@"
     [ $status = 0 ] || because "a run" || return
     for name; do grep -q "^good,.*$name" "$tmp/csv" || { cat "$tmp/csv"; because "no time of $name"; } || return; done
     ! grep '^spoilt,' "$tmp/csv" && ! grep '^good: .*its result is' "$out" && grep -q '^spoilt: .*its result is another' "$out" ||
@@ -325,12 +337,12 @@ else echo "skip onnxruntime's results: it is not installed, or make bench-peers 
 # ---- scaling ---------------------------------------------------------------------------------------
 
 scales() {
-    BENCH_QUICK=1 succeeds "$BENCH/scaling" 1e6 && [ "$(tail -n 1 "$out")" = ok ] &&
+    BENCH_QUICK=1 BENCH_SECONDS=0.001 succeeds "$BENCH/scaling" 1e6 && [ "$(tail -n 1 "$out")" = ok ] &&
         [ "$(grep -c '^  batch 4 ' "$out")" -ge 10 ] || because "scaling"
 }
 # Not every one of so many quick measurements can be below the one before.
 scales_too_well() {
-    BENCH_QUICK=1 run "$BENCH/scaling" 1
+    BENCH_QUICK=1 BENCH_SECONDS=0.001 run "$BENCH/scaling" 1
     [ $status = 1 ] && [ "$(tail -n 1 "$out")" = FAIL ] && grep -q '^FAIL .* limit 1.00' "$out" || because "limit 1"
 }
 claim "scaling prints its curves, and ok within the limit" scales

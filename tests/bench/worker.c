@@ -16,7 +16,13 @@
 #include <sys/prctl.h>
 #endif
 
-enum { PATIENCE = 120000 }; /* milliseconds that an answer may take */
+/* Milliseconds that an answer may take: two minutes, or BENCH_PATIENCE seconds. */
+static int patience(void)
+{
+    const char *given = getenv("BENCH_PATIENCE");
+    const double seconds = given ? strtod(given, NULL) : 0;
+    return seconds > 0 && seconds < 1e6 ? (int)(1e3 * seconds) : 120000;
+}
 
 /* ---- starting ------------------------------------------------------------------------------------ */
 
@@ -117,21 +123,25 @@ static bool is_answer(const char *line)
     return known;
 }
 
+typedef enum answered { ANSWERED, SILENT, ENDED } answered;
+
 /* An answer, after the chatter of libraries. A line at a time is read from the pipe itself: in a stream's
  * buffer the next one would wait unseen by poll. */
-static int read_line(worker *w, char *line)
+static answered read_line(worker *w, char *line)
 {
     struct pollfd ready = { .fd = fileno(w->from), .events = POLLIN };
+    const int limit = patience();
     do {
         int count = 0;
         for (char c = 0; c != '\n';) {
-            if (poll(&ready, 1, PATIENCE) != 1 || read(ready.fd, &c, 1) != 1) return -1;
+            if (poll(&ready, 1, limit) != 1) return SILENT;
+            if (read(ready.fd, &c, 1) != 1) return ENDED;
             if (c != '\n' && count < WORKER_LINE - 1) line[count++] = c;
         }
         line[count] = 0;
         if (!is_answer(line)) dprintf(chatter >= 0 ? chatter : STDERR_FILENO, "%s\n", line);
     } while (!is_answer(line));
-    return 0;
+    return ANSWERED;
 }
 
 void worker_pause(const worker *w)
@@ -149,7 +159,7 @@ void worker_await(worker *w)
     char line[WORKER_LINE];
     if (w->greeted) return;
     w->greeted = true;
-    if (read_line(w, line)) refuse(w->refusal, WORKER_FAILS, "it does not start");
+    if (read_line(w, line) != ANSWERED) refuse(w->refusal, WORKER_FAILS, "it does not start");
     else if (after(line, "skip ")) refuse(w->refusal, WORKER_SKIPS, after(line, "skip "));
     else if (!after(line, "ready")) refuse(w->refusal, WORKER_FAILS, line);
     else snprintf(w->about, sizeof w->about, "%s", after(line, "ready"));
@@ -163,10 +173,11 @@ worker_status worker_ask(worker *w, const char *request, worker_answer *answer)
     worker_await(w);
     if (w->refusal[0]) return refuse(answer->refusal, WORKER_SKIPS, w->refusal);
     worker_resume(w);
-    int failed = fprintf(w->to, "%s\n", request) < 0 || fflush(w->to) || read_line(w, line);
+    const bool asked = fprintf(w->to, "%s\n", request) >= 0 && fflush(w->to) == 0;
+    const answered how = asked ? read_line(w, line) : ENDED;
     worker_pause(w);
-    if (failed) {
-        refuse(w->refusal, WORKER_FAILS, "it ended, or gave no answer");
+    if (how != ANSWERED) {
+        refuse(w->refusal, WORKER_FAILS, how == ENDED ? "it ended" : "it gave no answer in time");
         return refuse(answer->refusal, WORKER_FAILS, w->refusal);
     }
     if (after(line, "skip ")) return refuse(answer->refusal, WORKER_SKIPS, after(line, "skip "));
