@@ -366,36 +366,50 @@ static void scale_channels(const long *s, float *number, const float *weight, co
         number[i] = number[i] * weight[i / area % s[1]] + (bias ? bias[i / area % s[1]] : 0);
 }
 
-/* The arrays that a pass makes. */
+static dnnl_memory_t memory_of(const job *j, int role)
+{
+    for (int i = 0; i < j->arguments; i++)
+        if (j->argument[i].arg == role) return j->argument[i].memory;
+    return NULL;
+}
+
+/* "64x10", after another array's a space before it. */
+static void write_shape(dnnl_memory_t memory, bool first, FILE *to)
+{
+    array own;
+    dnnl_dims_t size;
+    dnnl_memory_get_memory_desc(memory, &own);
+    const int rank = size_of(own, size);
+    if (!first) fputc(' ', to);
+    for (int axis = 0; axis < rank; axis++) fprintf(to, axis ? "x%ld" : "%ld", (long)size[axis]);
+}
+
+static int write_numbers(dnnl_memory_t memory, const long *s, const given *affine, FILE *to)
+{
+    array own;
+    size_t elements;
+    dnnl_memory_get_memory_desc(memory, &own);
+    plain_of(own, &elements);
+    float *number = malloc(elements * sizeof *number);
+    int status = number ? convert(memory, number, true) : -1;
+    if (status == 0 && affine) scale_channels(s, number, affine->number[2], affine->number[3]);
+    if (status == 0 && fwrite(number, sizeof *number, elements, to) != elements) status = -1;
+    free(number);
+    return status;
+}
+
+/* The arrays that a pass makes; those of a batch normalisation's forward pass with weight and bias. */
 static int write_result(const job *j, pass p, const long *s, const given *affine)
 {
-    static const int made[][2] = { { DNNL_ARG_DST },
-                                   { DNNL_ARG_DIFF_SRC },
-                                   { DNNL_ARG_DIFF_WEIGHTS, DNNL_ARG_DIFF_BIAS } };
+    static const int roles_made[][2] = { { DNNL_ARG_DST },
+                                         { DNNL_ARG_DIFF_SRC },
+                                         { DNNL_ARG_DIFF_WEIGHTS, DNNL_ARG_DIFF_BIAS } };
+    const dnnl_memory_t made[] = { memory_of(j, roles_made[p][0]), memory_of(j, roles_made[p][1]) };
     FILE *to = open_file("result", "wb");
     int status = to ? 0 : -1;
-    for (int numbers = 0; numbers < 2 && status == 0; numbers++) {
-        for (int k = 0; k < 2 && made[p][k]; k++)
-            for (int i = 0; i < j->arguments; i++) {
-                array own;
-                dnnl_dims_t size;
-                size_t elements;
-                if (j->argument[i].arg != made[p][k]) continue;
-                dnnl_memory_get_memory_desc(j->argument[i].memory, &own);
-                const int rank = size_of(own, size);
-                for (int axis = 0; axis < rank && !numbers; axis++)
-                    fprintf(to, "%s%ld", axis ? "x" : k ? " " : "", (long)size[axis]);
-                if (!numbers) continue;
-                plain_of(own, &elements);
-                float *number = malloc(elements * sizeof *number);
-                if (!number || convert(j->argument[i].memory, number, true)) status = -1;
-                else if (affine && p == FORWARD)
-                    scale_channels(s, number, affine->number[2], affine->number[3]);
-                if (number) fwrite(number, sizeof *number, elements, to);
-                free(number);
-            }
-        if (!numbers) fputc('\n', to);
-    }
+    for (int k = 0; status == 0 && k < 2 && made[k]; k++) write_shape(made[k], k == 0, to);
+    if (to) fputc('\n', to);
+    for (int k = 0; status == 0 && k < 2 && made[k]; k++) status = write_numbers(made[k], s, affine, to);
     return to && fclose(to) ? -1 : status;
 }
 
@@ -431,7 +445,8 @@ static int compute(const struct kind *k, pass p, const long *s, job *forward, jo
     if (status == 0) run_job(forward);
     if (status == 0 && p != FORWARD) status = take_given(own, &g);
     if (status == 0 && p != FORWARD) run_job(own);
-    if (status == 0) status = write_result(p == FORWARD ? forward : own, p, s, affine ? &g : NULL);
+    if (status == 0)
+        status = write_result(p == FORWARD ? forward : own, p, s, affine && p == FORWARD ? &g : NULL);
     forget(&g);
     return status;
 }
