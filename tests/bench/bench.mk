@@ -78,6 +78,10 @@ onnx = --peer='onnx node@infer=node tests/bench/onnx_peer.js $(PEER_FILES)' \
     $(foreach provider,CPU Dnnl Xnnpack, \
         --peer='onnx $(provider)@infer=$(ONNX) -B tests/bench/onnx_peer.py $(PEER_FILES) $(provider)ExecutionProvider')
 
+# The test holds against Stride what peers there are.
+DNNL_PEERS := $(foreach prefix,$(HAS_DNNL),$(call dnnl_peer,$(prefix)))
+$(OUT)/results/script/test_bench.count: $(DNNL_PEERS) $(MODELS)
+
 # A black picture of 28x28, and `stride predict` with the net that `mnist` has saved.
 PICTURE := iVBORw0KGgoAAAANSUhEUgAAABwAAAAcCAAAAABXZoBIAAAAEElEQVR42mNgGAWjYBQQAwADLAAB1wvpfAAAAABJRU5ErkJggg==
 WHOLE_PROGRAMS = --mnist='$(OUT)/float/bin/mnist --quiet --save=$(BUILD)/bench.safetensors' \
@@ -88,7 +92,7 @@ WHOLE_PROGRAMS = --mnist='$(OUT)/float/bin/mnist --quiet --save=$(BUILD)/bench.s
 bench: $(bench_programs) ## measure layers and networks; BENCH=conv ROUNDS=9, say
 	@$< $(bench_options) --csv=$(BUILD)/bench.csv $(BENCH)
 bench-peers: ## the same against PyTorch, oneDNN and onnxruntime, and the moonshot
-bench-peers: $(bench_programs) $(foreach prefix,$(HAS_DNNL),$(call dnnl_peer,$(prefix))) $(MODELS) \
+bench-peers: $(bench_programs) $(DNNL_PEERS) $(MODELS) \
     $(OUT)/float/bench/once $(OUT)/float/bin/mnist $(OUT)/float/bin/stride
 	@sed -n '/^model name/{s/.*: /processor: /p;q;}' /proc/cpuinfo 2>/dev/null || :
 	@echo $(PICTURE) | base64 -d >$(BUILD)/bench.png

@@ -297,6 +297,7 @@ claim "drawn layers and the networks of the list can be read" reads_what_is_draw
 torch="/usr/bin/python3 -B tests/bench/torch_peer.py"
 dnnl="$BENCH/dnnl_peer_usr"
 node="node tests/bench/onnx_peer.js $BENCH/../../peers"
+onnx="/usr/bin/python3 -B tests/bench/onnx_peer.py $BENCH/../../peers CPUExecutionProvider"
 is_there() { # COMMAND...: it does not skip
     "$@" </dev/null 2>/dev/null | grep -q '^ready'
 }
@@ -310,8 +311,9 @@ computes_as_stride() { # COMMAND NAME...: each pass of these has a time, and non
         because "a spoilt result counts"
 }
 same_as_torch() { computes_as_stride "$torch" lenet5 "avgpool 4" dropout "batchnorm" "dense 4x784"; }
-same_as_dnnl() { computes_as_stride "'$dnnl' nhwc" "avgpool 4" relu batchnorm; }
+same_as_dnnl() { computes_as_stride "'$dnnl' direct" "conv 4x6" "maxpool 4" "avgpool 4" "dense 4x784" relu batchnorm; }
 same_as_node() { computes_as_stride "$node" mlp; }
+same_as_onnx() { computes_as_stride "$onnx" mlp; }
 # A layer of each kind that a twin is more than one module for, and networks with every container.
 twins() {
     list 'layer 2x4x9x8 conv 6 3x2 padding=1x0 stride=2 groups=2 pad_height=2x0' 'layer 2x3x8x8 conv_transpose 4 3 stride=2 output_padding=1' \
@@ -330,9 +332,11 @@ else
     echo "skip PyTorch's results: /usr/bin/python3 has no PyTorch (make deps-bench)"
 fi
 if is_there "$dnnl"; then claim "oneDNN computes what Stride computes, likewise" same_as_dnnl
-else echo "skip oneDNN's results: it is not installed, or make bench-peers has not built its peer"; fi
+else echo "skip oneDNN's results: it is not installed (make deps-bench)"; fi
 if [ -f "$BENCH/../../peers/mlp.onnx" ] && is_there $node; then claim "onnxruntime computes what Stride computes, likewise" same_as_node
-else echo "skip onnxruntime's results: it is not installed, or make bench-peers has not made its networks"; fi
+else echo "skip onnxruntime's results: it, protobuf-c or onnx.proto is not installed (make deps-bench)"; fi
+if [ -f "$BENCH/../../peers/mlp.onnx" ] && is_there $onnx; then claim "so does onnxruntime in Python" same_as_onnx
+else echo "skip results of onnxruntime in Python: /usr/bin/python3 has none, or protobuf-c or onnx.proto is not installed"; fi
 
 # ---- scaling ---------------------------------------------------------------------------------------
 
