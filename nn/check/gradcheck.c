@@ -138,6 +138,16 @@ static double relative_error(double analytic, double number, double most, double
     return isfinite(error) && size > 0 ? error / size : INFINITY;
 }
 
+/* Are the differences along a line rounding alone? Then they are not in proportion to the step. */
+static bool is_noise(const subject *s, const line *v, double number, double step)
+{
+    for (int i = 1; i <= 16; i++) {
+        const double other = numeric(s, v, step * (1 - i / 32.0)).central;
+        if (fabs(other - number) >= fabs(number) / 2) return true;
+    }
+    return false;
+}
+
 /* The relative error; NaN for a kink. Smaller steps can avoid a kink nearby, or show that the kink is at the
  * point itself; for a smooth function they do not reduce a real error. */
 static double check_line(const subject *s, const line *v, double analytic, double most, double *number)
@@ -153,6 +163,7 @@ static double check_line(const subject *s, const line *v, double analytic, doubl
         error = now;
         *number = d.central;
         if (error <= s->options.tolerance) return error;
+        if (shrink == 0 && fabs(analytic) <= rounding && is_noise(s, v, d.central, step)) return 0;
     }
     double low = fmin(d.left, d.right), high = fmax(d.left, d.right), tolerance = s->options.tolerance;
     double size = fmax(fmax(fabs(low), fabs(high)), most / 100), slack = fmax(1e-5, tolerance) * size;

@@ -8,10 +8,11 @@
  *     if (!r.passed) fprintf(stderr, "%s\n", r.text);
  *
  * Errors are relative: |analytic - numeric| / max(|analytic|, |numeric|, 1 % of the tensor's largest), or of
- * all of its largest where the rounding of the output may be as much as the error. If
- * there is a kink within a step (max, relu) smaller steps are tried; if the one-sided derivatives differ at
- * the point itself and the analytic one lies between them, the element is skipped as a kink. Too many kinks
- * are a failure. A tensor whose gradients are all zero, analytic and numeric, fails as VACUOUS.
+ * all of its largest where the rounding of the output may be as much as the error. A gradient that is 0 but
+ * for rounding, such as that of a bias before a batch normalisation, has no error. If there is a kink within
+ * a step (max, relu) smaller steps are tried; if the one-sided derivatives differ at the point itself and the
+ * analytic one lies between them, the element is skipped as a kink. Too many kinks are a failure. A tensor
+ * whose gradients are all zero, analytic and numeric, fails as VACUOUS.
  *
  * The contract is checked, too: forward writes all of y and returns the same for a second call and for an x
  * of other strides, backward overwrites dx, gradient adds to dw, and none of them writes its inputs.

@@ -399,6 +399,24 @@ TEST(what_rounding_makes_is_no_error)
         }
 }
 
+/* A batch normalisation takes out the mean, and with it the bias before: what is left of its gradient, and of
+ * the differences, is rounding. */
+TEST(a_gradient_that_is_0_but_for_rounding_passes)
+{
+    for (uint64_t seed = 1; seed <= 10; seed++) {
+        about("seed %d", (int)seed);
+        auto_net *n = st_net_new(ST_SHAPE(1, 8, 8), st_conv2d(.out_channels = 4, .kernel = { 3 }),
+                                 st_batchnorm(), st_sigmoid(), st_conv2d(.out_channels = 4, .kernel = { 3 }),
+                                 st_batchnorm(), st_flatten(), st_dense(.out_features = 3));
+        auto_tensor x = st_tensor_new(ST_SHAPE(3, 1, 8, 8)), target = tensor_of(ST_SHAPE(3), 0, 1, 2);
+        st_normal(x, (st_random_key){ 1, seed }, 0, 1);
+        assert_int_equal(st_net_build(n, 3, seed), 0);
+        const st_gradcheck_options o = { .seed = seed, .most = 20 };
+        assert_string_equal(st_gradcheck_net(n, x, target, st_cross_entropy(), o).text, "passed");
+        assert_string_equal(st_gradcheck_layer_at(n->root, x, o).text, "passed");
+    }
+}
+
 /* 2,000 elements of x and as many parameters: two passes each would be 8,000. */
 TEST(a_direction_takes_a_few_passes)
 {
