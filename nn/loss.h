@@ -76,9 +76,9 @@ extern const st_loss_kind *const st_loss_kinds[];
  * class index is ignore_index do not count. If the sum of the weights is 0 the mean is NaN or infinite, and
  * dy is the derivative of the sum divided by the positions of an image. */
 typedef struct st_cross_entropy_options {
-    double label_smoothing;
     st_tensor weight;    /* [K], which must outlive the loss; null: 1 */
     double ignore_index; /* -100; ST_ZERO: class 0 */
+    double label_smoothing;
 } st_cross_entropy_options;
 st_loss st_cross_entropy_new(st_cross_entropy_options options);
 #define st_cross_entropy(...) st_cross_entropy_new(ST_OPTIONS(st_cross_entropy_options, __VA_ARGS__))

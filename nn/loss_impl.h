@@ -1,4 +1,4 @@
-/* loss_impl.h: what the trainer asks of a loss. */
+/* loss_impl.h: what the trainer asks of a loss, and the losses' own. */
 #ifndef STRIDE_NN_LOSS_IMPL_H
 #define STRIDE_NN_LOSS_IMPL_H
 
@@ -15,5 +15,8 @@ static inline double loss_divisor(double weight)
 {
     return weight > 0 ? weight : 1;
 }
+
+/* Sets the error "loss KIND: y ... and target ..., expected ..."; NaN. */
+double loss_refuse(const st_loss *l, st_tensor y, st_tensor target, const char *expected);
 
 #endif

@@ -33,7 +33,7 @@ void st_net_free(st_net *n)
     if (!n) return;
     st_layer_free(n->root);
     st_tensor_free(n->outputs);
-    while (n->metadata) st_net_set_metadata(n, n->metadata->name, NULL);
+    for (st_metadata *note = n->metadata, *next; note; note = next) next = note->next, free(note);
     free(n);
 }
 
@@ -221,38 +221,4 @@ st_tensor st_net_find(st_net *n, const char *name)
         if (st_is_null(w.found)) st_error_set("st_net_find: no parameter or state is called %s", name);
     }
     return w.found;
-}
-
-/* ---- metadata -------------------------------------------------------------------------------------- */
-
-/* In one block: the note, its name and its text. */
-static st_metadata *note_new(const char *name, const char *text)
-{
-    const size_t name_size = strlen(name) + 1, text_size = strlen(text) + 1;
-    st_metadata *note = array_new("st_net_set_metadata", 1, sizeof *note + name_size + text_size);
-    if (!note) return NULL;
-    note->name = memcpy(note + 1, name, name_size);
-    note->text = memcpy(note->name + name_size, text, text_size);
-    return note;
-}
-
-int st_net_set_metadata(st_net *n, const char *name, const char *text)
-{
-    if (!n || !name) return st_error_set("st_net_set_metadata: the %s is NULL", n ? "name" : "net");
-    st_metadata *fresh = NULL;
-    if (text && !(fresh = note_new(name, text))) return -1;
-    st_metadata **at = &n->metadata;
-    while (*at && strcmp((*at)->name, name) != 0) at = &(*at)->next;
-    st_metadata *old = *at;
-    if (fresh) fresh->next = old ? old->next : NULL;
-    if (fresh || old) *at = fresh ? fresh : old->next;
-    free(old);
-    return 0;
-}
-
-const char *st_net_metadata(const st_net *n, const char *name)
-{
-    for (const st_metadata *note = n && name ? n->metadata : NULL; note; note = note->next)
-        if (strcmp(note->name, name) == 0) return note->text;
-    return NULL;
 }

@@ -81,14 +81,12 @@ typedef struct st_net_tensor {
 void st_net_visit(st_net *n, void (*visit)(const st_net_tensor *t, void *context), void *context);
 st_tensor st_net_find(st_net *n, const char *name); /* null with an error: no such name */
 
-/* Metadata: short texts by name that are saved with the net, such as the normalisation of its input. */
+/* Metadata, in one block each: short texts by name that are saved with the net, such as the normalisation of
+ * its input; nn/files/metadata.h sets them. */
 typedef struct st_metadata {
     char *name, *text;
     struct st_metadata *next;
 } st_metadata;
-int st_net_set_metadata(st_net *n, const char *name,
-                        const char *text); /* copies both; replaces; a NULL text removes */
-const char *st_net_metadata(const st_net *n, const char *name); /* NULL: no such name */
 
 ST_API_END
 

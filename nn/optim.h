@@ -114,9 +114,9 @@ void st_optim_free(st_optim *o); /* NULL is allowed */
  * the states are for another number of parameters. */
 int st_optim_build(st_optim *o, ptrdiff_t parameters);
 
-/* A group of parameters: all whose name in the state dict matches a pattern with the wildcards *, ? and
- * [01]. The pattern may also name a layer, for all parameters in it: "0" is "0.weight" and "0.bias", "3.body"
- * all of that block. */
+/* A group of parameters (nn/groups/groups.h): all whose name in the state dict matches a pattern with the
+ * wildcards *, ? and [01]. The pattern may also name a layer, for all parameters in it: "0" is "0.weight" and
+ * "0.bias", "3.body" all of that block. */
 typedef struct st_param_group {
     const char *names;   /* the pattern */
     bool vectors;        /* of these, only tensors of rank 1: biases, and weights of normalisations */
@@ -125,18 +125,6 @@ typedef struct st_param_group {
     double weight_decay; /* 0: the optimizer's; ST_ZERO: none */
 } st_param_group;
 enum { ST_MAX_GROUPS = 8 }; /* the most groups of a net */
-
-/* Divides the parameters of a built net into groups, as PyTorch's parameter groups do. A parameter belongs to
- * the first group that matches it; one in no group trains with the optimizer's options. Frozen parameters are
- * frozen in the net, too (st_layer_freeze). Replaces earlier groups; with a count of 0 all parameters train.
- * The trainer does both with its option .groups, which holds for one run:
- *
- *     .groups = { { "0.*", .frozen = true },                            // a layer as it was loaded
- *                 { "*", .vectors = true, .weight_decay = ST_ZERO } }   // no decay of biases and norms
- *
- * A batch normalisation with frozen parameters still updates its running statistics in training, as in
- * PyTorch. -1 with an error: a group without parameters, none that trains, a number out of range. */
-int st_optim_groups(st_optim *o, st_net *n, int count, const st_param_group group[]);
 
 /* One step with learning rate lr, usually o->lr times a schedule's factor. Both tensors are flat and
  * contiguous, with the same length at every step. -1 with an error. A parameter that is NaN or infinite

@@ -1,9 +1,12 @@
 /* setup.c: before the first step: a run's options, checked, and its memory. */
+#include "nn/optim_impl.h"
 #include "nn/train_impl.h"
 #include "tensor/array.h"
 #include "tensor/counts.h"
 
 #include <stdlib.h>
+
+__attribute__((weak)) optim_grouping *optim_groups_by_name;
 
 /* ---- options ------------------------------------------------------------------------------------------- */
 
@@ -84,15 +87,17 @@ int train_allocate(trainer *t)
         return -1;
     for (st_callback *c = o->callbacks; c < o->callbacks + ST_MAX_CALLBACKS; c++)
         if (c->memory > 0 && !(c->context = array_new(c->name, 1, c->memory))) return -1;
+    if (train_groups(o) > 0 && !optim_groups_by_name)
+        return st_error_set("train: groups of parameters are given: this library is without nn/groups/");
     t->grouped = train_groups(o) > 0;
-    if (t->grouped && st_optim_groups(o->optim, n, train_groups(o), o->groups)) return -1;
+    if (t->grouped && optim_groups_by_name(o->optim, n, train_groups(o), o->groups)) return -1;
     return st_optim_build(o->optim, st_numel(st_net_parameters(n)));
 }
 
 void train_release(trainer *t)
 {
     if (t->parts) t->parts->end(t);
-    if (t->grouped) st_optim_groups(t->run->optim, t->run->net, 0, NULL);
+    if (t->grouped) optim_groups_by_name(t->run->optim, t->run->net, 0, NULL);
     for (st_callback *c = t->options.callbacks; c < t->options.callbacks + ST_MAX_CALLBACKS; c++)
         if (c->memory > 0) free(c->context);
     train_batches_free(&t->batches);

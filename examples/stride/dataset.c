@@ -10,6 +10,7 @@
 #include "examples/stride/text.h"
 #include "nn/data/formats.h"
 #include "nn/data/sets.h"
+#include "nn/files/metadata.h"
 
 #include <errno.h>
 #include <inttypes.h>

@@ -6,6 +6,7 @@
 #include "examples/stride/scores.h"
 #include "examples/stride/text.h"
 #include "nn/data/sets.h"
+#include "nn/files/metadata.h"
 
 #include <stdlib.h>
 #include <string.h>

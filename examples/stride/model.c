@@ -4,6 +4,7 @@
 
 #include "examples/stride/kinds.h"
 #include "examples/stride/text.h"
+#include "nn/files/metadata.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -9,6 +9,7 @@
 #include "examples/stride/sketch.h"
 #include "examples/stride/text.h"
 #include "nn/data/formats.h"
+#include "nn/files/metadata.h"
 #include "nn/files/replace.h"
 
 #include <errno.h>

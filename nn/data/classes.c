@@ -1,6 +1,7 @@
 /* classes.c: names of classes as JSON in a net's metadata. */
 #include "nn/data/classes.h"
 #include "nn/files/json.h"
+#include "nn/files/metadata.h"
 #include "tensor/error.h"
 
 #include <stdlib.h>

@@ -2,6 +2,7 @@
 #include "nn/data/normalize.h"
 #include "nn/data/table_impl.h"
 #include "nn/files/json.h"
+#include "nn/files/metadata.h"
 #include "tensor/array.h"
 #include "tensor/counts.h"
 #include "tensor/error.h"

@@ -3,6 +3,7 @@
 #include "nn/data/sets.h"
 #include "nn/data/table_impl.h"
 #include "nn/files/json.h"
+#include "nn/files/metadata.h"
 #include "tensor/array.h"
 #include "tensor/counts.h"
 

@@ -3,6 +3,7 @@
 #include "nn/export_c/steps.h"
 #include "layers/layer_impl.h"
 #include "layers/types.h"
+#include "nn/files/metadata.h"
 
 #include <limits.h>
 #include <stdlib.h>

@@ -1,5 +1,6 @@
 /* optim.c: the steps of the optimizers, compiled for each instruction set. */
 #include "nn/optim_impl.h"
+#include "nn/optimizers.h"
 #include "tensor/fast/machine.h"
 
 #include <string.h>

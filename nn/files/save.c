@@ -4,6 +4,7 @@
 #include "nn/files/files_impl.h"
 #include "layers/layer_impl.h"
 #include "nn/files/json.h"
+#include "nn/files/metadata.h"
 
 #include <math.h>
 #include <stdlib.h>

@@ -1,6 +1,6 @@
-/* cnn.c [MICRO_BATCHES]: trains a small CNN and prints the bits it came to. `make core` builds it with
- * tensor/, layers/ and nn/ alone, and holds what it prints against what it prints with the whole library and
- * STRIDE_ENGINE=reference. */
+/* cnn.c [MICRO_BATCHES [GROUP]]: trains a small CNN and prints the bits it came to. `make core` builds it
+ * with tensor/, layers/ and nn/ alone, and holds what it prints against what it prints with the whole library
+ * and STRIDE_ENGINE=reference. */
 #include "layers/layers.h"
 #include "nn/train.h"
 #include "tensor/random.h"
@@ -51,7 +51,8 @@ int main(int argc, char **argv)
     st_optim *o = st_sgd(.lr = 0.05, .momentum = 0.9);
     st_train_result result = { 0 };
     int failed = st_train(n, d, .epochs = 5, .batch = 16, .loss = st_cross_entropy(), .optim = o,
-                          .micro_batches = argc > 1 ? atoi(argv[1]) : 0, .result = &result);
+                          .micro_batches = argc > 1 ? atoi(argv[1]) : 0,
+                          .groups = { { argc > 2 ? argv[2] : NULL, .lr_factor = 0.5 } }, .result = &result);
     if (failed || result.training.accuracy < 0.9)
         printf("accuracy %g: %s\n", result.training.accuracy,
                st_error() ? st_error() : "expected 0.9 or more");

@@ -13,14 +13,18 @@ same_bits() {
 claim "tensor/, layers/ and nn/ alone train to the bits of the reference engine" same_bits
 differs() { ! STRIDE_ENGINE=generic "$CNN" | diff -q "$tmp/expected" - >/dev/null; }
 claim "another engine comes to other bits, so the comparison can fail" differs
-# Several micro-batches come to other bits, and are what nn/ranks/ adds to the core.
+# What annexes add to the training loop.
 parts_are_refused() {
     "$CNN" 2 >"$tmp/parts" || { cat "$tmp/parts"; return 1; }
     ! "$tmp/build/core/float/tests/core/cnn" 2 >"$tmp/refusal" &&
         grep -q 'train: micro_batches is 2, expected 1 and no ranks: this library is without nn/ranks/$' "$tmp/refusal" ||
         { cat "$tmp/refusal"; return 1; }
+    "$CNN" 0 '0.*' >"$tmp/groups" || { cat "$tmp/groups"; return 1; }
+    ! "$tmp/build/core/float/tests/core/cnn" 0 '0.*' >"$tmp/refusal" &&
+        grep -q 'train: groups of parameters are given: this library is without nn/groups/$' "$tmp/refusal" ||
+        { cat "$tmp/refusal"; return 1; }
 }
-claim "the core refuses micro-batches in one line, and the whole library takes them" parts_are_refused
+claim "the core refuses micro-batches and groups in one line, and the whole library takes them" parts_are_refused
 # What one reads of a step: the calls that a debugger sees in the core, which is compiled without optimisation, and
 # their files. Forward there are eight from the loop to the product of matrices; backward one more, of a function
 # that a convolution and its transpose share.

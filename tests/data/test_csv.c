@@ -7,6 +7,7 @@
 #include "nn/data/normalize.h"
 #include "nn/data/sets.h"
 #include "nn/data/table.h"
+#include "nn/files/metadata.h"
 #include "nn/files/save.h"
 
 #include <locale.h>

@@ -7,6 +7,7 @@
 #include "nn/data/augment.h"
 #include "nn/data/classes.h"
 #include "nn/data/normalize.h"
+#include "nn/files/metadata.h"
 #include "nn/files/save.h"
 
 #include <math.h>

@@ -5,6 +5,7 @@
 
 #include "nn/data/normalize.h"
 #include "nn/data/sets.h"
+#include "nn/files/metadata.h"
 
 #include <math.h>
 #include <stdlib.h>

@@ -9,6 +9,7 @@
 
 #include "layers/layers.h"
 #include "nn/check/summary.h"
+#include "nn/files/metadata.h"
 #include "nn/files/safetensors.h"
 #include "nn/files/save.h"
 

@@ -14,6 +14,7 @@
 #include "nn/data/normalize.h"
 #include "nn/data/sets.h"
 #include "nn/files/checkpoint.h"
+#include "nn/files/metadata.h"
 #include "nn/files/save.h"
 #include "nn/train.h"
 

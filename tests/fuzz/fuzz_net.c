@@ -10,6 +10,7 @@
 #include "nn/data/classes.h"
 #include "nn/data/normalize.h"
 #include "nn/files/files_impl.h"
+#include "nn/files/metadata.h"
 #include "nn/files/safetensors.h"
 #include "nn/files/save.h"
 

@@ -5,6 +5,7 @@
 #include "tests/support.h"
 
 #include "nn/callbacks/callbacks.h"
+#include "nn/groups/groups.h"
 #include "nn/train.h"
 
 #include <math.h>

@@ -8,6 +8,7 @@
 #include "tests/support.h"
 
 #include "nn/check/summary.h"
+#include "nn/files/metadata.h"
 #include "nn/loss.h"
 #include "nn/net.h"
 #include "nn/optim.h"

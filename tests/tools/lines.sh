@@ -1,9 +1,9 @@
 #!/bin/sh
 # lines.sh [path]: lines of code, lines of comments and all lines (blank ones, too), room by room.
 #
-# The engine is the core without the families of layers. The path is what one reads of a training step, from st_train to
-# the product of matrices: the files of its calls, those that they load a batch and windows by, and what they share;
-# `lines.sh path` prints their names.
+# The engine is the core without the families of layers; it has the losses, optimizers and schedules. The path is what
+# one reads of a training step, from st_train to the product of matrices: the files of its calls, those that they load a
+# batch and windows by, and what they share; `lines.sh path` prints their names.
 path="nn/train.c nn/step.c nn/train_impl.h nn/net.c layers/layer_impl.h layers/run.c layers/sequence.c layers/conv.c layers/window.c tensor/gemm.c"
 [ "${1:-}" != path ] || { echo "$path"; exit; }
 count() { # NAME FILE...
@@ -23,7 +23,7 @@ c() { # FOLDER...: the C files that lie in them directly, but for the one that m
     done
 }
 
-annexes="tensor/blas tensor/fast tensor/print tensor/threads layers/fast nn/callbacks nn/check nn/data nn/export_c nn/fast nn/files nn/onnx nn/pictures nn/ranks"
+annexes="tensor/blas tensor/fast tensor/print tensor/threads layers/fast nn/callbacks nn/check nn/data nn/export_c nn/fast nn/files nn/groups nn/onnx nn/pictures nn/ranks"
 all='-type f ( -name *.[ch] -o -name *.sh -o -name *.py -o -name *.js -o -name *.awk -o -name *.mk -o -name *.txt )'
 printf '%-18s %7s %9s %7s\n' room code comments lines
 set -f # patterns are find's
@@ -39,6 +39,7 @@ command -v python3 >/dev/null && once=$(tests/tools/called_once.py $(c tensor la
     for room in tensor layers nn; do count $room $(c $room); done
     count core $(c tensor layers nn)
     count "  its engine" $(c tensor nn) $(for part in layer layer_impl plan build run sequence options types init; do ls layers/$part.[ch]; done 2>/dev/null)
+    count "  losses and others" nn/losses.c nn/optimizers.[ch] nn/schedules.c
     count "  path of a step" $path
     for room in $annexes; do count $room $(c $room); done
     count library $(c tensor layers nn $annexes)

@@ -1,5 +1,6 @@
 /* groups.c: groups of parameters, by name: which of them train, and with which learning rate and weight
  * decay. */
+#include "nn/groups/groups.h"
 #include "nn/optim_impl.h"
 #include "tensor/array.h"
 
@@ -115,3 +116,5 @@ int st_optim_groups(st_optim *o, st_net *n, int count, const st_param_group grou
                                 group[k].names, k ? " that is in no earlier group" : "", all.names);
     return o->groups->count > 0 ? 0 : st_error_set("every parameter is frozen: nothing is left to train");
 }
+
+optim_grouping *optim_groups_by_name = st_optim_groups;
