@@ -3,8 +3,10 @@
 
 #include "nn/callbacks/callbacks.h"
 #include "nn/files/file.h"
+#include "tensor/print/shortest.h"
 
 #include <errno.h>
+#include <float.h>
 #include <limits.h>
 #include <math.h>
 #include <stdlib.h>
@@ -41,11 +43,9 @@ enum { COLUMNS = sizeof columns / sizeof *columns };
 /* The shortest text that reads back as the same number. */
 static void show_number(char text[32], double value, bool json)
 {
-    snprintf(text, 32, "%s", json ? "null" : "");
-    for (int digits = 1; digits <= 17 && isfinite(value); digits++) {
-        snprintf(text, 32, "%.*g", digits, value);
-        if (strtod(text, NULL) == value) break;
-    }
+    const int digits = fewest_digits(value, false, 'g', 1, DBL_DECIMAL_DIG);
+    if (isfinite(value)) snprintf(text, 32, "%.*g", digits, value);
+    else snprintf(text, 32, "%s", json ? "null" : "");
     if (json && !text[strcspn(text, ".en")]) strcat(text, ".0"); /* the integer -0 has no sign */
 }
 

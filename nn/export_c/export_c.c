@@ -7,9 +7,11 @@
 #include "nn/export_c/int8.h"
 #include "nn/export_c/steps.h"
 #include "nn/files/file.h"
+#include "tensor/print/shortest.h"
 #include <stride.h>
 
 #include <ctype.h>
+#include <float.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -34,7 +36,8 @@ typedef struct writer {
 static void write_number(writer *w, double value)
 {
     char text[40];
-    snprintf(text, sizeof text, "%.9g", (double)(float)value);
+    const int digits = fewest_digits(value, true, 'g', FLT_DIG, FLT_DECIMAL_DIG);
+    snprintf(text, sizeof text, "%.*g", digits, (double)(float)value);
     if (isinf((float)value)) fputs(value > 0 ? "INFINITY" : "-INFINITY", w->to);
     else fprintf(w->to, strpbrk(text, ".e") ? "%sf" : "%s", text);
 }

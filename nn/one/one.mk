@@ -22,7 +22,7 @@ stride.c: ## join the library to build/one/stride.c and stride.h, which need not
 	   $(call one_files,$(wildcard tensor/*.c layers/*.c nn/*.c)) \
 	   $(call one_files,$(wildcard tensor/threads/*.c),ST_OMIT_THREADS) \
 	   $(call one_files,$(wildcard tensor/fast/*.c layers/fast/*.c nn/fast/*.c),ST_OMIT_FAST) \
-	   $(call one_files,$(wildcard tensor/print/*.c),ST_OMIT_PRINT) \
+	   $(call one_files,tensor/print/shortest.c) $(call one_files,tensor/print/print.c,ST_OMIT_PRINT) \
 	   $(call one_files,$(wildcard layers/pooling/*.c),ST_OMIT_POOLING) \
 	   $(call one_files,$(wildcard nn/groups/*.c)) \
 	   $(call one_files,$(wildcard nn/check/*.c),ST_OMIT_CHECK) \

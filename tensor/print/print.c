@@ -1,5 +1,6 @@
 /* print.c: prints as NumPy does: one pass determines the columns' format, a second one writes. */
 #include "tensor/error.h"
+#include "tensor/print/shortest.h"
 #include "tensor/print/print.h"
 
 #include <math.h>
@@ -16,16 +17,15 @@ enum { NUMBER = 64 };          /* bytes of any number's text: sign, 17 digits, z
 
 /* The number of digits after the point: the fewest that read back as x. If that takes more than `most`, x is
  * rounded to `most` digits, and trailing zeros do not count. `form` is f, or e for an exponent. */
-static int fewest_digits(st_real x, char form, int most)
+static int digits_of(st_real x, char form, int most)
 {
     char text[NUMBER];
-    for (int digits = 0; digits <= most; digits++) {
-        snprintf(text, sizeof text, form == 'e' ? "%.*e" : "%.*f", digits, (double)x);
-        if (_Generic(x, float : strtof, double : strtod)(text, NULL) == x) return digits;
-    }
+    int digits = fewest_digits((double)x, sizeof x == sizeof(float), form, 0, most);
+    if (digits < most) return digits;
+    snprintf(text, sizeof text, form == 'e' ? "%.*e" : "%.*f", most, (double)x);
     const char *end = text + strcspn(text, "e");
-    while (most > 0 && *--end == '0') most--;
-    return most;
+    while (digits > 0 && *--end == '0') digits--;
+    return digits;
 }
 
 /* x with so many digits after the point, which is the only character that depends on the locale. */
@@ -71,14 +71,14 @@ static char form_of(const columns *c)
 
 static void see_fraction(columns *c, st_real x)
 {
-    if (isfinite(x)) grow(&c->fraction, fewest_digits(x, c->form, PRECISION));
+    if (isfinite(x)) grow(&c->fraction, digits_of(x, c->form, PRECISION));
 }
 
 /* The text of one element, without padding: mantissas have as many digits as the longest. Returns the number
  * of blanks after it, in place of digits. */
 static int spell(char to[NUMBER], const columns *c, st_real x)
 {
-    int digits = c->form == 'f' && isfinite(x) ? fewest_digits(x, 'f', PRECISION) : c->fraction;
+    int digits = c->form == 'f' && isfinite(x) ? digits_of(x, 'f', PRECISION) : c->fraction;
     write_number(to, (double)x, c->form, digits);
     return c->fraction - digits;
 }
@@ -216,7 +216,7 @@ static void put_number(writer *w, st_real x)
 {
     char text[NUMBER];
     const double size = fabs((double)x);
-    int digits = fewest_digits(x, 'e', DBL_DECIMAL_DIG);
+    int digits = digits_of(x, 'e', DBL_DECIMAL_DIG);
     if (size == 0 || (size >= 1e-4 && size < 1e16)) {
         snprintf(text, sizeof text, "%.*e", digits, (double)x);
         digits -= atoi(strchr(text, 'e') + 1);
