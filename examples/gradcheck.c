@@ -6,25 +6,22 @@
 #include <stdio.h>
 #include <string.h>
 
-/* ---- a user's window function: the root mean square, with and without its adjoint ---------------- */
+/* ---- a user's pooling: the root mean square, with and without its adjoint ------------------------- */
 
-static st_real rms(const st_real *window, ptrdiff_t n, const void *context)
+static st_real rms(const st_window *w)
 {
-    (void)context;
     st_real sum = 0;
-    for (ptrdiff_t i = 0; i < n; i++) sum += window[i] * window[i];
-    return (st_real)sqrt((double)sum / (double)n);
+    for (ptrdiff_t i = 0; i < w->n; i++) sum += w->x[i] * w->x[i];
+    return (st_real)sqrt((double)sum / (double)w->n);
 }
 
-static void rms_adjoint(const st_real *window, ptrdiff_t n, st_real y, st_real dy, st_real *dwindow,
-                        const void *context)
+static void rms_adjoint(const st_window *w, st_real y, st_real dy, st_real *dx)
 {
-    (void)context;
-    for (ptrdiff_t i = 0; i < n; i++) dwindow[i] = y > 0 ? dy * window[i] / (y * (st_real)n) : 0;
+    for (ptrdiff_t i = 0; i < w->n; i++) dx[i] = y > 0 ? dy * w->x[i] / (y * (st_real)w->n) : 0;
 }
 
-static const st_pool_function with_adjoint = { .name = "rms", .value = rms, .adjoint = rms_adjoint };
-static const st_pool_function without_adjoint = { .name = "rms by differences", .value = rms };
+static const st_layer_type with_adjoint = ST_POOLING("rms", .value = rms, .adjoint = rms_adjoint);
+static const st_layer_type without_adjoint = ST_POOLING("rms by differences", .value = rms);
 
 /* ---- the table ----------------------------------------------------------------------------------- */
 
@@ -88,8 +85,8 @@ static void check_all(totals *t)
         st_avgpool(),
         st_lppool(.kernel = { 2, 2 }, .p = 3),
         st_adaptive_avgpool(.output_size = { 3, 4 }),
-        st_pool(.function = &with_adjoint, .kernel = { 3, 2 }, .stride = { 2, 1 }),
-        st_pool(.function = &without_adjoint, .kernel = { 2, 2 }),
+        st_pool(&with_adjoint, .kernel = { 3, 2 }, .stride = { 2, 1 }),
+        st_pool(&without_adjoint, .kernel = { 2, 2 }),
         st_relu(), st_relu6(), st_leaky_relu(.slope = 0.2), st_elu(.alpha = 0.7), st_selu(), st_gelu(),
         st_gelu(.approximate = ST_GELU_TANH), st_hardtanh(), st_prelu(), st_rmsnorm(),
         st_silu(), st_mish(), st_sigmoid(), st_tanh(), st_softplus(), st_softsign(),

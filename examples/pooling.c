@@ -7,29 +7,25 @@
 
 /* ---- the function: the maximum; its adjoint gives dy to the first place that holds it -------------- */
 
-static st_real window_max(const st_real *window, ptrdiff_t n, const void *context)
+static st_real window_max(const st_window *w)
 {
-    (void)context;
-    st_real most = window[0];
-    for (ptrdiff_t i = 1; i < n; i++)
-        if (window[i] > most) most = window[i];
+    st_real most = w->x[0];
+    for (ptrdiff_t i = 1; i < w->n; i++)
+        if (w->x[i] > most) most = w->x[i];
     return most;
 }
 
-static void window_max_adjoint(const st_real *window, ptrdiff_t n, st_real y, st_real dy, st_real *dwindow,
-                               const void *context)
+static void window_max_adjoint(const st_window *w, st_real y, st_real dy, st_real *dx)
 {
-    (void)context;
     bool given = false;
-    for (ptrdiff_t i = 0; i < n; i++) {
-        dwindow[i] = !given && window[i] == y ? dy : 0;
-        given = given || window[i] == y;
+    for (ptrdiff_t i = 0; i < w->n; i++) {
+        dx[i] = !given && w->x[i] == y ? dy : 0;
+        given = given || w->x[i] == y;
     }
 }
 
-static const st_pool_function maximum = { .name = "maximum",
-                                          .value = window_max,
-                                          .adjoint = window_max_adjoint };
+static const st_layer_type maximum =
+    ST_POOLING("maximum", .value = window_max, .adjoint = window_max_adjoint);
 
 /* ---- the layer at work ----------------------------------------------------------------------------- */
 
@@ -82,9 +78,8 @@ int main(int argc, char **argv)
     }
     st_tensor a = st_tensor_wrap(a_data, ST_SHAPE(1, 2, 6, 6)),
               b = st_tensor_wrap(b_data, ST_SHAPE(1, 2, 4, 4));
-    st_layer *overlapping = st_pool(.function = &maximum, .kernel = { 3, 3 }, .stride = { 1, 1 });
-    st_layer *padded =
-        st_pool(.function = &maximum, .kernel = { 3, 2 }, .stride = { 2, 1 }, .padding = { 1, 1 });
+    st_layer *overlapping = st_pool(&maximum, .kernel = { 3, 3 }, .stride = { 1, 1 });
+    st_layer *padded = st_pool(&maximum, .kernel = { 3, 2 }, .stride = { 2, 1 }, .padding = { 1, 1 });
     show("a", a);
     int status = run(overlapping, a, b) || run(padded, a, (st_tensor){ 0 });
     st_layer_free(overlapping);

@@ -88,6 +88,7 @@ typedef struct st_layer_type {
     void (*gradient)(const st_call *c, st_tensor x, st_tensor y, st_tensor dy); /* NULL: no parameters */
     int children;                   /* number of layers that it holds, or ST_LAYER_ANY */
     const char *const *child_names; /* ends with NULL; NULL: "0", "1", ... */
+    const struct st_pooling *pooling; /* what the hooks of pool.h run; NULL: it is not a pooling */
 } st_layer_type;
 
 /* Initial values of a parameter. The first member that is not 0 decides: `uniform` draws from -uniform to

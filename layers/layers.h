@@ -14,6 +14,7 @@
 #define STRIDE_LAYERS_LAYERS_H
 
 #include "layers/layer.h"
+#include "layers/pool.h"
 
 ST_API_BEGIN
 
@@ -65,25 +66,14 @@ st_layer *st_conv_transpose2d_new(st_conv_transpose2d_options options);
 #define st_conv_transpose2d(...) st_conv_transpose2d_new(ST_OPTIONS(st_conv_transpose2d_options, __VA_ARGS__))
 
 /* ---- pooling: [N, C, H, W] -> [N, C, OH, OW] ---------------------------------------------------- *
- * A kernel of 0 covers its whole axis: st_maxpool() is global pooling. The stride defaults to the kernel.
- * Each side is padded by `padding`, and by pad_height = { top, bottom } and pad_width = { left, right }
- * besides; the sum must be less than the dilated kernel. ceil_mode also takes a last window that begins
- * inside the image or its left padding and extends beyond the right edge. */
+ * pool.h describes windows, and poolings of your own: st_pool. */
 
-/* The value of padding elements. */
-typedef enum st_pad_value {
-    ST_PAD_DEFAULT, /* lowest for maxpool, zero for pool */
-    ST_PAD_ZERO,
-    ST_PAD_LOWEST /* -inf: never the maximum of a window that overlaps the image */
-} st_pad_value;
-
-/* The maximum of each window. The gradient goes to the first maximum in row-major order. NaN propagates: it
- * counts as greater than any number, and the first NaN of a window gets its gradient. */
+/* The maximum of each window, whose padding is left out unless pad_value is ST_PAD_ZERO. The gradient goes to
+ * the first maximum in row-major order. NaN propagates: it counts as greater than any number, and the first
+ * NaN of a window gets its gradient. The maximum of padding alone is -inf. */
 typedef struct st_maxpool_options {
-    int kernel[2], stride[2], padding[2], dilation[2];
-    bool ceil_mode;
+    ST_WINDOW_OPTIONS;
     st_pad_value pad_value;
-    int pad_height[2], pad_width[2];
 } st_maxpool_options;
 st_layer *st_maxpool_new(st_maxpool_options options);
 #define st_maxpool(...) st_maxpool_new(ST_OPTIONS(st_maxpool_options, __VA_ARGS__))
@@ -92,10 +82,8 @@ st_layer *st_maxpool_new(st_maxpool_options options);
  * the sum is divided by the number of image elements only. Elements beyond the padding, in ceil_mode, are
  * never counted. The mean of no elements is 0. */
 typedef struct st_avgpool_options {
-    int kernel[2], stride[2], padding[2], dilation[2];
-    bool ceil_mode;
+    ST_WINDOW_OPTIONS;
     bool count_exclude_pad;
-    int pad_height[2], pad_width[2];
 } st_avgpool_options;
 st_layer *st_avgpool_new(st_avgpool_options options);
 #define st_avgpool(...) st_avgpool_new(ST_OPTIONS(st_avgpool_options, __VA_ARGS__))
@@ -106,10 +94,8 @@ st_layer *st_avgpool_new(st_avgpool_options options);
 
 /* The p-norm of each window, (sum of |x|^p)^(1/p), with zero padding; where it is 0, so is its gradient. */
 typedef struct st_lppool_options {
-    int kernel[2], stride[2], padding[2], dilation[2];
-    bool ceil_mode;
+    ST_WINDOW_OPTIONS;
     double p; /* 2; at least 1 */
-    int pad_height[2], pad_width[2];
 } st_lppool_options;
 st_layer *st_lppool_new(st_lppool_options options);
 #define st_lppool(...) st_lppool_new(ST_OPTIONS(st_lppool_options, __VA_ARGS__))
@@ -121,38 +107,6 @@ typedef struct st_adaptive_avgpool_options {
 } st_adaptive_avgpool_options;
 st_layer *st_adaptive_avgpool_new(st_adaptive_avgpool_options options);
 #define st_adaptive_avgpool(...) st_adaptive_avgpool_new(ST_OPTIONS(st_adaptive_avgpool_options, __VA_ARGS__))
-
-/* Any function of a window's n = KH KW elements in row-major order; padding elements are 0 (or -inf).
- * `adjoint` writes all of dwindow[i] = dy * (derivative of value by window[i]); where it is NULL the
- * derivative is computed by central differences, for prototyping. Both are called from several threads.
- *
- *     static st_real power_mean(const st_real *window, ptrdiff_t n, const void *context)
- *     {
- *         const double *p = context;
- *         double sum = 0;
- *         for (ptrdiff_t i = 0; i < n; i++) sum += pow(fabs((double)window[i]), *p);
- *         return (st_real)pow(sum / (double)n, 1 / *p);
- *     }
- *     st_pool_function function = { "power_mean", power_mean, .context = &p };
- *     st_layer *l = st_pool(.function = &function, .kernel = { 2 }); */
-typedef struct st_pool_function {
-    const char *name; /* identifies it in a saved net */
-    st_real (*value)(const st_real *window, ptrdiff_t n, const void *context);
-    void (*adjoint)(const st_real *window, ptrdiff_t n, st_real y, st_real dy, st_real *dwindow,
-                    const void *context);
-    const void *context;
-} st_pool_function;
-
-/* Applies such a function to each window. */
-typedef struct st_pool_options {
-    const st_pool_function *function; /* required; must outlive the layer */
-    int kernel[2], stride[2], padding[2], dilation[2];
-    bool ceil_mode;
-    st_pad_value pad_value;
-    int pad_height[2], pad_width[2];
-} st_pool_options;
-st_layer *st_pool_new(st_pool_options options);
-#define st_pool(...) st_pool_new(ST_OPTIONS(st_pool_options, __VA_ARGS__))
 
 /* ---- dense: [N, in] -> [N, out_features], [N, T, in] -> [N, T, out_features] ---------------------- *
  * y = x weightᵀ + bias of the last axis, as PyTorch's Linear; images are flattened before it. Parameters:
@@ -346,7 +300,7 @@ st_layer *st_multiply_of(int count, st_layer *const branches[]);
 /* Every type above, by its name in saved nets; and the table of them, which ends with NULL. */
 /* clang-format off */
 #define ST_EACH_LAYER_TYPE(DO)                                                                               \
-    DO(conv2d) DO(conv_transpose2d) DO(maxpool) DO(avgpool) DO(lppool) DO(adaptive_avgpool) DO(pool)         \
+    DO(conv2d) DO(conv_transpose2d) DO(maxpool) DO(avgpool) DO(lppool) DO(adaptive_avgpool)                  \
     DO(dense) DO(batchnorm) DO(layernorm) DO(rmsnorm) DO(groupnorm)                                          \
     DO(relu) DO(relu6) DO(hardtanh) DO(leaky_relu) DO(prelu) DO(elu) DO(selu) DO(gelu) DO(silu) DO(mish)     \
     DO(sigmoid) DO(tanh) DO(softplus) DO(softsign) DO(hardsigmoid) DO(hardswish)                             \

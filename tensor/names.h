@@ -204,7 +204,12 @@
 #define st_pictures_new st_double_pictures_new
 #define st_pictures_path st_double_pictures_path
 #define st_plan_child st_double_plan_child
+#define st_pool_backward st_double_pool_backward
+#define st_pool_fields st_double_pool_fields
+#define st_pool_forward st_double_pool_forward
+#define st_pool_gradient st_double_pool_gradient
 #define st_pool_new st_double_pool_new
+#define st_pool_plan st_double_pool_plan
 #define st_prelu_new st_double_prelu_new
 #define st_print st_double_print
 #define st_progress st_double_progress
@@ -214,6 +219,7 @@
 #define st_random_permutation st_double_random_permutation
 #define st_random_uniform st_double_random_uniform
 #define st_random_words st_double_random_words
+#define st_regular_grid st_double_regular_grid
 #define st_relu st_double_relu
 #define st_relu6 st_double_relu6
 #define st_reshape st_double_reshape

@@ -765,7 +765,6 @@ void network_layers(FILE *to)
 {
     for (int i = 0; st_layer_types[i]; i++) {
         const st_layer_type *type = st_layer_types[i];
-        if (field_called(type, "function")) continue;
         fputs(type->name, to);
         const st_field *f = NULL;
         while ((f = next_field(type, f))) put_field(to, type, f);

@@ -47,8 +47,8 @@ int network_check(const char *given);
 /* "1x28x28" as a shape. 0, or -1 with an error. */
 int network_size(const char *text, st_shape *to);
 
-/* Writes the net as text, one layer per line. 0, or -1 with an error: it has a pool function or a layer
- * type of the user's. */
+/* Writes the net as text, one layer per line. 0, or -1 with an error: it has a layer type of the
+ * user's. */
 int network_write(const st_net *n, FILE *to);
 
 /* Prints a line for each type of layer: its name, values, and options with their defaults. */

@@ -352,7 +352,7 @@ static bool suits_maxima(const st_layer *l)
     const window *w = &p->w;
     return w->dilation[0] == 1 && w->dilation[1] == 1 && w->stride[1] <= STRIDE_MOST &&
            (double)w->kernel[0] * w->kernel[1] <= NOWHERE && w->size[1] <= COLUMNS &&
-           (p->padding != 0 || !window_padded(w));
+           (!p->zeros || !window_padded(w));
 }
 
 static int plan(st_layer *l, const void *given)

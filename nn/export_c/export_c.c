@@ -123,20 +123,32 @@ static void write_weights(writer *w)
     st_tensor_free(weight), st_tensor_free(bias), st_tensor_free(scale);
 }
 
-/* A row of y is a weighted sum of rows of x, and a column of columns: the first has a weight of its own. */
+/* A row of y is a weighted sum of rows of x, and a column of columns: the taps of all rows and columns, and
+ * where those of each begin. */
 static void write_taps(writer *w)
 {
     const st_layer *l = w->s->l;
-    const separable *matrix = l->plan;
-    fprintf(w->to, "static const struct { int first, count; float weight[2]; } taps_%td[] = {\n",
-            w->s - w->steps.step);
-    for (int axis = 2; axis < 4; axis++)
-        for (ptrdiff_t i = 0; i < l->y.n[axis]; i++, w->sizes.constants += 16) {
-            const taps t = matrix->of(l->options, i, l->x.n[axis], l->y.n[axis]);
-            fprintf(w->to, "    { %td, %td, { %.8ef, %.8ef } },\n", t.first, t.count, (double)t.weight,
-                    (double)t.rest);
-        }
-    fputs("};\n", w->to);
+    const ptrdiff_t number = w->s - w->steps.step;
+    tap *row = malloc((size_t)(l->x.n[2] + l->x.n[3] + MOST_TAPS) * sizeof *row);
+    if (!row) st_error_set("no memory for a row of a matrix");
+    for (int begins = 0; row && begins < 2; begins++) {
+        ptrdiff_t begin = 0;
+        fprintf(w->to,
+                begins ? "static const int begin_%td[] = {"
+                       : "static const struct { int from; float weight; } taps_%td[] = {",
+                number);
+        for (int axis = 2; axis < 4; axis++)
+            for (ptrdiff_t i = 0; i < l->y.n[axis]; i++) {
+                const ptrdiff_t count = separable_taps(l, axis, i, row);
+                if (begins) fprintf(w->to, " %td,", begin);
+                for (ptrdiff_t k = 0; k < count && !begins; k++)
+                    fprintf(w->to, "\n    { %td, %.8ef },", row[k].from, (double)row[k].weight);
+                begin += count;
+            }
+        fprintf(w->to, begins ? " %td };\n" : "\n};\n", begin);
+        w->sizes.constants += begins ? 4 * (l->y.n[2] + l->y.n[3] + 1) : 8 * begin;
+    }
+    free(row);
 }
 
 /* ---- steps --------------------------------------------------------------------------------------------- */
@@ -168,7 +180,8 @@ static void write_windows(writer *w)
     const bool image = l->x.rank == 4, transposed = l->type == &layer_type_conv_transpose2d;
     ptrdiff_t in[] = { x[2], x[3] }, out[] = { y[2], y[3] }, begin = 0, end = 0;
     window g = { .stride = { 1, 1 } };
-    if (image && w->s->form->kind != TAPS && l->plan) g = *(const window *)l->plan; /* it begins the plan */
+    const bool has_windows = image && w->s->form->kind != TAPS && l->type != &layer_type_pad2d;
+    if (has_windows && l->plan) g = *(const window *)l->plan; /* it begins the plan */
     if (l->type == &layer_type_conv2d && window_is_identity(&g) && in[0] * in[1] <= 256)
         in[1] *= in[0], out[1] *= out[0], in[0] = out[0] = 1; /* an image is one row */
     fprintf(w->to, "    enum { C = %td, O = %td, CG = %td, OG = %td", x[1], y[1], x[1] / groups,

@@ -78,10 +78,10 @@ static const char padded[] =
 /* Interpolation and adaptive averages: see write_taps. */
 static const char weighted_sum[] =
     PIXELS("                float sum = 0;\n"
-           "                for (int h = 0; h < taps_$[oh].count; h++)\n"
-           "                    for (int v = 0; v < taps_$[OH + ow].count; v++)\n"
-           "                        sum += taps_$[oh].weight[h > 0] * taps_$[OH + ow].weight[v > 0] *\n"
-           "                               x[(taps_$[oh].first + h) * W + taps_$[OH + ow].first + v];\n"
+           "                for (int h = begin_$[oh]; h < begin_$[oh + 1]; h++)\n"
+           "                    for (int v = begin_$[OH + ow]; v < begin_$[OH + ow + 1]; v++)\n"
+           "                        sum += taps_$[h].weight * taps_$[v].weight * x[taps_$[h].from * W + "
+           "taps_$[v].from];\n"
            "                *y++ = " RESULT("sum"));
 
 /* ---- row by row: channels, or what is normalized ------------------------------------------------------- */

@@ -25,8 +25,8 @@ int st_net_save(st_net *n, const char *path);
  * defaults. */
 typedef struct st_net_known {
     const st_layer_type *const *types; /* your own layer types; ends with NULL */
-    const void *const *named; /* targets of ST_FIELD_NAMED options (pool functions); ends with NULL */
-    ptrdiff_t max_memory;     /* the most bytes that the net may need for the batch; 0: 2 GiB */
+    const void *const *named;          /* targets of ST_FIELD_NAMED options; ends with NULL */
+    ptrdiff_t max_memory;              /* the most bytes that the net may need for the batch; 0: 2 GiB */
 } st_net_known;
 
 /* Options of st_net_load. Zeros are defaults. */

@@ -243,13 +243,6 @@ static const char *add_unflatten(graph_place at, const char *x)
     return graph_end(at, "Reshape", x, graph_sizes(at, "shape", s.rank, s.n));
 }
 
-static const char *add_pool(graph_place at, const char *x)
-{
-    (void)x;
-    const st_pool_options *o = at.l->options;
-    return graph_refuse(at, "its function %s is written in C, which ONNX cannot express", o->function->name);
-}
-
 /* ---- layers of layers ---------------------------------------------------------------------------- */
 
 static const char *add_nothing(graph_place at, const char *x)
@@ -311,7 +304,6 @@ static const struct counterpart {
     { "avgpool", NULL, graph_avgpool },
     { "lppool", NULL, graph_lppool },
     { "adaptive_avgpool", NULL, graph_adaptive_avgpool },
-    { "pool", NULL, add_pool },
     { "dense", NULL, add_dense },
     { "batchnorm", NULL, add_batchnorm },
     { "layernorm", NULL, add_layernorm },

@@ -178,15 +178,14 @@ const char *graph_lppool(graph_place at, const char *x)
 /* The matrix of an axis, [OH, H] or, transposed, [W, OW]. */
 static const char *add_matrix(graph_place at, const char *name, int axis, bool transposed)
 {
-    const separable *s = at.l->plan;
     const ptrdiff_t from = at.l->x.n[axis], to = at.l->y.n[axis];
     st_tensor matrix = st_tensor_new(transposed ? ST_SHAPE(from, to) : ST_SHAPE(to, from));
-    if (st_is_null(matrix)) return "";
+    tap *row = graph_take(at.graph, (size_t)(from + MOST_TAPS), sizeof *row);
+    if (st_is_null(matrix) || !row) return st_tensor_free(matrix), "";
     const st_tensor rows = transposed ? st_transpose(matrix, 0, 1) : matrix;
     for (ptrdiff_t i = 0; i < to; i++) {
-        const taps row = s->of(at.l->options, i, from, to);
-        for (ptrdiff_t k = 0; k < row.count; k++)
-            *st_at(rows, ST_INDEX(i, row.first + k)) = k == 0 ? row.weight : row.rest;
+        const ptrdiff_t count = separable_taps(at.l, axis, i, row);
+        for (ptrdiff_t k = 0; k < count; k++) *st_at(rows, ST_INDEX(i, row[k].from)) += row[k].weight;
     }
     const char *constant = graph_tensor(at, name, matrix);
     st_tensor_free(matrix);

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Losses, optimizers, schedules, pooling functions, data sets and callbacks of a program's own: the examples in the headers'
+# Losses, optimizers, schedules, poolings, data sets and callbacks of a program's own: the examples in the headers'
 # comments compile and work.
 # shellcheck disable=SC2086
 set -u
@@ -28,7 +28,7 @@ example nn/optim.h lion_step
 example nn/schedule.h inverse_root
 example nn/data.h line
 example nn/train.h average
-example layers/layers.h power_mean
+example layers/pool.h power_mean
 
 if $CC $CFLAGS -O0 -Wall -Werror -I"$tmp" tests/door/own.c "$LIB" $LIBS -pthread -o "$tmp/own" >"$tmp/log" 2>&1; then "$tmp/own"
 else

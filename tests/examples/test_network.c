@@ -351,7 +351,7 @@ TEST(every_layer_is_listed_and_known)
         about("%s", st_layer_types[i]->name);
         snprintf(line, sizeof line, "\n%s", st_layer_types[i]->name);
         bool listed = strstr(text, line + (i == 0));
-        assert_int_equal(listed, strcmp(st_layer_types[i]->name, "pool") != 0);
+        assert_true(listed);
         st_net *n = network_parse(st_layer_types[i]->name, IMAGE);
         if (!n) assert_null(strstr(st_error(), "is not a layer"));
         st_net_free(n);

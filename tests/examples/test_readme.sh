@@ -43,6 +43,35 @@ gradient_check() {
     cat "$tmp/program2.c" "$tmp/program3.c" >"$tmp/check.c"
     build check "$LIB_DOUBLE" -DSTRIDE_DOUBLE && [ "$("$tmp/check")" = passed ]
 }
+# The pooling, checked with a window that extends beyond the image, and trained.
+own_pooling() {
+    cat "$tmp/program4.c" - >"$tmp/pooled.c" <<'END'
+int main(void)
+{
+    st_layer *l = st_pool(&soft, .kernel = { 3, 2 }, .stride = { 2 }, .padding = { 1 }, .pad_value = ST_PAD_LOWEST);
+    st_gradcheck_result r = st_gradcheck_layer(l, ST_SHAPE(9, 3, 6, 5), (st_gradcheck_options){ 0 });
+    if (!r.passed) printf("%s\n", st_error() ? st_error() : r.text);
+    st_layer_free(l);
+    st_net *n = st_net_new(ST_SHAPE(1, 28, 28), st_conv2d(8, { 5 }), st_relu(), st_pool(&soft, .kernel = { 4 }),
+                           st_flatten(), st_dense(.out_features = 10));
+    st_dataset *digits = st_digits(3000, 1);
+    st_optim *o = st_adam(.lr = 0.003);
+    st_metrics score = { 0 };
+    st_train(n, digits, .epochs = 3, .loss = st_cross_entropy(), .optim = o);
+    st_net_save(n, "soft.safetensors");
+    st_net_free(n);
+    n = st_net_load("soft.safetensors", .known = { .types = (const st_layer_type *const[]){ &soft, NULL } });
+    st_evaluate(n, digits, st_cross_entropy(), &score);
+    printf("%s %.2f\n", st_error() ? st_error() : "accuracy", score.accuracy);
+    st_net_free(n), st_dataset_free(digits), st_optim_free(o);
+    return !r.passed || score.accuracy < 0.8;
+}
+END
+    build pooled "$LIB_DOUBLE" -DSTRIDE_DOUBLE && (cd "$tmp" && ./pooled) || return 1
+    local lines
+    lines=$(awk '/^static/ { begun = 1 } begun' "$tmp/program4.c" | wc -l)
+    [ "$lines" -le 20 ] || { echo "$lines lines, expected at most 20"; return 1; }
+}
 names_are_targets() {
     local target
     grep -qx '    make deps mnist' README.md && grep -qx '    make deps test' README.md || return 1
@@ -95,6 +124,7 @@ END
 claim "the first network trains and saves" first_network
 claim "a layer of your own trains and saves" own_layer
 claim "the gradient check passes" gradient_check
+claim "a pooling of your own is checked, trains, saves and loads" own_pooling
 claim "the commands are targets" names_are_targets
 claim "names in the documents are declared" names_are_declared
 claim "the tables of layers, losses, optimizers and schedules are those of the code" layers_are_the_table

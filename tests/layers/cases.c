@@ -243,21 +243,19 @@ static st_layer *roll_avgpool(dice *d, st_shape *x)
     return st_avgpool(WINDOWS(o), .count_exclude_pad = chance(d, 50));
 }
 
-static st_real sum_of_squares(const st_real *window, ptrdiff_t n, const void *context)
+static st_real sum_of_squares(const st_window *w)
 {
     st_real sum = 0;
-    for (ptrdiff_t i = 0; i < n; i++) sum += (st_real)(*(const int *)context + i) * window[i] * window[i];
+    for (ptrdiff_t i = 0; i < w->n; i++) sum += (st_real)(3 + i) * w->x[i] * w->x[i];
     return sum;
 }
 
-static void its_adjoint(const st_real *window, ptrdiff_t n, st_real y, st_real dy, st_real *dwindow,
-                        const void *context)
+static void its_adjoint(const st_window *w, st_real y, st_real dy, st_real *dx)
 {
-    for (ptrdiff_t i = 0; i < n; i++) dwindow[i] = 2 * (st_real)(*(const int *)context + i) * window[i] * dy;
+    for (ptrdiff_t i = 0; i < w->n; i++) dx[i] = 2 * (st_real)(3 + i) * w->x[i] * dy;
 }
 
-static const int first_weight = 3;
-const st_pool_function squares = { "squares", sum_of_squares, its_adjoint, &first_weight };
+const st_layer_type squares = ST_POOLING("squares", .value = sum_of_squares, .adjoint = its_adjoint);
 
 static st_layer *roll_pool(dice *d, st_shape *x)
 {
@@ -265,53 +263,167 @@ static st_layer *roll_pool(dice *d, st_shape *x)
     return st_pool(&squares, WINDOWS(o), .pad_value = o.pad_value == ST_PAD_LOWEST ? 0 : o.pad_value);
 }
 
-/* value(x) of each window's elements, and the derivative by one, after the whole. */
-static naive each_window(st_maxpool_options o, st_tensor x, st_tensor dy,
-                         double (*term)(double x, ptrdiff_t i, double p),
-                         double (*whole)(double sum, double p),
-                         double (*slope)(double x, ptrdiff_t i, double y, double p), double p)
+static int plan_trained(st_layer *l, ptrdiff_t channels, ptrdiff_t n)
 {
+    if (st_layer_parameter(l, "weight", ST_SHAPE(1, n), (st_init){ .normal = 1 })) return -1;
+    return st_layer_parameter(l, "shift", ST_SHAPE(channels), (st_init){ .normal = 1 });
+}
+
+static st_real place_of(const st_window *w)
+{
+    return (st_real)(1 + w->channel + 2 * w->row + 3 * w->column);
+}
+
+static st_real weighted(const st_window *w)
+{
+    st_real sum = place_of(w) * w->param[1][0];
+    for (ptrdiff_t i = 0; i < w->n; i++) sum += w->param[0][i] * w->x[i];
+    return sum;
+}
+
+static void weighted_adjoint(const st_window *w, st_real y, st_real dy, st_real *dx)
+{
+    w->dparam[1][0] += (double)(dy * place_of(w));
+    for (ptrdiff_t i = 0; i < w->n; i++) {
+        w->dparam[0][i] += (double)(dy * w->x[i]);
+        dx[i] = dy * w->param[0][i];
+    }
+}
+
+const st_layer_type trained =
+    ST_POOLING("trained", .plan = plan_trained, .value = weighted, .adjoint = weighted_adjoint);
+
+static st_layer *roll_trained(dice *d, st_shape *x)
+{
+    st_maxpool_options o = roll_windows(d, x);
+    return st_pool(&trained, WINDOWS(o));
+}
+
+static bool chosen(const st_window *w, ptrdiff_t i)
+{
+    return !w->training || st_random_bits(w->key, w->number).word[i % 4] >> (i / 4) % 32 & 1;
+}
+
+static st_real sum_of_chosen(const st_window *w)
+{
+    st_real sum = 0;
+    for (ptrdiff_t i = 0; i < w->n; i++) sum += chosen(w, i) ? w->x[i] : 0;
+    return sum;
+}
+
+static void to_the_chosen(const st_window *w, st_real y, st_real dy, st_real *dx)
+{
+    for (ptrdiff_t i = 0; i < w->n; i++) dx[i] = chosen(w, i) ? dy : 0;
+}
+
+const st_layer_type drawn = ST_POOLING("drawn", .value = sum_of_chosen, .adjoint = to_the_chosen);
+
+static st_layer *roll_drawn(dice *d, st_shape *x)
+{
+    st_maxpool_options o = roll_windows(d, x);
+    return st_pool(&drawn, WINDOWS(o));
+}
+
+/* A sum over each window: y = whole(sum of term(x, i)), with the derivatives; `at` is the window's position
+ * in y. */
+typedef struct window_sum {
+    double (*term)(const st_layer *l, st_tensor y, st_shape at, ptrdiff_t i, double x);
+    double (*whole)(const st_layer *l, st_shape at, double sum);
+    double (*slope)(const st_layer *l, st_tensor y, st_shape at, ptrdiff_t i, double x);
+    void (*gradients)(const st_layer *l, naive *want, st_shape at, ptrdiff_t i, double x, double dy);
+} window_sum;
+
+static naive each_window(const st_layer *l, st_tensor x, st_tensor dy, window_sum f)
+{
+    const st_maxpool_options o = { WINDOWS(*(const st_pool_options *)l->options) };
     naive_axis h = naive_maxpool_axis(o, x.shape, 0), w = naive_maxpool_axis(o, x.shape, 1);
     naive want = { .y = st_tensor_new(naive_maxpool_shape(o, x.shape)), .dx = st_tensor_new(x.shape) };
+    if (l->params > 0) want.dweight = st_tensor_new(l->param[0].shape);
+    if (l->params > 1) want.dbias = st_tensor_new(l->param[1].shape);
     for (ptrdiff_t k = 0; k < st_numel(want.y); k++) {
         st_shape at = index_of(want.y.shape, k);
         double sum = 0;
         for (int backward = 0; backward < 2; backward++) {
-            double y = whole(sum, p);
             for (ptrdiff_t i = 0; i < h.kernel * w.kernel; i++) {
                 ptrdiff_t r = naive_place(h, at.n[2], i / w.kernel),
                           c = naive_place(w, at.n[3], i % w.kernel);
                 if (r < 0 || r >= h.size || c < 0 || c >= w.size) continue;
                 st_shape place = ST_INDEX(at.n[0], at.n[1], r, c);
-                double value = (double)*st_at(x, place);
-                if (!backward) sum += term(value, i, p);
-                else *st_at(want.dx, place) += (st_real)(slope(value, i, y, p) * (double)*element(dy, k));
+                const double value = (double)*st_at(x, place), d = (double)*element(dy, k);
+                if (!backward) sum += f.term(l, want.y, at, i, value);
+                else *st_at(want.dx, place) += (st_real)(f.slope(l, want.y, at, i, value) * d);
+                if (backward && f.gradients) f.gradients(l, &want, at, i, value, d);
             }
+            if (!backward) *element(want.y, k) = (st_real)(f.whole ? f.whole(l, at, sum) : sum);
         }
-        *element(want.y, k) = (st_real)whole(sum, p);
+        if (f.gradients) f.gradients(l, &want, at, -1, 0, (double)*element(dy, k));
     }
     return want;
 }
 
-static double square(double x, ptrdiff_t i, double p)
+static double square(const st_layer *l, st_tensor y, st_shape at, ptrdiff_t i, double x)
 {
-    return (double)(first_weight + i) * x * x;
+    return (double)(3 + i) * x * x;
 }
 
-static double itself(double sum, double p)
+static double slope_of_square(const st_layer *l, st_tensor y, st_shape at, ptrdiff_t i, double x)
 {
-    return sum;
-}
-
-static double slope_of_square(double x, ptrdiff_t i, double y, double p)
-{
-    return 2 * (double)(first_weight + i) * x;
+    return 2 * (double)(3 + i) * x;
 }
 
 static naive want_pool(const st_layer *l, st_tensor x, st_tensor dy)
 {
-    st_maxpool_options o = { WINDOWS(OPTIONS(st_pool_options)) };
-    return each_window(o, x, dy, square, itself, slope_of_square, 2);
+    return each_window(l, x, dy, (window_sum){ square, NULL, slope_of_square });
+}
+
+static double trained_weight(const st_layer *l, st_tensor y, st_shape at, ptrdiff_t i, double x)
+{
+    return (double)*element(l->param[0], i);
+}
+
+static double times_weight(const st_layer *l, st_tensor y, st_shape at, ptrdiff_t i, double x)
+{
+    return trained_weight(l, y, at, i, x) * x;
+}
+
+static double number_of_place(st_shape at)
+{
+    return (double)(1 + at.n[1] + 2 * at.n[2] + 3 * at.n[3]);
+}
+
+static double and_shift(const st_layer *l, st_shape at, double sum)
+{
+    return sum + (double)*element(l->param[1], at.n[1]) * number_of_place(at);
+}
+
+/* Once for each element, and once, with i = -1, for the window. */
+static void of_weight_and_shift(const st_layer *l, naive *want, st_shape at, ptrdiff_t i, double x, double dy)
+{
+    if (i >= 0) *element(want->dweight, i) += (st_real)(dy * x);
+    else *element(want->dbias, at.n[1]) += (st_real)(dy * number_of_place(at));
+}
+
+static naive want_trained(const st_layer *l, st_tensor x, st_tensor dy)
+{
+    return each_window(l, x, dy,
+                       (window_sum){ times_weight, and_shift, trained_weight, of_weight_and_shift });
+}
+
+/* The random bit of element i of a window, of the seed and step that the tests set. */
+static double bit_of(const st_layer *l, st_tensor y, st_shape at, ptrdiff_t i, double x)
+{
+    const st_random_key key = st_call_random(&(st_call){ .layer = l });
+    return st_random_bits(key, (uint64_t)number_of(y.shape, at)).word[i % 4] >> (i / 4) % 32 & 1;
+}
+
+static double if_bit(const st_layer *l, st_tensor y, st_shape at, ptrdiff_t i, double x)
+{
+    return bit_of(l, y, at, i, x) * x;
+}
+
+static naive want_drawn(const st_layer *l, st_tensor x, st_tensor dy)
+{
+    return each_window(l, x, dy, (window_sum){ if_bit, NULL, bit_of });
 }
 
 static st_layer *roll_lppool(dice *d, st_shape *x)
@@ -320,25 +432,30 @@ static st_layer *roll_lppool(dice *d, st_shape *x)
     return st_lppool(WINDOWS(o), .p = chance(d, 30) ? 0 : 1 + 0.5 * (double)roll(d, 0, 4));
 }
 
-static double power(double x, ptrdiff_t i, double p)
+static double p_of(const st_layer *l)
 {
-    return pow(fabs(x), p);
+    return OPTIONS(st_lppool_options).p;
 }
 
-static double root(double sum, double p)
+static double power(const st_layer *l, st_tensor y, st_shape at, ptrdiff_t i, double x)
 {
-    return pow(sum, 1 / p);
+    return pow(fabs(x), p_of(l));
 }
 
-static double slope_of_norm(double x, ptrdiff_t i, double y, double p)
+static double root(const st_layer *l, st_shape at, double sum)
 {
-    return x == 0 || y == 0 ? 0 : copysign(pow(fabs(x) / y, p - 1), x);
+    return pow(sum, 1 / p_of(l));
+}
+
+static double slope_of_norm(const st_layer *l, st_tensor y, st_shape at, ptrdiff_t i, double x)
+{
+    const double norm = (double)*st_at(y, at);
+    return x == 0 || norm == 0 ? 0 : copysign(pow(fabs(x) / norm, p_of(l) - 1), x);
 }
 
 static naive want_lppool(const st_layer *l, st_tensor x, st_tensor dy)
 {
-    st_maxpool_options o = { WINDOWS(OPTIONS(st_lppool_options)) };
-    return each_window(o, x, dy, power, root, slope_of_norm, OPTIONS(st_lppool_options).p);
+    return each_window(l, x, dy, (window_sum){ power, root, slope_of_norm });
 }
 
 static st_layer *roll_adaptive_avgpool(dice *d, st_shape *x)
@@ -860,6 +977,8 @@ const layer_case layer_cases[] = {
     { "maxpool, stride 2",   roll_maxpool_usual,     naive_maxpool,          2,  1,    0,    EXTREMES|OFTEN },
     { "avgpool",             roll_avgpool,           naive_avgpool,          4,  3600, 0,    LINEAR | OFTEN },
     { "pool",                roll_pool,              want_pool,              3,  1,    0,    0 },
+    { "pool, trained",       roll_trained,           want_trained,           3,  1,    0,    0 },
+    { "pool, drawn",         roll_drawn,             want_drawn,             3,  1,    0,    0 },
     { "lppool",              roll_lppool,            want_lppool,            3,  0,    100,  0 },
     { "adaptive_avgpool",    roll_adaptive_avgpool,  naive_adaptive_avgpool, 4,  3600, 0,    LINEAR },
     { "batchnorm",           roll_batchnorm,         want_batchnorm,         4,  0,    5000, WHOLE },

@@ -38,6 +38,8 @@ extern const layer_case layer_cases[]; /* ended by one without a name */
     .ceil_mode = (o).ceil_mode, .pad_height = { (o).pad_height[0], (o).pad_height[1] },                      \
     .pad_width = { (o).pad_width[0], (o).pad_width[1] }
 
-extern const st_pool_function squares; /* sum of (3 + i) x[i]², of the pool in the table */
+/* Poolings that the table has as the user's own: the sum of (3 + i) x[i]²; of weight[i] x[i], and of the
+ * position times the channel's shift; of the elements that a random bit chooses, in inference of all. */
+extern const st_layer_type squares, trained, drawn;
 
 #endif

@@ -597,7 +597,8 @@ static const struct ranks {
 } ranks[] = {
     { "conv2d", 4, 4 },        { "conv_transpose2d", 4, 4 },
     { "maxpool", 4, 4 },       { "avgpool", 4, 4 },
-    { "lppool", 4, 4 },        { "pool", 4, 4 },
+    { "lppool", 4, 4 },        { "squares", 4, 4 },
+    { "trained", 4, 4 },       { "drawn", 4, 4 },
     { "pad2d", 4, 4 },         { "adaptive_avgpool", 4, 4 },
     { "upsample", 4, 4 },      { "dense", 2, 3 },
     { "batchnorm", 2, ANY },   { "layernorm", 2, ANY },

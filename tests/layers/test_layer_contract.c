@@ -68,14 +68,15 @@ static void assert_pair(const st_layer *l, const char *name, int height, int wid
         fail_msg("%s: %s is %dx%d, expected %dx%d", l->type->name, name, pair[0], pair[1], height, width);
 }
 
-static st_real first_of(const st_real *window, ptrdiff_t n, const void *context)
+static st_real first_of(const st_window *w)
 {
-    return window[0];
+    return w->x[0];
 }
+
+static const st_layer_type first = ST_POOLING("first", .value = first_of);
 
 TEST(one_number_of_a_pair_is_square)
 {
-    static const st_pool_function first = { .name = "first", .value = first_of };
     st_layer *of[] = {
         st_conv2d(.out_channels = 4, .kernel = { 3 }, .stride = { 2 }, .padding = { 1 }, .dilation = { 2 }),
         st_conv_transpose2d(.out_channels = 4, .kernel = { 3 }, .stride = { 2 }, .padding = { 1 },
@@ -117,6 +118,16 @@ TEST(a_zero_that_is_meant_stays_zero)
     assert_refused(st_conv2d(.out_channels = 1, .kernel = { 3, ST_ZERO_INT }), "kernel is 0");
     assert_refused(st_conv2d(.out_channels = 1, .kernel = { 3 }, .groups = ST_ZERO_INT), "groups is 0");
     assert_refused(st_conv2d(.out_channels = 1, .kernel = { 3 }, .padding = { -1 }), "padding is -1");
+}
+
+TEST(a_pool_is_of_a_pooling_with_its_options)
+{
+    auto_layer *relu = st_relu(), *lppool = st_lppool();
+    assert_refused(st_pool(NULL, .kernel = { 2 }), "st_pool: the type is not a pooling");
+    assert_refused(st_pool(relu->type, .kernel = { 2 }), "st_pool: relu is not a pooling");
+    assert_refused(st_pool(lppool->type, .kernel = { 2 }),
+                   "st_pool: lppool is not a pooling with the options");
+    assert_refused(st_pool(&first, .kernel = { -1 }), "first: kernel is -1");
 }
 
 /* ---- children -------------------------------------------------------------------------------- */
@@ -898,10 +909,25 @@ static st_layer *transposed(int groups, int padding, int output_padding)
                                .output_padding = { output_padding, ST_ZERO_INT }, .groups = groups);
 }
 
-static st_real value_of(const st_real *in, ptrdiff_t n, const void *context)
+static int plan_three(st_layer *l, ptrdiff_t channels, ptrdiff_t n)
 {
-    return in[0];
+    return st_layer_parameter(l, "threes", ST_SHAPE(3), (st_init){ 0 });
 }
+
+static int plan_one(st_layer *l, ptrdiff_t channels, ptrdiff_t n)
+{
+    return st_layer_parameter(l, "one", ST_SHAPE(1, n), (st_init){ 0 });
+}
+
+static void no_adjoint(const st_window *w, st_real y, st_real dy, st_real *dx)
+{
+    for (ptrdiff_t i = 0; i < w->n; i++) dx[i] = 0;
+}
+
+static const st_layer_type valueless = ST_POOLING("nothing", .adjoint = no_adjoint),
+                           without = ST_POOLING("without", .plan = plan_one, .value = first_of),
+                           threes = ST_POOLING("threes", .plan = plan_three, .value = first_of,
+                                               .adjoint = no_adjoint);
 
 TEST(inputs_that_do_not_fit_are_refused)
 {
@@ -910,7 +936,6 @@ TEST(inputs_that_do_not_fit_are_refused)
     const st_shape s = ST_SHAPE(2, 3, 4, 4), image = ST_SHAPE(2, 4, 5, 5), tiny = ST_SHAPE(1, 1, 5, 5);
     st_layer *wides[] = { of(&wide), of(&wide), of(&wide), of(&wide), of(&wide),
                           of(&wide), of(&wide), of(&wide), of(&wide) };
-    const st_pool_function nameless = { .value = value_of }, valueless = { .name = "nothing" };
     auto_layer *residual = st_residual(st_relu());
     const struct {
         st_layer *l;
@@ -928,8 +953,10 @@ TEST(inputs_that_do_not_fit_are_refused)
         { st_avgpool(.kernel = { 1, 8 }, .padding = { 0, 1 }), image, "kernel 1×8" },
         { st_avgpool(.kernel = { 2, 3 }, .padding = { 0, 9 }, .dilation = { 1, 4 }), image, "padding 0×9" },
         { st_avgpool(.kernel = { 3, 3 }), ST_SHAPE(1, 1, 2, 4), "avgpool: kernel 3×3" },
-        { st_pool(&nameless, .kernel = { 2, 2 }), image, "function ? has no name" },
-        { st_pool(&valueless, .kernel = { 2, 2 }), image, "function nothing has no value" },
+        { st_pool(&valueless, .kernel = { 2, 2 }), image, "nothing: is not a pooling with a value" },
+        { st_pool(&without, .kernel = { 2, 2 }), image, "without: has parameters but no adjoint" },
+        { st_pool(&threes, .kernel = { 2 }), image,
+          "parameter threes is [3], expected [1, ...] or [4, ...]" },
         { transposed(4, 0, 0), ST_SHAPE(2, 6, 3, 3), "groups=4" },
         { transposed(3, 0, 0), ST_SHAPE(2, 6, 3, 3), "groups=3" },
         { transposed(1, 1, 0), ST_SHAPE(2, 3, 1, 3), "padding 1×0" },

@@ -18,25 +18,25 @@ static st_tensor run(st_layer *l, st_tensor x)
 
 /* ---- 1. pooling by a function of one window ---------------------------------------------------- */
 
-static st_real largest(const st_real *window, ptrdiff_t n, const void *context)
+static st_real largest(const st_window *w)
 {
-    st_real best = window[0];
-    for (ptrdiff_t i = 1; i < n; i++)
-        if (window[i] > best) best = window[i];
+    st_real best = w->x[0];
+    for (ptrdiff_t i = 1; i < w->n; i++)
+        if (w->x[i] > best) best = w->x[i];
     return best;
 }
 
-static void to_the_first_largest(const st_real *window, ptrdiff_t n, st_real y, st_real dy, st_real *dwindow,
-                                 const void *context)
+static void to_the_first_largest(const st_window *w, st_real y, st_real dy, st_real *dx)
 {
-    for (ptrdiff_t i = 0; i < n; i++) {
-        dwindow[i] = window[i] == y ? dy : 0;
-        if (window[i] == y) dy = 0;
+    for (ptrdiff_t i = 0; i < w->n; i++) {
+        dx[i] = w->x[i] == y ? dy : 0;
+        if (w->x[i] == y) dy = 0;
     }
 }
 
-static const st_pool_function by_largest = { "largest", largest, to_the_first_largest };
-static const st_pool_function by_largest_numerically = { "largest", largest };
+static const st_layer_type by_largest =
+    ST_POOLING("largest", .value = largest, .adjoint = to_the_first_largest);
+static const st_layer_type by_largest_numerically = ST_POOLING("largest", .value = largest);
 /* The same pooling as its own layer, and as a layer made of a function. */
 static st_layer *max_by_layer(st_maxpool_options o)
 {
@@ -45,7 +45,7 @@ static st_layer *max_by_layer(st_maxpool_options o)
 
 static st_layer *max_by_function(st_maxpool_options o)
 {
-    return st_pool(.function = &by_largest, .kernel = { o.kernel[0], o.kernel[1] },
+    return st_pool(&by_largest, .kernel = { o.kernel[0], o.kernel[1] },
                    .stride = { o.stride[0], o.stride[1] }, .padding = { o.padding[0], o.padding[1] },
                    .pad_value = o.pad_value);
 }
@@ -121,15 +121,11 @@ static st_tensor shuffled(uint64_t seed, st_shape s)
  * rounding. */
 TEST(without_an_adjoint_the_derivative_is_numeric)
 {
-    st_pool_options numeric = {
-        .function = &by_largest_numerically, .kernel = { 3, 2 }, .stride = { 2, 1 }, .padding = { 1, 1 }
-    };
-    st_pool_options exact = numeric;
-    exact.function = &by_largest;
+    const st_pool_options o = { .kernel = { 3, 2 }, .stride = { 2, 1 }, .padding = { 1, 1 } };
     for (uint64_t seed = 0; seed < 20; seed++) {
         dice d = { { 18 + seed } };
         auto_tensor x = shuffled(seed, ST_SHAPE(2, 2, 6, 5));
-        auto_layer *l = st_pool_new(numeric), *reference = st_pool_new(exact);
+        auto_layer *l = st_pool_new(&by_largest_numerically, o), *reference = st_pool_new(&by_largest, o);
         auto_tensor y = run(l, x), expected_y = run(reference, x), dy = roll_tensor(&d, y.shape, -9, 9);
         auto_tensor dx = backward(l, x, y, dy), expected_dx = backward(reference, x, y, dy);
         assert_same(y, expected_y);

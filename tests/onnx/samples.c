@@ -98,15 +98,15 @@ static void visit_pools(sample_visit *visit, void *context)
         }
 }
 
-static st_real first_of(const st_real *window, ptrdiff_t n, const void *context)
+static st_real first_of(const st_window *w)
 {
-    (void)n, (void)context;
-    return window[0];
+    return w->x[0];
 }
+
+static const st_layer_type first = ST_POOLING("first", .value = first_of);
 
 static void visit_more_pools(sample_visit *visit, void *context)
 {
-    static const st_pool_function first = { .name = "first", .value = first_of };
     const st_shape image = ST_SHAPE(4, 9, 8);
 #define VISIT(name, l) visit(name, image, l, NULL, context)
     VISIT("maxpool 2x2", st_maxpool(.kernel = { 2, 2 }));
@@ -133,8 +133,7 @@ static void visit_more_pools(sample_visit *visit, void *context)
     VISIT("lppool p=1 dilated", st_lppool(.kernel = { 2 }, .dilation = { 2 }, .p = 1));
     VISIT("avgpool of padding dilated", st_avgpool(.kernel = { 2 }, .stride = { 1 }, .padding = { 9, 8 },
                                                    .dilation = { 9, 8 }, .count_exclude_pad = true));
-    visit("pool", image, st_pool(.function = &first, .kernel = { 2, 2 }),
-          "layer 0: pool: its function first is written in C", context);
+    visit("pool", image, st_pool(&first, .kernel = { 2, 2 }), "layer 0: first: a layer of your own", context);
     visit("maxpool of padding", ST_SHAPE(1, 1, 1),
           st_maxpool(.kernel = { 2, 2 }, .padding = { 2, 2 }, .dilation = { 4, 4 }),
           "layer 0: maxpool: a window contains only padding", context);
