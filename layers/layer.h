@@ -86,8 +86,8 @@ typedef struct st_layer_type {
     void (*forward)(const st_call *c, st_tensor x, st_tensor y);
     void (*backward)(const st_call *c, st_tensor x, st_tensor y, st_tensor dy, st_tensor dx);
     void (*gradient)(const st_call *c, st_tensor x, st_tensor y, st_tensor dy); /* NULL: no parameters */
-    int children;                   /* number of layers that it holds, or ST_LAYER_ANY */
-    const char *const *child_names; /* ends with NULL; NULL: "0", "1", ... */
+    int children;                     /* number of layers that it holds, or ST_LAYER_ANY */
+    const char *const *child_names;   /* ends with NULL; NULL: "0", "1", ... */
     const struct st_pooling *pooling; /* what the hooks of pool.h run; NULL: it is not a pooling */
 } st_layer_type;
 

@@ -44,8 +44,8 @@ void pool_max_adjoint(const st_window *w, st_real y, st_real dy, st_real *dx)
     if (w->n > 0) dx[pool_maximum(w)] = dy;
 }
 
-POOLING_BY_WINDOWS(maxpool, st_pool_plan, POOL_PAD_VALUE_FIELD(st_maxpool_options),
-                   .value = pool_max_value, .adjoint = pool_max_adjoint, .pad_value = ST_PAD_LOWEST)
+POOLING_BY_WINDOWS(maxpool, st_pool_plan, POOL_PAD_VALUE_FIELD(st_maxpool_options), .value = pool_max_value,
+                   .adjoint = pool_max_adjoint, .pad_value = ST_PAD_LOWEST)
 
 /* ---- avgpool and adaptive_avgpool: the mean --------------------------------------------------------- */
 
