@@ -59,13 +59,13 @@ void pool_max_adjoint(const st_window *w, st_real y, st_real dy, st_real *dx);
 extern const char *const pool_pad_values[];
 #define POOL_FIELD(NAME, KIND, OPTIONS, ...)                                                                 \
     {                                                                                                        \
-#NAME, KIND, offsetof(OPTIONS, NAME), __VA_ARGS__                                                    \
+        .name = #NAME, KIND, offsetof(OPTIONS, NAME), __VA_ARGS__                                            \
     }
 #define POOL_PAD_VALUE_FIELD(OPTIONS)                                                                        \
     POOL_FIELD(pad_value, ST_FIELD_CHOICE, OPTIONS, .choices = pool_pad_values)
 
-/* A type of the library with its constructor: with a plan and fields of its own; on the regular grid, with one
- * option besides those of windows; on the adaptive grid. */
+/* A type of the library with its constructor: with a plan and fields of its own; on the regular grid, with
+ * one option besides those of windows; on the adaptive grid. */
 #define POOLING(NAME, PLAN, FIELDS, ...)                                                                     \
     const st_layer_type layer_type_##NAME = {                                                                \
         .name = #NAME,                                                                                       \
