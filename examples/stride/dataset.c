@@ -349,20 +349,33 @@ static int find_range(const st_dataset *d, range *r)
     return status;
 }
 
+/* ", column NAME" of a table; "" for other sets. */
+typedef struct column_text {
+    char text[100];
+} column_text;
+
+static column_text column_of_classes(const dataset *s)
+{
+    column_text c = { "" };
+    if (s->table && s->table->label_name)
+        snprintf(c.text, sizeof c.text, ", column %.60s", s->table->label_name);
+    else if (s->table) snprintf(c.text, sizeof c.text, ", column %td", s->table->label);
+    return c;
+}
+
 static int check_range(const dataset *s, range r, ptrdiff_t outputs)
 {
-    char column[100] = "";
-    if (s->table && s->table->label_name)
-        snprintf(column, sizeof column, ", column %.60s", s->table->label_name);
-    else if (s->table) snprintf(column, sizeof column, ", column %td", s->table->label);
-    const char *hint = s->table                                    ? "; --label chooses the column"
+    const char *hint = s->table && outputs == 1
+                           ? "; --targets 1 is for a number to predict, --label chooses the column"
+                       : s->table     ? "; --label chooses the column"
+                       : outputs == 1 ? "; numbers to predict are arrays y of [N, 1]"
                        : r.least == 1 && r.most == (double)outputs ? "; subtract 1"
                                                                    : "";
     if (r.least >= 0 && r.most < (double)outputs) return 0;
     return st_error_set(
         "%.200s%s: classes %g to %g, the network's output is [%td]: classes are numbered from 0 to "
         "%td%s",
-        s->text, column, r.least, r.most, outputs, outputs - 1, hint);
+        s->text, column_of_classes(s).text, r.least, r.most, outputs, outputs - 1, hint);
 }
 
 /* The names of a table's classes are whole numbers below `outputs`, of which some are missing. */
@@ -394,6 +407,15 @@ int dataset_fit(dataset *s, st_shape output)
     range r = { INFINITY, -INFINITY };
     if (find_range(s->train, &r) || (s->test && find_range(s->test, &r))) return -1;
     return check_range(s, r, output.n[0]);
+}
+
+int dataset_check_classes(const dataset *s, st_shape output)
+{
+    const int count = s->classes;
+    if (count == 0 || st_shape_equal(output, ST_SHAPE(count))) return 0;
+    return st_error_set("the network's output is %s, there %s %d class%s%s: end it with dense %d%s",
+                        st_shape_text(output).text, count == 1 ? "is" : "are", count, count == 1 ? "" : "es",
+                        column_of_classes(s).text, count, s->table ? "; --label chooses the column" : "");
 }
 
 int dataset_match(dataset *s, ptrdiff_t classes, const char *const *name)

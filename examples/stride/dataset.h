@@ -94,6 +94,9 @@ int dataset_open_for(dataset *s, const model *m, dataset_options *o);
  * error. */
 int dataset_fit(dataset *s, st_shape output);
 
+/* Checks that a network has an output for each class that has a name. -1 with an error. */
+int dataset_check_classes(const dataset *s, st_shape output);
+
 /* Prints a line about a table: which column is the label, which are features. */
 void dataset_print_table(const dataset *s, FILE *to);
 

@@ -617,10 +617,11 @@ st_net *network_parse(const char *text, st_shape input)
     return parse(text, input, false);
 }
 
-/* A path of a missing file is not parsed as a network. */
+/* A path of a missing file is not parsed as a network: it has a slash, or is a single word with a point. */
 static bool is_file(const char *given)
 {
-    return access(given, F_OK) == 0 || strchr(given, '/') || text_ends(given, ".net");
+    const bool word = strcspn(given, " \t\r\n,()|=#") == strlen(given);
+    return access(given, F_OK) == 0 || strchr(given, '/') || (word && strchr(given, '.'));
 }
 
 char *network_text(const char *given)

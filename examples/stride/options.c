@@ -200,8 +200,14 @@ static int take_operands(const subcommand *c, int argc, char **argv, void *setti
     for (int i = 0; i < 2 && c->operands[i] && argc - optind > c->least; i++) {
         const option_row *o = NULL;
         while ((o = next_option(c, o)) && strcmp(o->name, c->operands[i]) != 0) continue;
-        if (strcmp(o->name, "model") == 0 && !path_is_model(argv[optind])) continue;
         const char **at = (const char **)(void *)((char *)settings + o->offset);
+        if (strcmp(o->name, "model") == 0 && !path_is_model(argv[optind])) {
+            const char *other = i == 0 ? c->operands[1] : NULL;
+            const bool could_be = argc - optind <= c->most + (other != NULL) || *at != o->fallback;
+            if (could_be || (other && strcmp(other, "net") == 0)) continue;
+            return subcommand_refuse(c, "%.200s: %s", argv[optind],
+                                     access(argv[optind], F_OK) ? strerror(errno) : "not a saved net");
+        }
         if (*at && *at != o->fallback) return subcommand_refuse(c, "--%s is given twice", o->name);
         *at = argv[optind++];
     }

@@ -400,9 +400,21 @@ static void check_tensor(const st_net_tensor *t, void *path)
     }
 }
 
+/* A missing file whose name is not that of a sample was meant to be the net. */
+static bool is_missing_net(const settings *s, const char *path)
+{
+    static const char *const endings[] = { ".npy", ".png", ".jpg", ".jpeg" };
+    bool sample = text_ends_or_gz(path, ".csv") || text_ends_or_gz(path, ".tsv");
+    for (size_t i = 0; i < sizeof endings / sizeof *endings; i++)
+        sample = sample || text_ends(path, endings[i]);
+    return !sample && strcmp(s->model, MODEL_FILE) == 0 && strcmp(path, "-") != 0 && access(path, F_OK) != 0;
+}
+
 static int check(const settings *s, int count, char **operands)
 {
     const subcommand *c = &command_predict;
+    if (count > 1 && is_missing_net(s, operands[0]))
+        return subcommand_refuse(c, "%.200s: %s", operands[0], strerror(errno));
     if (count > 0 && (s->source.data || s->index))
         return subcommand_refuse(c, "files, or --data and --index, not both");
     if (s->index && (!*s->index || s->index[strspn(s->index, "0123456789")] || strlen(s->index) > 15))

@@ -184,10 +184,7 @@ static int make_net(job *j)
         j->s->net ? network_read(j->s->net, from->train->x) : st_net_load(j->s->from, .batch = j->s->batch);
     if (!j->net) return -1;
     const st_shape y = j->net->output, target = from->train->target;
-    if (dataset_fit(from, y)) return -1;
-    if (from->classes > 0 && !st_shape_equal(y, ST_SHAPE(from->classes)))
-        return st_error_set("the network's output is %s, there are %d classes: end it with dense %d",
-                            st_shape_text(y).text, from->classes, from->classes);
+    if (dataset_fit(from, y) || dataset_check_classes(from, y)) return -1;
     if (target.rank == 0 && y.rank != 1)
         return st_error_set(
             "the network's output is %s, expected a number for each class: end it with flatten, dense",

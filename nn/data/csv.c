@@ -71,10 +71,11 @@ static char *read_field(reader *r, char *from, char **to)
     }
     if (!*from) st_error_set("missing closing quote");
     else {
-        from++;
+        const bool blank = is_blank(*++from);
         if (r->delimiter != ' ') from = skip_blanks(r, from);
         if (ends_field(r, *from)) return from;
-        st_error_set("text after the closing quote");
+        st_error_set("text after the closing quote%s",
+                     blank ? "; if blanks separate columns, the delimiter option says so" : "");
     }
     return NULL;
 }
@@ -127,6 +128,15 @@ static bool is_number(const char *text, double *value)
     size_t length = strspn(text, "+-.0123456789eE");
     *value = length > 0 && !text[length] ? strtod(text, &end) : 0;
     return length > 0 && !text[length] && end == text + length;
+}
+
+/* [+-] digits , digits */
+static bool has_decimal_comma(const char *text)
+{
+    text += *text == '+' || *text == '-';
+    const size_t whole = strspn(text, "0123456789");
+    return text[whole] == ',' && text[whole + 1] &&
+           !text[whole + 1 + strspn(text + whole + 1, "0123456789eE+-")];
 }
 
 static bool is_missing(const char *text)
@@ -350,7 +360,8 @@ static ptrdiff_t find_column(const table *t, const char *name, const char *optio
     if (!t->name)
         return st_error_set("%s: %s: expected a column's number, not \"%.60s\": the table has no header",
                             t->r.name, option, name);
-    return st_error_set("%s: no column %.60s; the columns are %s", t->r.name, name, show_names(t).text);
+    return st_error_set("%s: no column %.60s; the columns are %s", t->r.name, *name ? name : "\"\"",
+                        show_names(t).text);
 }
 
 /* Marks the columns of one name, pattern or number as features. */
@@ -534,8 +545,9 @@ static int refuse_missing(const char *text, bool feature)
 static int read_number(const char *text, double scale, double *to)
 {
     if (!is_number(text, to))
-        return st_error_set("\"%s\" is not a number; the label and features options choose columns",
-                            show_text(text).text);
+        return st_error_set("\"%s\" is not a number; %s", show_text(text).text,
+                            has_decimal_comma(text) ? "numbers have a decimal point"
+                                                    : "the label and features options choose columns");
     *to *= scale;
     return isfinite((st_real)*to)
                ? 0

@@ -9,7 +9,7 @@
 /* The end of a path, short enough for a message with two of them. */
 const char *file_name(const char *path);
 
-/* Untrusted text for a message: printable ASCII, "?" for other bytes, "..." if cut off. */
+/* Untrusted text for a message: visible characters of UTF-8, "?" for other bytes, "..." if cut off. */
 typedef struct shown {
     char text[160];
 } shown;
