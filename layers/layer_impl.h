@@ -13,26 +13,11 @@ typedef struct layer_hooks {
     void (*both)(const st_call *c, st_tensor x, st_tensor y, st_tensor dy, st_tensor dx);
 } layer_hooks;
 
-/* An algorithm that replaces a type's definition when it is suitable. */
-typedef struct layer_algorithm {
-    const st_layer_type *type;
-    bool (*suits)(const st_layer *l); /* called after the layer's plan */
-    /* Replaces the type's requests of scratch and its plan data, and sets the size of tables. `given` is the
-     * type's plan data, which is freed afterwards. */
-    int (*plan)(st_layer *l, const void *given);
-    /* Fills in the tables, whose size depends on shapes, when the layer is built; NULL: there are none. */
-    void (*fill)(st_layer *l, void *tables);
-    layer_hooks hooks;
-} layer_algorithm;
-
-/* All algorithms, the first suitable one is used; ends with NULL. Without layers/fast/ it is empty. The
- * pointer is not const: clang would read the weak definition when it compiles. */
-extern const layer_algorithm **layer_algorithms;
-
 typedef struct st_layer_run st_layer_run; /* below */
 
 /* Another way to run a batch of a layer, to the same bits. */
 typedef struct layer_executor {
+    int (*choose)(st_layer *l);        /* after the layer's plan: other hooks, and their memory */
     int (*prepare)(st_layer_run *run); /* when a tree is built: -1 with an error */
     void (*forward)(st_layer *l, st_tensor x, st_tensor y);
     void (*backward)(st_layer *l, st_tensor x, st_tensor y, st_tensor dy, st_tensor dx);
@@ -40,8 +25,8 @@ typedef struct layer_executor {
                  void *context); /* st_parallel_for */
 } layer_executor;
 
-/* That of every engine but the reference engine; NULL without layers/fast/. Not const: see
- * layer_algorithms. */
+/* That of every engine but the reference engine; NULL without layers/fast/. The pointer is not const: clang
+ * would read the weak definition when it compiles. */
 extern const layer_executor *layer_fast_executor;
 
 enum {

@@ -1,5 +1,4 @@
-/* plan.c: from shapes to requests: plans layers and chooses algorithms. Slots hold shapes until build.c binds
- * them. */
+/* plan.c: from shapes to requests: plans layers. Slots hold shapes until build.c binds them. */
 #include "layers/layer_impl.h"
 #include "tensor/array.h"
 #include "tensor/engine.h"
@@ -8,9 +7,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Empty: layers/fast/ has algorithms and an executor. */
-static const layer_algorithm *none[] = { NULL };
-__attribute__((weak)) const layer_algorithm **layer_algorithms = none;
 __attribute__((weak)) const layer_executor *layer_fast_executor;
 
 /* ---- requests: slots hold a shape until they are bound ------------------------------------------ */
@@ -111,27 +107,6 @@ static int run_plan(st_layer *l)
     return st_shape_numel(l->y, l->type->name) < 0 ? -1 : 0;
 }
 
-/* Chooses the first suitable algorithm instead of the definition, except with STRIDE_ENGINE=reference. */
-static int choose_algorithm(st_layer *l, bool reference)
-{
-    const st_layer_type *type = l->type;
-    layer_impl *own = l->impl;
-    own->hooks = (layer_hooks){ type->forward, type->backward, type->gradient, NULL };
-    for (const layer_algorithm **a = layer_algorithms; *a && !reference; a++) {
-        if ((*a)->type != type || !(*a)->suits(l)) continue;
-        own->hooks = (*a)->hooks;
-        own->fill = (*a)->fill;
-        own->scratches = 0;
-        own->data = 0;
-        void *given = l->plan;
-        l->plan = NULL;
-        int status = (*a)->plan(l, given);
-        free(given);
-        return status;
-    }
-    return 0;
-}
-
 /* After a failure the layer has its parameters and states, and is to be planned again. */
 int st_layer_plan(st_layer *l, st_shape x, st_shape *y)
 {
@@ -155,7 +130,9 @@ int st_layer_plan(st_layer *l, st_shape x, st_shape *y)
     l->params = l->states = own->memories = own->scratches = 0;
     own->output = (st_tensor){ 0 };
     own->partial = 0;
-    int status = run_plan(l) || choose_algorithm(l, reference) ? -1 : 0;
+    own->hooks = (layer_hooks){ l->type->forward, l->type->backward, l->type->gradient, NULL };
+    int status = run_plan(l);
+    if (status == 0 && layer_fast_executor && !reference) status = layer_fast_executor->choose(l);
     if (own->run && status == 0 && (l->params != params || l->states != states))
         status = st_layer_refuse(l, "an input of %s needs %d parameters and %d states, it has %d and %d",
                                  st_shape_text(x).text, l->params, l->states, params, states);

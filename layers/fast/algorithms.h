@@ -4,6 +4,24 @@
 
 #include "layers/layer_impl.h"
 
+/* An algorithm that replaces a type's definition when it is suitable. */
+typedef struct layer_algorithm {
+    const st_layer_type *type;
+    bool (*suits)(const st_layer *l); /* called after the layer's plan */
+    /* Replaces the type's requests of scratch and its plan data, and sets the size of tables. `given` is the
+     * type's plan data, which is freed afterwards. */
+    int (*plan)(st_layer *l, const void *given);
+    /* Fills in the tables, whose size depends on shapes, when the layer is built; NULL: there are none. */
+    void (*fill)(st_layer *l, void *tables);
+    layer_hooks hooks;
+} layer_algorithm;
+
+/* All algorithms, the first suitable one is used; ends with NULL. */
+extern const layer_algorithm *layer_algorithms[];
+
+/* Runs a planned layer by the first suitable algorithm instead of its definition. */
+int layer_choose_algorithm(st_layer *l);
+
 extern const layer_algorithm conv_winograd, conv_implicit, conv_transpose_implicit;
 extern const layer_algorithm dense_unpacked;
 extern const layer_algorithm maxpool_vectors, avgpool_vectors;

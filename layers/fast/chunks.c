@@ -176,5 +176,5 @@ static int prepare(st_layer_run *run)
     return st_error_set("STRIDE_GRAIN=%s: expected a number of elements, at least 0", given);
 }
 
-static const layer_executor by_chunks = { prepare, forward, backward, each };
+static const layer_executor by_chunks = { layer_choose_algorithm, prepare, forward, backward, each };
 const layer_executor *layer_fast_executor = &by_chunks;

@@ -1,9 +1,11 @@
 /* table.c: the algorithms that replace definitions; the first suitable one is used. */
 #include "layers/fast/algorithms.h"
 
+#include <stdlib.h>
+
 #define VECTORS_OF(NAME) &NAME##_vectors,
 
-static const layer_algorithm *all[] = {
+const layer_algorithm *layer_algorithms[] = {
     &conv_winograd,
     &conv_implicit,
     &conv_transpose_implicit,
@@ -26,4 +28,18 @@ static const layer_algorithm *all[] = {
     NULL,
 };
 
-const layer_algorithm **layer_algorithms = all;
+int layer_choose_algorithm(st_layer *l)
+{
+    const layer_algorithm **a = layer_algorithms;
+    while (*a && ((*a)->type != l->type || !(*a)->suits(l))) a++;
+    if (!*a) return 0;
+    void *given = l->plan;
+    l->plan = NULL;
+    l->impl->hooks = (*a)->hooks;
+    l->impl->fill = (*a)->fill;
+    l->impl->data = 0;
+    l->impl->scratches = 0;
+    const int status = (*a)->plan(l, given);
+    free(given);
+    return status;
+}

@@ -1,5 +1,5 @@
 /* log.c: CSV and JSON lines from one table of columns. */
-#include "tensor/system.h"
+#include "nn/files/streams.h"
 
 #include "nn/callbacks/callbacks.h"
 #include "nn/files/file.h"

@@ -1,5 +1,5 @@
 /* progress.c: a bar on a terminal, lines elsewhere. */
-#include "tensor/system.h"
+#include "nn/files/streams.h"
 
 #include "nn/callbacks/callbacks.h"
 

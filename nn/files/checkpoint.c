@@ -1,6 +1,6 @@
 /* checkpoint.c: a run's position, its optimizer's states and the callbacks' state, in one file with the
  * net. */
-#include "tensor/system.h"
+#include "nn/files/streams.h"
 
 #include "nn/files/checkpoint.h"
 #include "nn/files/file.h"
