@@ -1,5 +1,5 @@
 /* half.c: one precision's half of a program that has both, in C and in C++; test_both.sh compiles it for
- * each. Alone it is a program that prints the same. */
+ * each, and calls it from both.c and from a program that has one half alone. */
 #include <stride.h>
 #include <stdio.h>
 #include <string.h>
@@ -54,11 +54,3 @@ int HALF(has_failed)(void)
 {
     return st_error() != NULL;
 }
-
-#ifdef ALONE
-int main(void)
-{
-    HALF(trains)();
-    return 0;
-}
-#endif

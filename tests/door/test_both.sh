@@ -15,6 +15,13 @@ archive_double=$LIB_DOUBLE
 shared_float="-L${LIB%/*} -lstride -Wl,-rpath,${LIB%/*}"
 shared_double="-L${LIB_DOUBLE%/*} -lstride-double -Wl,-rpath,${LIB_DOUBLE%/*}"
 
+# A program that has one half alone, from its object and a library.
+alone() { # PRECISION COMPILER OBJECT LIBRARY...
+    local precision=$1 compiler=$2
+    shift 2
+    echo "void ${precision}_trains(void); int main(void) { return ${precision}_trains(), 0; }" >alone.c
+    ${CC:-cc} -c alone.c -o alone.o && $compiler alone.o "$@" -pthread -o alone
+}
 halves() { # SUFFIX COMPILER FLAG...
     local suffix=$1 from
     shift
@@ -22,8 +29,8 @@ halves() { # SUFFIX COMPILER FLAG...
     from="-I$root -I$own half.$suffix"
     "$@" -Werror $from -c -o float.o && "$@" -Werror -DSTRIDE_DOUBLE $from -c -o double.o &&
         ${CC:-cc} "$own/both.c" -c -o main.o || return
-    "$@" -DALONE $from "$LIB" $LIBS -pthread -o alone && ./alone >expected &&
-        "$@" -DALONE -DSTRIDE_DOUBLE $from "$LIB_DOUBLE" $LIBS -pthread -o alone && ./alone >>expected || return
+    alone float $1 float.o "$LIB" $LIBS && ./alone >expected &&
+        alone double $1 double.o "$LIB_DOUBLE" $LIBS && ./alone >>expected || return
     cat expected
     grep -q '^float32 4 loss 0x1' expected && grep -q '^float64 8 loss 0x1' expected
 }
@@ -55,12 +62,11 @@ in_language cc clang++ -std=c++20 -O0
 does_not_mix() { # SUFFIX COMPILER FLAG...
     local suffix=$1
     shift
-    "$@" -DALONE -I"$root" -I"$own" half.$suffix -c -o float.o &&
-        "$@" -DALONE -DSTRIDE_DOUBLE -I"$root" -I"$own" half.$suffix -c -o double.o || return
-    ! "$1" float.o $archive_double $LIBS -pthread -o mixed 2>out && grep -q st_precision_is_float out &&
-        grep -q st_net_new_of out && ! "$1" float.o $shared_double -o mixed 2>out && grep -q st_precision_is_float out &&
-        ! "$1" double.o $archive_float $LIBS -pthread -o mixed 2>out && grep -q st_precision_is_double out &&
-        grep -q st_double_net_new_of out && ! "$1" double.o $shared_float -o mixed 2>out && grep -q st_precision_is_double out
+    "$@" -I"$root" -I"$own" half.$suffix -c -o float.o && "$@" -DSTRIDE_DOUBLE -I"$root" -I"$own" half.$suffix -c -o double.o || return
+    ! alone float $1 float.o $archive_double $LIBS 2>out && grep -q st_precision_is_float out &&
+        grep -q st_net_new_of out && ! alone float $1 float.o $shared_double 2>out && grep -q st_precision_is_float out &&
+        ! alone double $1 double.o $archive_float $LIBS 2>out && grep -q st_precision_is_double out &&
+        grep -q st_double_net_new_of out && ! alone double $1 double.o $shared_float 2>out && grep -q st_precision_is_double out
 }
 claim "a file of one precision does not link with the other's library alone, and the linker says why" does_not_mix c ${CC:-cc} -std=c11
 exit $failed

@@ -1,10 +1,10 @@
 #!/bin/sh
 # run.sh BASE COMMAND...: runs one test program, prints one line for it, and what it said if it failed.
 #
-# Leaves BASE.log and BASE.count ("passed failed skipped"); never fails itself, total.sh does. Counts
-# what cmocka reports, and the lines "ok NAME", "not ok NAME" and "skip NAME: REASON" of a script. A test
-# that began and neither passed nor was skipped has failed, and so has one that cmocka reports to be skipped
-# without a line "skipped NAME: REASON".
+# Leaves BASE.log, BASE.seconds (of processor time) and BASE.count ("passed failed skipped"); never fails itself,
+# total.sh does. Counts what cmocka reports, and the lines "ok NAME", "not ok NAME" and "skip NAME: REASON" of a
+# script. A test that began and neither passed nor was skipped has failed, and so has one that cmocka reports to be
+# skipped without a line "skipped NAME: REASON".
 base=$1
 shift
 name=$(basename "$(dirname "$base")")/$(basename "$base")
@@ -15,6 +15,9 @@ mkdir -p "$STRIDE_TEST_TMP"
 if command -v timeout >/dev/null; then set -- timeout "${TEST_TIMEOUT:-600}" "$@"; fi
 "$@" >"$base.log" 2>&1 </dev/null
 status=$?
+# The second line that times prints is the processor time of what ran: "0m1.250s 0m0.110s".
+times >"$base.seconds"
+seconds=$(awk 'NR == 2 { split($0, t, /[ms ]+/); printf "%.1f", 60 * (t[1] + t[3]) + t[2] + t[4] }' "$base.seconds")
 
 counts=$(awk -v status="$status" '
     /^\[==========\].* Running [0-9]+ test/ { sub(/.* Running /, ""); begun += $1; next }
@@ -35,6 +38,7 @@ counts=$(awk -v status="$status" '
 # shellcheck disable=SC2086
 set -- $counts
 echo "$1 $2 $3" >"$base.count"
+echo "$seconds" >"$base.seconds"
 
 line="$1 passed"
 if [ "$2" -gt 0 ]; then line="$line, $2 failed (exit status $status)"; fi
