@@ -163,7 +163,7 @@ $(call shared,$1): $(CORE:%.c=$(OUT)/$1/%.o) $(ONNX_FORMAT) $(OUT)/sources
 endef
 $(foreach p,float double,$(eval $(call rules,$p)))
 # Programs, tests, packages and the rest have makefiles of their own, beside what they build.
-include nn/one/one.mk nn/pictures/pictures.mk examples/examples.mk examples/web/web.mk tests/tests.mk tests/export_c/export_c.mk nn/ranks/mpi.mk tests/bench/bench.mk \
+include nn/one/one.mk nn/pictures/pictures.mk examples/examples.mk examples/web/web.mk examples/atlas/atlas.mk tests/tests.mk tests/export_c/export_c.mk nn/ranks/mpi.mk tests/bench/bench.mk \
         tests/fuzz/fuzz.mk tests/checks.mk docs/docs.mk tests/tools/install.mk
 
 # Files that change when what they hold changes: the commands, after which all is compiled again, and the
@@ -177,7 +177,7 @@ $(OUT)/sources: FORCE
 	+$(call hold,$(call quoted,$(CORE) $(HELPERS) $(TESTS) : $(MAINED)))
 
 OBJECTS := $(filter-out %float/examples/gradcheck.o,$(foreach p,float double,$(SOURCES:%.c=$(OUT)/$p/%.o))) \
-           $(patsubst %.c,$(OUT)/float/%.o,$(BENCH_SOURCES) $(CAMPAIGNS) $(FUZZERS) $(FUZZ_AID))
+           $(patsubst %.c,$(OUT)/float/%.o,$(BENCH_SOURCES) $(CAMPAIGNS) $(FUZZERS) $(FUZZ_AID) $(ATLAS_SOURCES))
 -include $(OBJECTS:.o=.d) $(wildcard $(OUT)/*/tests/*/runner.d)
 
 # ---- building ------------------------------------------------------------------------------------

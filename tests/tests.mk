@@ -71,7 +71,7 @@ IN_SCRIPT = BIN="$(ROOT)/float/bin" BIN_DOUBLE="$(ROOT)/double/bin" BENCH="$(ROO
     CC=$(call quoted,$(strip $(CC) $(SANITIZER))) \
     CFLAGS=$(call quoted,-std=c11 -I$(CURDIR) -pthread $(CFLAGS)) \
     LIBS=$(call quoted,$(LIBS)) SANITIZE=$(call quoted,$(SANITIZE))
-FOR_SCRIPT := $(TWIN) $(foreach p,float double,$(call programs,$p) $(call lib,$p) $(call shared,$p) $(of_pictures)) \
+FOR_SCRIPT := $(ATLAS_PROGRAM) $(TWIN) $(foreach p,float double,$(call programs,$p) $(call lib,$p) $(call shared,$p) $(of_pictures)) \
               $(foreach b,bench scaling stride_peer once draw,$(OUT)/float/bench/$b) $(OUT)/float/campaigns/attack \
               $(OUT)/float/tests/core/cnn
 

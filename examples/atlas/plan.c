@@ -1,4 +1,4 @@
-/* plan.c: see plan.h. It was fixed before the first run. Results that were kept with another plan are not used. */
+/* plan.c: see plan.h. Fixed before the first run; results that are kept with another plan are not used. */
 #include "examples/atlas/plan.h"
 
 /* ---- the poolings, in the pictures and for their speed -------------------------------------------- */
@@ -64,7 +64,7 @@ static const candidate zhang[] = {
     "global_avgpool, dense 10\n"
 #define ZHANG                                                                                                \
     .net = ZHANG_NET, .candidates = zhang,                                                                   \
-    .size = { { 12000, 10000, 5, 5 }, { 4000, 10000, 3, 2 }, { 300, 50, 1, 1 } }, .batch = 50, .lr = 0.05,   \
+    .size = { { 12000, 10000, 5, 5 }, { 4000, 10000, 3, 2 }, { 200, 200, 1, 1 } }, .batch = 50, .lr = 0.05,  \
     .weight_decay = 5e-4, .inconsistent = 4
 
 /* ---- 4: poolings that are learned, and others, in one small net ----------------------------------- */
@@ -115,7 +115,7 @@ const experiment plan_experiments[] = {
                "conv 32 5x5 padding=2, relu, POOL\n"
                "dense 10\n",
         .candidates = zeiler_fergus,
-        .size = { { 60000, 10000, 4, 5 }, { 12000, 10000, 2, 2 }, { 300, 50, 2, 1 } },
+        .size = { { 60000, 10000, 4, 5 }, { 12000, 10000, 2, 2 }, { 1000, 200, 8, 1 } },
         .batch = 100,
         .lr = 0.05,
         .weight_decay = 5e-4,
@@ -149,7 +149,7 @@ const experiment plan_experiments[] = {
         .scaled = "One small net, 8 and 16 feature maps, pooling of 3×3 with stride 2.",
         .net = SMALL_NET,
         .candidates = learned,
-        .size = { { 10000, 10000, 5, 5 }, { 4000, 10000, 2, 2 }, { 300, 50, 1, 1 } },
+        .size = { { 10000, 10000, 5, 5 }, { 4000, 10000, 2, 2 }, { 200, 200, 1, 1 } },
         .batch = 50,
         .lr = 0.05,
         .weight_decay = 5e-4,
@@ -170,7 +170,7 @@ const experiment plan_experiments[] = {
                "conv 16 3x3 padding=1, relu, POOL\n"
                "dense 10\n",
         .candidates = grids,
-        .size = { { 10000, 10000, 6, 5 }, { 4000, 10000, 2, 2 }, { 300, 50, 1, 1 } },
+        .size = { { 10000, 10000, 6, 5 }, { 4000, 10000, 2, 2 }, { 200, 200, 1, 1 } },
         .batch = 50,
         .lr = 0.05,
         .weight_decay = 5e-4,

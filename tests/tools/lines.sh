@@ -45,6 +45,7 @@ command -v python3 >/dev/null && once=$(tests/tools/called_once.py $(c tensor la
     count library $(c tensor layers nn $annexes)
     count examples $(c examples examples/mpi)
     count examples/stride $(c examples/stride)
+    count examples/atlas $(c examples/atlas)
     set -f
     count tests $(found tests)
     count Makefile Makefile
