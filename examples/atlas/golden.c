@@ -66,6 +66,13 @@ static const struct {
     { MEANS, "adaptive_avgpool 4", 0 },
     { MAXIMA, "maxpool 2", 0 },
     { TALL, "maxpool 2", 0 },
+    { MAXIMA, "adaptive_maxpool 4", 0 },
+    { TALL, "adaptive_maxpool 3x2", 0 },
+    { OVERLAPPING, "mixed_pool 3 stride=1", 1 },
+    { MAXIMA, "mixed_pool 2", 1 },
+    { MEANS, "mixed_pool 2", 0 },
+    { MEANS, "ordinal_pool 2", 0.25 },
+    { MEANS, "gem_pool 2", 1 },
 };
 enum { ROWS = sizeof rows / sizeof *rows };
 

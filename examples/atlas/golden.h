@@ -1,6 +1,7 @@
-/* golden.h: experiment 1: pooled by hand, and by every pooling that has the case, exactly.
+/* golden.h: experiment 1: windows pooled by hand, and by every layer that has the case.
  *
- * Numbers are integers, or integers divided by 4, so that a right answer has error 0 in either precision. */
+ * Numbers are integers, or integers divided by 4, so that sums and maxima have error 0 in either precision;
+ * powers and roots are rounded. */
 #ifndef STRIDE_EXAMPLES_ATLAS_GOLDEN_H
 #define STRIDE_EXAMPLES_ATLAS_GOLDEN_H
 

@@ -5,15 +5,15 @@
 
 #define WINDOW " 3 stride=2 ceil_mode"
 
+/* clang-format off */
 const pooling plan_poolings[] = {
     { "max", "maxpool" WINDOW, "y = max xᵢ", "Ranzato et al. 2007" },
     { "average", "avgpool" WINDOW, "y = (Σ xᵢ) / n", "LeCun et al. 1989" },
     { "Lp", "lppool" WINDOW, "y = (Σ |xᵢ|ᵖ)^(1/p), here p = 2", "Sermanet et al. 2012" },
-    { "Lp, p learned", "learned_lp_pool" WINDOW, "y = (Σ |xᵢ|ᵖ / n)^(1/p), p is learned",
+    { "Lp, p learned", "learned_norm_pool" WINDOW, "y = (Σ |xᵢ|ᵖ / n)^(1/p), p > 1 is learned",
       "Gulcehre et al. 2014" },
-    { "generalised mean", "generalized_mean_pool" WINDOW, "y = (Σ xᵢᵖ / n)^(1/p), p is learned",
-      "Radenović et al. 2018" },
-    { "log-sum-exp", "log_sum_exp_pool" WINDOW, "y = log(Σ exp(r xᵢ) / n) / r",
+    { "generalised mean", "gem_pool" WINDOW, "y = (Σ xᵢᵖ / n)^(1/p), p is learned", "Radenović et al. 2018" },
+    { "log-sum-exp", "logsumexp_pool" WINDOW, "y = log(Σ exp(r xᵢ) / n) / r, here r = 5",
       "Pinheiro and Collobert 2015" },
     { "SoftPool", "soft_pool" WINDOW, "y = Σ wᵢ xᵢ, w = softmax(x)", "Stergiou et al. 2021" },
     { "mixed", "mixed_pool" WINDOW, "y = a max x + (1 − a) mean x, a is learned", "Lee et al. 2016" },
@@ -24,7 +24,9 @@ const pooling plan_poolings[] = {
     { "local importance", "local_importance_pool" WINDOW,
       "y = Σ exp(gᵢ) xᵢ / Σ exp(gᵢ), g = w x + b is learned", "Gao et al. 2019" },
     { "ordinal", "ordinal_pool" WINDOW, "y = Σ wᵢ x₍ᵢ₎, x₍₁₎ ≥ x₍₂₎ ≥ …, w is learned",
-      "Deliège et al. 2021" },
+      "Deliège et al. 2019" },
+    { "rank", "rank_pool" WINDOW, "y = Σ wᵢ x₍ᵢ₎, x₍₁₎ ≥ x₍₂₎ ≥ …, each wᵢ is half of the one before",
+      "Shi et al. 2016" },
     { "median", "median_pool" WINDOW, "y = the median of xᵢ", "Tukey 1977" },
     { "blur", "blur_pool 3 stride=2 padding=1", "y = Σ kᵢ xᵢ, k = (1 2 1)ᵀ (1 2 1) / 16", "Zhang 2019" },
     { "max-blur", "maxpool 2 stride=1, blur_pool 3 stride=2 padding=1", "y = blur(max of 2×2 at every place)",
@@ -35,6 +37,7 @@ const pooling plan_poolings[] = {
       "Zhai et al. 2017" },
     { 0 },
 };
+/* clang-format on */
 
 /* ---- 2: Zeiler and Fergus's table on MNIST -------------------------------------------------------- */
 
@@ -75,11 +78,25 @@ static const candidate zhang[] = {
     "conv 16 5x5 padding=2, relu, POOL\n"                                                                    \
     "dense 10\n"
 
+/* clang-format off */
 static const candidate learned[] = {
-    { "max", "maxpool" WINDOW, 0 },      { "average", "avgpool" WINDOW, 0 },
-    { "mixed", "mixed_pool" WINDOW, 0 }, { "gated", "gated_pool" WINDOW, 0 },
-    { "Lp, p = 2", "lppool" WINDOW, 0 }, { 0 },
+    { "max", "maxpool" WINDOW, 0 },
+    { "average", "avgpool" WINDOW, 0 },
+    { "mixed", "mixed_pool" WINDOW, 0 },
+    { "gated", "gated_pool" WINDOW, 0 },
+    { "Lp, p = 2", "lppool" WINDOW, 0 },
+    { "Lp, p learned", "learned_norm_pool" WINDOW, 0 },
+    { "generalised mean", "gem_pool" WINDOW, 0 },
+    { "log-sum-exp", "logsumexp_pool" WINDOW, 0 },
+    { "SoftPool", "soft_pool" WINDOW, 0 },
+    { "stochastic", "stochastic_pool" WINDOW, 0 },
+    { "local importance", "local_importance_pool" WINDOW, 0 },
+    { "ordinal", "ordinal_pool" WINDOW, 0 },
+    { "rank", "rank_pool" WINDOW, 0 },
+    { "median", "median_pool" WINDOW, 0 },
+    { 0 },
 };
+/* clang-format on */
 
 /* ---- 5: grids that are drawn ---------------------------------------------------------------------- */
 
@@ -106,9 +123,9 @@ const experiment plan_experiments[] = {
         .title = "2. Stochastic pooling on MNIST",
         .claim = "Zeiler and Fergus 2013: average pooling has 0.83 % errors, max pooling 0.55 %, stochastic "
                  "pooling 0.47 %.",
-        .scaled = "Three convolutions of 5×5 with pooling of 3×3 and stride 2, as theirs; 16, 16 and 32 "
-                  "feature maps "
-                  "instead of 64, no response normalisation, and few epochs where they have 280.",
+        .scaled =
+            "Three convolutions of 5×5 with pooling of 3×3 and stride 2, as theirs; 16, 16 and 32 feature "
+            "maps instead of 64, no response normalisation, and few epochs where they have 280.",
         .net = "input 1x28x28\n"
                "conv 16 5x5 padding=2, relu, POOL\n"
                "conv 16 5x5 padding=2, relu, POOL\n"
@@ -123,13 +140,12 @@ const experiment plan_experiments[] = {
     {
         .key = "zhang",
         .title = "3a. Shifts, without augmentation",
-        .claim =
-            "Zhang 2019: a blur before each subsampling makes classes more consistent under shifts, and nets "
-            "no less "
-            "accurate (VGG16 on ImageNet: consistency from 88.5 to 90.2 %, accuracy from 71.6 to 72.3 %).",
+        .claim = "Zhang 2019: a blur before each subsampling makes classes more consistent under shifts, and "
+                 "nets no less accurate (VGG16 on ImageNet: consistency from 88.5 to 90.2 %, accuracy from "
+                 "71.6 to 72.3 %).",
         .scaled = "A net of 8, 16 and 32 feature maps that ends with a global mean. Consistency is the share "
-                  "of test images that "
-                  "have the same class in two shifts of up to ±4 pixels each, the same shifts for every net.",
+                  "of test images that have the same class in two shifts of up to ±4 pixels each, the same "
+                  "shifts for every net.",
         ZHANG,
     },
     {
@@ -144,8 +160,8 @@ const experiment plan_experiments[] = {
         .key = "learned",
         .title = "4. Poolings that learn",
         .claim = "Lee et al. 2016: mixed and gated max-average pooling are better than either; Gulcehre et "
-                 "al. 2014: so is Lp with "
-                 "a learned p; Stergiou et al. 2021: so is SoftPool. Their nets are larger.",
+                 "al. 2014: so is Lp with a learned p; Stergiou et al. 2021: so is SoftPool. Their nets are "
+                 "larger.",
         .scaled = "One small net, 8 and 16 feature maps, pooling of 3×3 with stride 2.",
         .net = SMALL_NET,
         .candidates = learned,
@@ -158,11 +174,9 @@ const experiment plan_experiments[] = {
         .key = "grids",
         .title = "5. Random grids, equal downsampling",
         .claim = "Graham 2014 and Zhai et al. 2017: grids drawn at random keep a net from overfitting, and "
-                 "its errors are fewer "
-                 "than with max pooling.",
+                 "its errors are fewer than with max pooling.",
         .scaled = "Four convolutions of 3×3, 8 to 16 feature maps, from 28×28 to 7×7. Fractional pooling "
-                  "follows each of them "
-                  "by a factor of √2, the others every second one by 2.",
+                  "follows each of them by a factor of √2, the others every second one by 2.",
         .net = "input 1x28x28\n"
                "conv 8 3x3 padding=1, relu, POOL\n"
                "conv 8 3x3 padding=1, relu, POOL\n"
