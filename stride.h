@@ -27,6 +27,7 @@
 #include "nn/schedule.h"
 #include "nn/train.h"
 #include "nn/ranks/ranks.h"
+#include "nn/share/share.h"
 #include "tensor/error.h"
 #include "tensor/print/print.h"
 #include "nn/data/sets.h"

@@ -196,7 +196,7 @@ static void initialise_layer(st_layer *l, const char *path, void *seed)
 static int build(st_layer *root, st_shape x, uint64_t seed, st_layer_run *run)
 {
     st_layer_needs needs = { 0 };
-    const bool fresh = !root->impl->run && !run->shared;
+    const bool fresh = st_is_null(run->parameters);
     if (st_layer_plan(root, x, NULL) || st_layer_measure(root, &needs)) return -1;
     run->executor = engine_is_reference() ? NULL : layer_fast_executor;
     if ((run->executor && run->executor->prepare(run)) || allocate_run(run, &needs, fresh)) return -1;
@@ -213,13 +213,9 @@ static int build(st_layer *root, st_shape x, uint64_t seed, st_layer_run *run)
     return 0;
 }
 
-/* Builds with a new run, which is freed if that fails. */
-static int build_first(st_layer *root, st_shape x, uint64_t seed, const st_layer_run *shared)
+int layer_build_first(st_layer *root, st_shape x, uint64_t seed, st_layer_run *run)
 {
-    st_layer_run *run = array_new("st_layer_build", 1, sizeof *run);
-    if (!run) return -1;
     run->root = root;
-    if (shared) run->shared = true, run->parameters = shared->parameters, run->states = shared->states;
     if (build(root, x, seed, run) == 0) return 0;
     free_run(run);
     return -1;
@@ -230,15 +226,9 @@ int st_layer_build(st_layer *root, st_shape x, uint64_t seed)
     if (!layer_given(root, "st_layer_build")) return -1;
     st_layer_run *run = root->impl->run;
     if (run && run->root != root) return st_layer_refuse(root, "is part of another layer, build that one");
-    return run ? build(root, x, seed, run) : build_first(root, x, seed, NULL);
-}
-
-int st_layer_build_shared(st_layer *clone, st_shape x, const st_layer *of)
-{
-    if (!layer_given(clone, "st_layer_build_shared") || !layer_given(of, "st_layer_build_shared")) return -1;
-    if (!of->impl->run || of->impl->run->root != of || clone->impl->run)
-        return st_error_set("st_layer_build_shared: expected a clone that is not built, of a tree that is");
-    return build_first(clone, x, 0, of->impl->run);
+    if (run) return build(root, x, seed, run);
+    run = array_new("st_layer_build", 1, sizeof *run);
+    return run ? layer_build_first(root, x, seed, run) : -1;
 }
 
 /* ---- flat tensors of a built tree ---------------------------------------------------------------- */

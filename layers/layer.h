@@ -200,10 +200,6 @@ int st_layer_measure(const st_layer *root, st_layer_needs *needs);
  * error. The built tree also runs smaller batches. */
 int st_layer_build(st_layer *root, st_shape x, uint64_t seed);
 
-/* Builds a clone that shares the parameters and states of a built tree, for inference in another thread. It
- * has no gradients. Free it before `of`, and do not write to the parameters of `of` while it runs. */
-int st_layer_build_shared(st_layer *clone, st_shape x, const st_layer *of);
-
 /* All parameters, gradients and states of a built tree, each as one flat tensor. */
 st_tensor st_layer_parameters(const st_layer *root);
 st_tensor st_layer_gradients(const st_layer *root);

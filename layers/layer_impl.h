@@ -91,6 +91,9 @@ int layer_threads(const st_layer *l); /* that would run the planned tree now */
  * y. */
 double layer_needed(const st_layer_needs *needs);
 
+/* Builds a tree that has no run yet. If `run` has parameters and states, the tree has the same; otherwise it
+ * initialises its own. Frees `run` on failure. */
+int layer_build_first(st_layer *root, st_shape x, uint64_t seed, st_layer_run *run);
 void layer_run_free(st_layer *l); /* if l is the root that owns it */
 
 /* ---- running, for algorithms that run several layers as one ---------------------------------------- */

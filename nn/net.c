@@ -57,30 +57,6 @@ int st_net_build(st_net *n, ptrdiff_t batch, uint64_t seed)
     return 0;
 }
 
-st_net *st_net_share(const st_net *n, ptrdiff_t batch)
-{
-    if (!n || st_is_null(st_net_parameters(n)) || batch < 1) {
-        st_error_set("st_net_share: a batch of %td of a net that is %s; expected at least 1, of a built one",
-                     batch,
-                     !n             ? "NULL"
-                     : n->batch < 1 ? "not built"
-                                    : "built");
-        return NULL;
-    }
-    st_layer *root = st_layer_clone(n->root);
-    st_net *twin = root ? array_new("st_net_share", 1, sizeof *twin) : NULL;
-    st_tensor outputs = twin ? st_tensor_new(st_shape_with_batch(n->output, batch)) : (st_tensor){ 0 };
-    if (!st_is_null(outputs) &&
-        st_layer_build_shared(root, st_shape_with_batch(n->input, batch), n->root) == 0) {
-        *twin = (st_net){ root, n->input, n->output, batch, n->seed, .outputs = outputs };
-        return twin;
-    }
-    st_tensor_free(outputs);
-    st_layer_free(root);
-    free(twin);
-    return NULL;
-}
-
 /* ---- running ------------------------------------------------------------------------------------ */
 
 static bool takes(const st_net *n, st_tensor x, const char *who)

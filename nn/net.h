@@ -9,7 +9,7 @@
  * memory that it needs, before anything large is allocated. After st_net_build a net runs without allocating,
  * except for a copy of x where the first layer is dense and BLAS does not support the view. Use a net from
  * one thread at a time; different nets may run at the same time, also nets that share parameters
- * (st_net_share). While an error is set nothing runs. */
+ * (nn/share/share.h). While an error is set nothing runs. */
 #ifndef STRIDE_NN_NET_H
 #define STRIDE_NN_NET_H
 
@@ -53,12 +53,6 @@ st_tensor st_net_forward(st_net *n, st_tensor x, st_net_mode mode);
 /* After a forward pass: adds to the gradients, and counts a step. dy and dx [N, input...] are contiguous. A
  * null dx is not computed. */
 int st_net_backward(st_net *n, st_tensor dy, st_tensor dx);
-
-/* A net for inference in another thread that shares the parameters and states of the built net n, with its
- * own memory for batches of up to `batch` images. n may run concurrently; do not train it while shared copies
- * run; free it last. If both are built for the same batch size, their results are bit-identical. NULL with an
- * error. */
-st_net *st_net_share(const st_net *n, ptrdiff_t batch);
 
 /* Inference for any number of images, a batch at a time: y [N, output...]. */
 int st_net_predict(st_net *n, st_tensor x, st_tensor y);

@@ -262,7 +262,7 @@ static int read_all(st_run *run, const safetensors *file, const json_t *object)
     if (run_check_position(run, numbers[0])) return st_error_within("%s: ", file->path);
     if (read_tensors(run->net, file, &e)) return -1;
     for (int i = 0; i < count; i++)
-        memcpy(list[i].numbers, numbers[i], (size_t)list[i].count * sizeof(double));
+        for (int k = 0; k < list[i].count; k++) list[i].numbers[k] = numbers[i][k];
     run_go_to_position(run);
     return 0;
 }

@@ -6,7 +6,7 @@ ONE_PUBLIC := tensor/tensor.h tensor/error.h tensor/random.h tensor/threads.h te
               $(wildcard layers/pooling/pooling.h) nn/data.h nn/net.h nn/loss.h nn/optim.h nn/schedule.h nn/train.h \
               nn/check/gradcheck.h nn/check/scores.h nn/check/summary.h nn/data/digits.h nn/data/sets.h nn/data/augment.h \
               nn/callbacks/callbacks.h nn/callbacks/watch.h nn/files/replace.h nn/files/save.h nn/files/metadata.h \
-              nn/files/checkpoint.h nn/groups/groups.h stride.h
+              nn/files/checkpoint.h nn/groups/groups.h nn/share/share.h stride.h
 # What needs other libraries stays out.
 ONE_LEFT   := $(filter-out $(ONE_PUBLIC),$(shell sed -n 's/^.include "\(.*\)"/\1/p' stride.h))
 ONE_DATA   := digits bytes sets augment
@@ -24,7 +24,7 @@ stride.c: ## join the library to build/one/stride.c and stride.h, which need not
 	   $(call one_files,$(wildcard tensor/fast/*.c layers/fast/*.c nn/fast/*.c),ST_OMIT_FAST) \
 	   $(call one_files,tensor/print/shortest.c) $(call one_files,tensor/print/print.c,ST_OMIT_PRINT) \
 	   $(call one_files,$(wildcard layers/pooling/*.c),ST_OMIT_POOLING) \
-	   $(call one_files,$(wildcard nn/groups/*.c)) \
+	   $(call one_files,$(wildcard nn/groups/*.c nn/share/*.c)) \
 	   $(call one_files,$(wildcard nn/check/*.c),ST_OMIT_CHECK) \
 	   $(call one_files,$(ONE_DATA:%=nn/data/%.c),ST_OMIT_DATA) \
 	   $(call one_files,$(wildcard nn/callbacks/*.c),ST_OMIT_CALLBACKS) \

@@ -16,6 +16,7 @@
 #include "nn/files/checkpoint.h"
 #include "nn/files/metadata.h"
 #include "nn/files/save.h"
+#include "nn/share/share.h"
 #include "nn/train.h"
 
 #include <math.h>

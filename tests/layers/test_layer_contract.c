@@ -6,6 +6,7 @@
 #include "tests/support.h"
 
 #include "layers/layers.h"
+#include "nn/share/share.h"
 #include "tensor/parallel.h"
 #include "tensor/threads/threads.h"
 

@@ -3,6 +3,7 @@
 #include "tests/support.h"
 
 #include "nn/data/digits.h"
+#include "nn/share/share.h"
 #include "nn/train.h"
 
 #include <pthread.h>

@@ -15,7 +15,7 @@ HEADERS = stride.h $(addprefix tensor/,api.h error.h names.h print/print.h rando
           $(addprefix nn/data/,augment.h classes.h digits.h formats.h normalize.h sets.h \
             table.h) \
           $(addprefix nn/files/,checkpoint.h metadata.h replace.h save.h) $(addprefix nn/callbacks/,callbacks.h watch.h) \
-          $(addprefix nn/check/,gradcheck.h scores.h summary.h) nn/export_c/export_c.h nn/groups/groups.h nn/onnx/onnx.h $(addprefix nn/ranks/,ranks.h team.h)
+          $(addprefix nn/check/,gradcheck.h scores.h summary.h) nn/export_c/export_c.h nn/groups/groups.h nn/share/share.h nn/onnx/onnx.h $(addprefix nn/ranks/,ranks.h team.h)
 
 # An archive needs LIBS besides: packages, if its user's pkg-config knows them.
 libs_of          = $(shell $(lastword $(PKG_CONFIG)) --libs $1 2>/dev/null)
