@@ -72,16 +72,34 @@ END
     lines=$(awk '/^static/ { begun = 1 } begun' "$tmp/program4.c" | wc -l)
     [ "$lines" -le 20 ] || { echo "$lines lines, expected at most 20"; return 1; }
 }
+pages="README.md CONTRIBUTING.md SECURITY.md $(echo docs/*.md)"
 names_are_targets() {
     local target
     grep -qx '    make deps mnist' README.md && grep -qx '    make deps test' README.md || return 1
-    for target in $(cat README.md docs/*.md | grep -oE '^    make( [a-z][a-z-]*)+( |$)' | sed 's/make//'); do
-        cat Makefile $(find docs examples nn tests -name '*.mk') | grep -qE "^($target|.*\\b$target\\b.*):" || { echo "no target $target"; return 1; }
+    cat Makefile $(find docs examples nn tests -name '*.mk') >"$tmp/makefiles"
+    # shellcheck disable=SC2086
+    for target in $(grep -ohE '(^    |`)make( [A-Z]+=[^ `]*)*( [a-z][a-z.-]*)+( |`|$)' $pages | grep -oE ' [a-z][a-z.-]*' | grep -vx ' make'); do
+        grep -qE "^($target|.*\\b$target\\b.*):" "$tmp/makefiles" || { echo "no target $target"; return 1; }
+    done
+}
+# A path stands in the project; a name without a folder is that of some file there. Links lead to pages.
+names_are_files() {
+    local name page
+    # shellcheck disable=SC2086
+    for name in $(grep -ohE '`([a-z]+/)*[A-Za-z0-9_-]+\.(c|h|mk|sh|py|md|txt|net)`|`(tensor|layers|nn|tests|examples|docs)/[A-Za-z0-9_./-]*`' $pages | tr -d '`' | sort -u); do
+        [ -e "$name" ] || [ "$name" = math.h ] || { [ "${name#*/}" = "$name" ] && [ "$(find tensor layers nn tests examples -name "$name")" ]; } ||
+            { echo "no file $name"; return 1; }
+    done
+    # shellcheck disable=SC2086
+    for page in $pages; do
+        for name in $(grep -oE '\]\([^)#:]+[)#]' "$page" | tr -d '])(#'); do
+            [ -e "$(dirname "$page")/$name" ] || { echo "$page: no page $name"; return 1; }
+        done
     done
 }
 # Names that the documents mention stand in a header.
 names_are_declared() {
-    grep -hoE '\<(st|ST)_[A-Za-z0-9_]+' README.md docs/*.md | sort -u >"$tmp/mentioned"
+    grep -hoE '\<(st|ST)_[A-Za-z0-9_]+' $pages | sort -u >"$tmp/mentioned"
     find tensor layers nn -name '*.h' -exec grep -hoE '\<(st|ST)_[A-Za-z0-9_]+' {} + | sort -u |
         comm -23 "$tmp/mentioned" - >"$tmp/unknown"
     [ -s "$tmp/mentioned" ] && ! [ -s "$tmp/unknown" ] || { cat "$tmp/unknown"; return 1; }
@@ -126,6 +144,7 @@ claim "a layer of your own trains and saves" own_layer
 claim "the gradient check passes" gradient_check
 claim "a pooling of your own is checked, trains, saves and loads" own_pooling
 claim "the commands are targets" names_are_targets
+claim "files that the documents name are there, and so are pages that they link" names_are_files
 claim "names in the documents are declared" names_are_declared
 claim "the tables of layers, losses, optimizers and schedules are those of the code" layers_are_the_table
 exit $failed
