@@ -97,6 +97,12 @@ names_are_files() {
         done
     done
 }
+folders_are_on_the_map() {
+    local folder
+    for folder in $(find tensor layers nn -name '*.c' -exec dirname {} + | sort -u); do
+        grep -qF "\`$folder/" README.md || { echo "README.md does not name $folder/"; return 1; }
+    done
+}
 # Names that the documents mention stand in a header.
 names_are_declared() {
     grep -hoE '\<(st|ST)_[A-Za-z0-9_]+' $pages | sort -u >"$tmp/mentioned"
@@ -145,6 +151,7 @@ claim "the gradient check passes" gradient_check
 claim "a pooling of your own is checked, trains, saves and loads" own_pooling
 claim "the commands are targets" names_are_targets
 claim "files that the documents name are there, and so are pages that they link" names_are_files
+claim "every folder of the library is on the README's map" folders_are_on_the_map
 claim "names in the documents are declared" names_are_declared
 claim "the tables of layers, losses, optimizers and schedules are those of the code" layers_are_the_table
 exit $failed
