@@ -20,9 +20,7 @@
 #include "layers/fast/algorithms.h"
 #include "layers/fast/winograd.h"
 #include "tensor/counts.h"
-
-#include <stdlib.h>
-#include <string.h>
+#include "tensor/engine.h"
 
 enum { X_PIXELS, DX_PIXELS, Y_PIXELS, X_TILES, Y_TILES, WEIGHTS, WEIGHT_SUMS, BUFFER }; /* scratch */
 
@@ -183,18 +181,11 @@ static bool pays(const window *w, st_shape x)
     return WINOGRAD_PLACES * (tiles + TILES_OF_WEIGHTS) < 9 * images * w->out[0] * w->out[1];
 }
 
-/* The environment can ask for products instead, whose errors are smaller. */
-static bool is_off(void)
-{
-    const char *given = getenv("STRIDE_WINOGRAD");
-    return given && strcmp(given, "off") == 0;
-}
-
 static bool suits(const st_layer *l)
 {
     const window *w = &((const conv_plan *)l->plan)->w;
     const kernel *k = kernel_of(l);
-    if (is_off()) return false;
+    if (engine_is_accurate()) return false;
     ptrdiff_t in = l->x.n[1], out = l->y.n[1];
     for (int axis = 0; axis < 2; axis++) {
         if (w->kernel[axis] != 3 || w->stride[axis] != 1 || w->dilation[axis] != 1) return false;

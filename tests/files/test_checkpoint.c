@@ -423,8 +423,12 @@ TEST(another_engine_is_refused_by_name)
     outcome rest = run(&w, 1000, true);
     assert_int_equal(rest.status, 0);
     assert_int_equal(rest.result.resumed, 1);
-    use_engine(NULL);
     outcome_free(rest);
+    setenv("STRIDE_WINOGRAD", "off", 1);
+    assert_refused(plain(), digits, options_of(&w, true),
+                   "written by a run with engine \"generic\", this one has \"generic, STRIDE_WINOGRAD=off\"");
+    unsetenv("STRIDE_WINOGRAD");
+    use_engine(NULL);
 }
 
 /* How samples are prepared is known by a text, which sets that wrap others pass on. */

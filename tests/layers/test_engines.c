@@ -52,6 +52,10 @@ TEST(an_engine_that_is_not_known_is_refused)
     assert_int_equal(engine_choose(&machine, &reference), 0);
     assert_true(reference);
     use_engine(NULL);
+    setenv("STRIDE_WINOGRAD", "0", 1);
+    assert_int_equal(st_layer_build(l, ST_SHAPE(1, 1), 1), -1);
+    expect_error("STRIDE_WINOGRAD=0: expected on or off");
+    unsetenv("STRIDE_WINOGRAD");
     st_layer_free(l);
 }
 
