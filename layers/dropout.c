@@ -2,6 +2,7 @@
  * the identity. */
 #include "layers/layer_impl.h"
 #include "layers/types.h"
+#include "tensor/counts.h"
 
 #include <math.h>
 
@@ -20,26 +21,27 @@ enum { BLOCKS = 32 }; /* drawn at once, for vectorisation */
 
 /* Four elements share the 128 bits of one counter; each image begins with a new one. Elements with a number
  * of at least p 2^32 are kept, that is, above `last`. */
-static void draw_image(st_random_key key, uint64_t counter, double p, ptrdiff_t size, st_real *mask)
-{
-    const uint32_t last = (uint32_t)(ceil(p * 4294967296.0) - 1);
-    const st_real scale = (st_real)(1 / (1 - p));
-    for (ptrdiff_t e = 0; e < size; e += 4 * BLOCKS, counter += BLOCKS) {
-        uint32_t word[4 * BLOCKS];
-        ptrdiff_t count = size - e < 4 * BLOCKS ? size - e : 4 * BLOCKS;
-        st_random_words(key, counter, word, (count + 3) / 4);
-        for (ptrdiff_t k = 0; k < count; k++) mask[e + k] = word[k] > last ? scale : 0;
-    }
-}
-
 static void draw(const st_call *c, st_tensor mask)
 {
-    double p = ((const st_dropout_options *)c->options)->p;
-    ptrdiff_t images = mask.shape.n[0], size = st_numel(mask) / images, blocks = (size + 3) / 4;
-    st_random_key key = st_call_random(c);
-    if (p == 0) st_fill(mask, 1);
-    for (ptrdiff_t i = 0; i < images && p > 0; i++)
-        draw_image(key, (uint64_t)(c->first + i) * (uint64_t)blocks, p, size, st_data(mask) + i * size);
+    const double p = ((const st_dropout_options *)c->options)->p;
+    const ptrdiff_t images = mask.shape.n[0], size = st_numel(mask) / images, blocks = (size + 3) / 4;
+    if (p == 0) {
+        st_fill(mask, 1);
+        return;
+    }
+    const uint32_t last = (uint32_t)(ceil(p * 4294967296.0) - 1);
+    const st_real scale = (st_real)(1 / (1 - p));
+    const st_random_key key = st_call_random(c);
+    for (ptrdiff_t i = 0; i < images; i++) {
+        uint64_t counter = (uint64_t)(c->first + i) * (uint64_t)blocks;
+        for (ptrdiff_t e = 0; e < size; e += 4 * BLOCKS, counter += BLOCKS) {
+            uint32_t word[4 * BLOCKS];
+            const ptrdiff_t count = smallest(size - e, 4 * BLOCKS);
+            st_real *to = st_data(mask) + i * size + e;
+            st_random_words(key, counter, word, (count + 3) / 4);
+            for (ptrdiff_t k = 0; k < count; k++) to[k] = word[k] > last ? scale : 0;
+        }
+    }
 }
 
 static void product_row(ptrdiff_t n, st_real *const at[], const ptrdiff_t stride[], void *context)

@@ -8,18 +8,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* ---- options ---------------------------------------------------------------------------------- */
-
-static void *copied_options(const st_layer_type *type, const void *given, bool resolved)
-{
-    void *options = array_new(type->name, 1, type->options_size);
-    if (!options) return NULL;
-    if (given) memcpy(options, given, type->options_size);
-    if (resolved || st_options_resolve(type->name, type->fields, options) == 0) return options;
-    free(options);
-    return NULL;
-}
-
 /* ---- arguments --------------------------------------------------------------------------------- */
 
 bool layer_given(const st_layer *l, const char *who)
@@ -94,8 +82,11 @@ static st_layer *allocate(const st_layer_type *type, const void *options, bool r
     l->type = type;
     l->impl = array_new(type->name, 1, sizeof *l->impl);
     l->child = array_new(type->name, children, sizeof *l->child);
-    if (type->options_size) l->options = copied_options(type, options, resolved);
-    if (!l->impl || !l->child || (type->options_size && !l->options)) {
+    void *own = type->options_size ? array_new(type->name, 1, type->options_size) : NULL;
+    l->options = own;
+    if (own && options) memcpy(own, options, type->options_size);
+    if (!l->impl || !l->child || (type->options_size && !own) ||
+        (own && !resolved && st_options_resolve(type->name, type->fields, own))) {
         st_layer_free(l);
         return NULL;
     }

@@ -25,18 +25,6 @@ static int resolve_int(const char *who, const st_field *f, int *value)
     return check(who, f, *value);
 }
 
-static int resolve_pair(const char *who, const st_field *f, int value[2])
-{
-    if (f->square && value[1] == 0) value[1] = value[0];
-    return resolve_int(who, f, &value[0]) || resolve_int(who, f, &value[1]) ? -1 : 0;
-}
-
-static int resolve_real(const char *who, const st_field *f, double *value)
-{
-    if (*value == 0 && !signbit(*value)) *value = f->fallback;
-    return check(who, f, *value);
-}
-
 static int check_choice(const char *who, const st_field *f, int value)
 {
     char names[256] = "";
@@ -51,10 +39,16 @@ static int check_choice(const char *who, const st_field *f, int value)
 
 static int resolve(const char *who, const st_field *f, void *at)
 {
+    int *pair = at;
+    double *real = at;
     switch (f->kind) {
     case ST_FIELD_INT: return resolve_int(who, f, at);
-    case ST_FIELD_PAIR: return resolve_pair(who, f, at);
-    case ST_FIELD_REAL: return resolve_real(who, f, at);
+    case ST_FIELD_PAIR:
+        if (f->square && pair[1] == 0) pair[1] = pair[0];
+        return resolve_int(who, f, &pair[0]) || resolve_int(who, f, &pair[1]) ? -1 : 0;
+    case ST_FIELD_REAL:
+        if (*real == 0 && !signbit(*real)) *real = f->fallback;
+        return check(who, f, *real);
     case ST_FIELD_CHOICE: return check_choice(who, f, *(const int *)at);
     case ST_FIELD_BOOL: return 0;
     case ST_FIELD_NAMED: return *(void **)at ? 0 : st_error_set("%s: %s is missing", who, f->name);

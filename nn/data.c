@@ -46,17 +46,9 @@ void st_dataset_begin_epoch(const st_dataset *d, uint64_t epoch)
     if (d && d->begin) d->begin(d, epoch);
 }
 
-enum { LEAST_WORK = 1 << 13 }; /* elements that are worth sharing among threads */
-
-/* The grain of sets whose samples are only copied. */
-static ptrdiff_t copied_grain(st_shape sample)
-{
-    ptrdiff_t elements = 1;
-    for (int i = 0; i < sample.rank; i++) elements *= sample.n[i];
-    return 1 + LEAST_WORK / (elements > 0 ? elements : 1);
-}
-
 /* ---- of tensors ------------------------------------------------------------------------------ */
+
+enum { LEAST_WORK = 1 << 13 }; /* elements to copy that are worth a thread */
 
 typedef struct tensors {
     st_tensor x, y;
@@ -77,23 +69,21 @@ static void free_tensors(st_dataset *d)
     free(d->own);
 }
 
-static int check_tensors(st_tensor x, st_tensor y)
-{
-    if (!st_is_null(x) && !st_is_null(y) && x.shape.rank > 0 && y.shape.rank > 0 &&
-        x.shape.n[0] == y.shape.n[0])
-        return 0;
-    return st_error_set("st_dataset_tensors: x %s and y %s, expected [N, ...] and [N, ...]",
-                        st_shape_text(x.shape).text, st_shape_text(y.shape).text);
-}
-
 st_dataset *st_dataset_tensors(st_tensor x, st_tensor y)
 {
-    tensors *own = check_tensors(x, y) ? NULL : array_new("st_dataset_tensors", 1, sizeof *own);
+    if (st_is_null(x) || st_is_null(y) || x.shape.rank < 1 || y.shape.rank < 1 ||
+        x.shape.n[0] != y.shape.n[0]) {
+        st_error_set("st_dataset_tensors: x %s and y %s, expected [N, ...] and [N, ...]",
+                     st_shape_text(x.shape).text, st_shape_text(y.shape).text);
+        return NULL;
+    }
+    tensors *own = array_new("st_dataset_tensors", 1, sizeof *own);
     if (!own) return NULL;
     *own = (tensors){ x, y, false };
     const st_shape sample = st_shape_without_batch(x.shape);
+    const ptrdiff_t grain = 1 + LEAST_WORK / largest(st_shape_numel(sample, "st_dataset_new: x"), 1);
     return st_dataset_new((st_dataset){ x.shape.n[0], sample, st_shape_without_batch(y.shape), get_tensors,
-                                        .release = free_tensors, .own = own, .grain = copied_grain(sample) });
+                                        .release = free_tensors, .own = own, .grain = grain });
 }
 
 st_dataset *st_dataset_owned(st_tensor x, st_tensor y)

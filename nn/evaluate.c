@@ -82,17 +82,6 @@ void tally_add(tally *sum, tally t)
     sum->loss += t.loss, sum->weight += t.weight, sum->hits += t.hits, sum->counted += t.counted;
 }
 
-/* Outputs y [N, K, ...] and classes [N, ...], both contiguous. */
-static void count_classes(tally *t, const train_batches *b, const st_loss *l, st_tensor y, st_tensor target)
-{
-    st_argmax(b->picked, y, ST_AXES(1));
-    for (ptrdiff_t i = 0; i < st_numel(target); i++) {
-        if (loss_ignores(l, (double)st_data(target)[i])) continue;
-        t->counted++;
-        t->hits += b->picked[i] == (ptrdiff_t)st_data(target)[i];
-    }
-}
-
 tally train_tally(const train_batches *b, const st_loss *l, const st_net *n, st_tensor y, st_tensor target,
                   st_tensor dy)
 {
@@ -100,9 +89,13 @@ tally train_tally(const train_batches *b, const st_loss *l, const st_net *n, st_
     const double mean = loss_part(l, y, target, dy, &t.weight);
     t.loss = mean * loss_divisor(t.weight);
     if (st_error() || !train_counts_hits(l, n, b->data)) return t;
-    if (!l->kind->binary) count_classes(&t, b, l, y, target);
-    for (ptrdiff_t i = 0; i < st_numel(target) && l->kind->binary; i++, t.counted++)
-        t.hits += (st_data(y)[i] > 0) == (st_data(target)[i] > (st_real)0.5);
+    if (!l->kind->binary) st_argmax(b->picked, y, ST_AXES(1));
+    for (ptrdiff_t i = 0; i < st_numel(target); i++) {
+        const double wanted = (double)st_data(target)[i];
+        if (loss_ignores(l, wanted)) continue;
+        t.counted++;
+        t.hits += l->kind->binary ? (st_data(y)[i] > 0) == (wanted > 0.5) : b->picked[i] == (ptrdiff_t)wanted;
+    }
     return t;
 }
 

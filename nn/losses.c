@@ -110,14 +110,6 @@ static void add_row(ptrdiff_t n, st_real *const at[], const ptrdiff_t stride[], 
         add_position(context, at[0] + i * stride[0], at[1] + i * stride[1], at[2] + i * stride[2]);
 }
 
-/* The shape without its axis of classes. */
-static st_shape positions_of(st_shape s)
-{
-    for (int axis = 1; axis + 1 < s.rank; axis++) s.n[axis] = s.n[axis + 1];
-    s.rank--;
-    return s;
-}
-
 static int check_weights(const positions *p)
 {
     for (ptrdiff_t k = 0; k < p->classes; k++)
@@ -133,7 +125,7 @@ static int begin(positions *p, const st_loss *l, st_tensor y, st_tensor target)
     static const st_real one = 1;
     const st_tensor weight = class_weights(l);
     const bool logits = l->kind != &nll_kind, soft = logits && st_shape_equal(y.shape, target.shape);
-    if (y.shape.rank < 2 || !(soft || st_shape_equal(target.shape, positions_of(y.shape)))) {
+    if (y.shape.rank < 2 || !(soft || st_shape_equal(target.shape, st_select(y, 1, 0).shape))) {
         loss_refuse(l, y, target,
                     logits ? "[N, K, ...] and classes [N, ...] or probabilities [N, K, ...]"
                            : "[N, K, ...] and classes [N, ...]");

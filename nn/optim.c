@@ -11,20 +11,16 @@
 
 /* ---- making and freeing -------------------------------------------------------------------------- */
 
-static bool has_lr(const st_optim_kind *kind)
-{
-    const st_field *f = kind->fields;
-    while (f && f->name && strcmp(f->name, "lr") != 0) f++;
-    return f && f->name && f->kind == ST_FIELD_REAL;
-}
-
 static int check_kind(const st_optim_kind *kind)
 {
     if (!kind || !kind->name || !kind->step)
         return st_error_set("st_optim_new: the %s is NULL", !kind ? "kind" : !kind->name ? "name" : "step");
     if (kind->states < 0 || kind->states > ST_OPTIM_STATES)
         return st_error_set("%s: %d states, expected 0 to %d", kind->name, kind->states, ST_OPTIM_STATES);
-    return has_lr(kind) ? 0 : st_error_set("%s: there is no option lr of type double", kind->name);
+    const st_field *lr = kind->fields;
+    while (lr && lr->name && strcmp(lr->name, "lr") != 0) lr++;
+    if (lr && lr->name && lr->kind == ST_FIELD_REAL) return 0;
+    return st_error_set("%s: there is no option lr of type double", kind->name);
 }
 
 st_optim *st_optim_new(const st_optim_kind *kind, const void *options)
@@ -82,13 +78,6 @@ typedef struct sweep {
     const st_real *g;
 } sweep;
 
-static bool all_finite(ptrdiff_t n, const st_real *w)
-{
-    bool finite = true;
-    for (ptrdiff_t i = 0; i < n; i++) finite &= isfinite(w[i]) != 0;
-    return finite;
-}
-
 static void sweep_part(ptrdiff_t i, int thread, void *context)
 {
     (void)thread;
@@ -98,15 +87,11 @@ static void sweep_part(ptrdiff_t i, int thread, void *context)
     st_optim_call c = { o->options, s->lr * s->range->lr_factor, s->range->weight_decay, o->steps, { 0 } };
     for (int k = 0; k < o->states; k++) c.state[k] = st_data(o->state[k]) + first;
     st_real *w = s->w + first;
-    bool finite;
-    if (s->by_vectors) finite = s->by_vectors(&c, n, w, s->g + first);
-    else {
-        o->kind->step(&c, n, w, s->g + first);
-        finite = all_finite(n, w);
-    }
-    if (finite) return;
+    if (s->by_vectors && s->by_vectors(&c, n, w, s->g + first)) return;
+    if (!s->by_vectors) o->kind->step(&c, n, w, s->g + first);
     ptrdiff_t k = 0;
-    while (isfinite(w[k])) k++;
+    while (k < n && isfinite(w[k])) k++;
+    if (k == n) return;
     st_error_set("%s: parameter %td is %g after step %ld", o->kind->name,
                  first + k, /* the first part's counts */
                  isnan(w[k]) ? (double)NAN : (double)w[k], o->steps + 1);

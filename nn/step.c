@@ -15,18 +15,16 @@ bool train_stops(trainer *t)
 
 /* A callback may set lr and epochs of the report. The rest is restored, as the trainer and other callbacks
  * rely on it. */
-static void tell_one(st_callback *c, st_run *run, st_event event)
-{
-    st_train_report told = run->report;
-    c->call(c, run, event);
-    told.lr = run->report.lr, told.epochs = run->report.epochs;
-    run->report = told;
-}
-
 bool train_tell(trainer *t, st_event event)
 {
-    for (st_callback *c = t->options.callbacks; c < t->options.callbacks + ST_MAX_CALLBACKS; c++)
-        if (c->call) tell_one(c, t->run, event);
+    st_run *run = t->run;
+    for (st_callback *c = t->options.callbacks; c < t->options.callbacks + ST_MAX_CALLBACKS; c++) {
+        if (!c->call) continue;
+        st_train_report told = run->report;
+        c->call(c, run, event);
+        told.lr = run->report.lr, told.epochs = run->report.epochs;
+        run->report = told;
+    }
     return train_stops(t);
 }
 

@@ -85,19 +85,16 @@ typedef struct draw {
     double a, b;
 } draw;
 
-/* A weighted mean of the ends, as high - low may overflow. Rounding may reach or exceed an end. */
-static st_real between(st_real low, st_real high, double u)
-{
-    st_real value = (st_real)(low * (1 - u) + high * u);
-    if (value < low) return low;
-    return value < high ? value : nextafter(high, low);
-}
-
+/* Weighted means of the ends, as high - low may overflow. Rounding may reach or exceed an end. */
 static void uniform_row(ptrdiff_t n, st_real *const at[], const ptrdiff_t stride[], void *context)
 {
     draw *d = context;
-    for (ptrdiff_t i = 0; i < n; i++)
-        at[0][i * stride[0]] = between((st_real)d->a, (st_real)d->b, st_random_uniform(d->key, d->counter++));
+    const st_real low = (st_real)d->a, high = (st_real)d->b;
+    for (ptrdiff_t i = 0; i < n; i++) {
+        const double u = st_random_uniform(d->key, d->counter++);
+        const st_real value = (st_real)(low * (1 - u) + high * u);
+        at[0][i * stride[0]] = value < low ? low : value < high ? value : nextafter(high, low);
+    }
 }
 
 static void normal_row(ptrdiff_t n, st_real *const at[], const ptrdiff_t stride[], void *context)

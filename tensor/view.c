@@ -12,16 +12,6 @@ static st_tensor moved(st_tensor x, int axis, ptrdiff_t steps)
     return x;
 }
 
-static st_tensor drop_axis(st_tensor x, int axis)
-{
-    x.shape.rank--;
-    for (int i = axis; i < x.shape.rank; i++) {
-        x.shape.n[i] = x.shape.n[i + 1];
-        x.stride[i] = x.stride[i + 1];
-    }
-    return x;
-}
-
 static st_tensor insert_axis(st_tensor x, int axis, ptrdiff_t n, ptrdiff_t stride, const char *who)
 {
     if (x.shape.rank == ST_MAX_RANK)
@@ -43,7 +33,13 @@ st_tensor st_select(st_tensor x, int axis, ptrdiff_t index)
     if (at < 0 || at >= n)
         return refused(
             st_error_set("st_select: index %td of axis %d of %s", index, axis, st_shape_text(x.shape).text));
-    return drop_axis(moved(x, axis, at), axis);
+    x = moved(x, axis, at);
+    x.shape.rank--;
+    for (int i = axis; i < x.shape.rank; i++) {
+        x.shape.n[i] = x.shape.n[i + 1];
+        x.stride[i] = x.stride[i + 1];
+    }
+    return x;
 }
 
 st_tensor st_narrow(st_tensor x, int axis, ptrdiff_t start, ptrdiff_t length)
@@ -148,14 +144,9 @@ st_tensor st_split_axis(st_tensor x, int axis, ptrdiff_t inner)
     return y;
 }
 
-/* Two adjacent axes merge if a step of the outer equals all steps of the inner one. */
-static bool merges(ptrdiff_t outer, ptrdiff_t outer_stride, ptrdiff_t inner, ptrdiff_t inner_stride)
-{
-    return outer <= 1 || inner <= 1 || outer_stride == inner_stride * inner;
-}
-
 /* Divides both shapes, from the front, into the shortest groups of axes with equal products. A group of x
- * must merge into one axis, which is then split into the group of s. */
+ * must merge into one axis, which is then split into the group of s: a step of an outer axis equals all steps
+ * of the inner one. */
 st_tensor st_reshape(st_tensor x, st_shape s)
 {
     if (!tensor_usable(x, "st_reshape")) return (st_tensor){ 0 };
@@ -173,7 +164,7 @@ st_tensor st_reshape(st_tensor x, st_shape s)
         while (i < x.shape.rank || j < s.rank) {
             if (i < x.shape.rank && (from < to || (from == to && from == 1) || x.shape.n[i] == 1)) {
                 ptrdiff_t n = x.shape.n[i];
-                if (!merges(from, stride, n, x.stride[i]))
+                if (from > 1 && n > 1 && stride != x.stride[i] * n)
                     return refused(st_error_set("st_reshape: %s to %s needs a copy: axis %d has stride %td",
                                                 st_shape_text(x.shape).text, st_shape_text(s).text, i,
                                                 x.stride[i]));

@@ -17,13 +17,6 @@ typedef struct space {
     ptrdiff_t stride[ST_MAX_RANK][ST_MAX_VIEWS];
 } space;
 
-static ptrdiff_t total_step(const ptrdiff_t stride[], int count)
-{
-    ptrdiff_t total = 0;
-    for (int v = 0; v < count; v++) total += stride[v] < 0 ? -stride[v] : stride[v];
-    return total;
-}
-
 static bool mergeable(const space *s, int outer, const ptrdiff_t stride[], ptrdiff_t n, int count)
 {
     for (int v = 0; v < count; v++)
@@ -38,9 +31,9 @@ static space canonical(int count, const st_tensor views[], st_order order)
     ptrdiff_t step[ST_MAX_RANK];
     for (int i = 0; i < form->rank; i++) {
         if (form->n[i] == 1) continue;
-        ptrdiff_t stride[ST_MAX_VIEWS];
-        for (int v = 0; v < count; v++) stride[v] = views[v].stride[i];
-        ptrdiff_t size = total_step(stride, count);
+        ptrdiff_t size = 0; /* of a step, in all views */
+        for (int v = 0; v < count; v++)
+            size += views[v].stride[i] < 0 ? -views[v].stride[i] : views[v].stride[i];
         int at = rank++; /* insertion sort, stable */
         for (; order == ST_ANY_ORDER && at > 0 && step[at - 1] < size; at--) {
             axis[at] = axis[at - 1];
