@@ -3,6 +3,7 @@
 #define STRIDE_H
 
 #include "layers/layers.h"
+#include "layers/pooling/pooling.h"
 #include "nn/data.h"
 #include "nn/data/augment.h"
 #include "nn/data/formats.h"

@@ -8,11 +8,12 @@
 #include <math.h>
 
 /* Scratch: a window and its adjoint; sums of parameters' derivatives, as doubles; rows and columns of
- * windows. */
-enum { WINDOW, DWINDOW, SUMS, SPANS, SLOTS };
+ * windows; a window's room. */
+enum { WINDOW, DWINDOW, SUMS, SPANS, ROOM, SLOTS };
 enum {
     REALS_OF_DOUBLE = sizeof(double) / sizeof(st_real),
-    REALS_OF_SPAN = sizeof(pool_span) / sizeof(st_real)
+    REALS_OF_SPAN = sizeof(pool_span) / sizeof(st_real),
+    REALS_OF_NUMBER = sizeof(ptrdiff_t) / sizeof(st_real)
 };
 
 /* ---- the regular grid ----------------------------------------------------------------------------- */
@@ -116,7 +117,8 @@ int pool_request_scratch(st_layer *l, const pool_plan *p)
     const st_shape of[SLOTS] = { [WINDOW] = ST_SHAPE(w->kernel[0], w->kernel[1]),
                                  [DWINDOW] = ST_SHAPE(w->kernel[0], w->kernel[1]),
                                  [SUMS] = ST_SHAPE(sums, REALS_OF_DOUBLE),
-                                 [SPANS] = ST_SHAPE(w->out[0] + w->out[1], REALS_OF_SPAN) };
+                                 [SPANS] = ST_SHAPE(w->out[0] + w->out[1], REALS_OF_SPAN),
+                                 [ROOM] = ST_SHAPE(w->kernel[0], w->kernel[1], REALS_OF_NUMBER) };
     for (int i = 0; i < SLOTS; i++)
         if (st_layer_scratch(l, of[i])) return -1;
     return 0;
@@ -180,6 +182,7 @@ static plane plane_of(const st_call *c, ptrdiff_t image, ptrdiff_t channel)
     plane a = { .plan = p, .rows = spans, .columns = spans + p->w.out[0] };
     a.x = st_data(st_scratch(c, WINDOW)), a.dx = st_data(st_scratch(c, DWINDOW));
     a.at = (st_window){ .options = c->options, .x = a.x, .channel = channel, .training = c->training };
+    a.at.room = (ptrdiff_t *)(void *)st_data(st_scratch(c, ROOM));
     a.at.key = st_call_random(c);
     a.at.number = (uint64_t)((c->first + image) * c->layer->x.n[1] + channel);
     for (int axis = 0; axis < 2; axis++) p->grid->spans(p, &a.at, axis, axis ? spans + p->w.out[0] : spans);

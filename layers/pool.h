@@ -83,6 +83,7 @@ typedef struct st_window {
     ptrdiff_t channel, row, column; /* its position in y[n] */
     const st_real *param[ST_LAYER_SLOTS];
     double *dparam[ST_LAYER_SLOTS];
+    ptrdiff_t *room;   /* for n numbers, undefined on entry: an order, say */
     bool training;     /* false: inference */
     st_random_key key; /* random numbers of this layer in this step, */
     uint64_t number;   /* and this window's counter: the same in both passes, whatever the threads */

@@ -9,6 +9,7 @@
 #define st_adam_new st_double_adam_new
 #define st_adamw_new st_double_adamw_new
 #define st_adaptive_avgpool_new st_double_adaptive_avgpool_new
+#define st_adaptive_maxpool_new st_double_adaptive_maxpool_new
 #define st_add st_double_add
 #define st_argmax st_double_argmax
 #define st_as_strided st_double_as_strided
@@ -76,7 +77,9 @@
 #define st_flip st_double_flip
 #define st_format st_double_format
 #define st_forward_child st_double_forward_child
+#define st_gated_pool_new st_double_gated_pool_new
 #define st_gelu_new st_double_gelu_new
+#define st_gem_pool_new st_double_gem_pool_new
 #define st_gemm st_double_gemm
 #define st_grad st_double_grad
 #define st_gradcheck_layer st_double_gradcheck_layer
@@ -120,8 +123,10 @@
 #define st_layer_visit st_double_layer_visit
 #define st_layernorm_new st_double_layernorm_new
 #define st_leaky_relu_new st_double_leaky_relu_new
+#define st_learned_norm_pool_new st_double_learned_norm_pool_new
 #define st_log st_double_log
 #define st_log_softmax_new st_double_log_softmax_new
+#define st_logsumexp_pool_new st_double_logsumexp_pool_new
 #define st_loss_kinds st_double_loss_kinds
 #define st_loss_new st_double_loss_new
 #define st_loss_value st_double_loss_value
@@ -132,8 +137,10 @@
 #define st_max st_double_max
 #define st_maxpool_new st_double_maxpool_new
 #define st_mean st_double_mean
+#define st_median_pool_new st_double_median_pool_new
 #define st_memory st_double_memory
 #define st_mish st_double_mish
+#define st_mixed_pool_new st_double_mixed_pool_new
 #define st_mpi_begin st_double_mpi_begin
 #define st_mpi_end st_double_mpi_end
 #define st_mse st_double_mse
@@ -191,6 +198,7 @@
 #define st_options_number st_double_options_number
 #define st_options_resolve st_double_options_resolve
 #define st_options_text st_double_options_text
+#define st_ordinal_pool_new st_double_ordinal_pool_new
 #define st_overlaps st_double_overlaps
 #define st_pad2d_new st_double_pad2d_new
 #define st_parallel_for st_double_parallel_for
@@ -219,6 +227,7 @@
 #define st_random_permutation st_double_random_permutation
 #define st_random_uniform st_double_random_uniform
 #define st_random_words st_double_random_words
+#define st_rank_pool_new st_double_rank_pool_new
 #define st_regular_grid st_double_regular_grid
 #define st_relu st_double_relu
 #define st_relu6 st_double_relu6
@@ -248,12 +257,14 @@
 #define st_shares_storage st_double_shares_storage
 #define st_sigmoid st_double_sigmoid
 #define st_silu st_double_silu
+#define st_soft_pool_new st_double_soft_pool_new
 #define st_softmax_new st_double_softmax_new
 #define st_softplus st_double_softplus
 #define st_softsign st_double_softsign
 #define st_split_axis st_double_split_axis
 #define st_step st_double_step
 #define st_step_lr_new st_double_step_lr_new
+#define st_stochastic_pool_new st_double_stochastic_pool_new
 #define st_sum st_double_sum
 #define st_table_free st_double_table_free
 #define st_tanh st_double_tanh

@@ -330,7 +330,7 @@ function is_weak(path, i) {
 
 # The file with the strong definition of the weak one at i; "" if none is joined.
 function strong_file(path, i,    name, k, n, list) {
-    for (; token[path, i] != ";"; i++)
+    for (; token[path, i] !~ /^[;=]$/; i++)
         if (kind[path, i] == "n" && (path, token[path, i]) in declared && !declared[path, token[path, i]]) name = token[path, i]
     n = split(files_of[name], list, " ")
     for (k = 1; k <= n; k++) if (list[k] ~ /\.c$/ && list[k] != path) return list[k]

@@ -353,8 +353,8 @@ const char *graph_layer(graph_place at, const char *x)
 {
     const struct counterpart *c = counterparts;
     while (c->type && strcmp(c->type, at.l->type->name) != 0) c++;
-    if (!c->type || !shipped(at.l->type))
-        return graph_refuse(at, "a layer of your own, which ONNX does not have");
+    if (!shipped(at.l->type)) return graph_refuse(at, "a layer of your own, which ONNX does not have");
+    if (!c->type) return graph_refuse(at, "ONNX has no such layer");
     if (c->add) return c->add(at, x);
     const char *y = graph_end(at, c->op, x);
     if (!c->attribute) return y;

@@ -25,7 +25,7 @@ endef
 $(foreach b,$(BENCHES),$(eval $(call bench_rule,$b)))
 
 # The rollers of the tests' layers, which use cmocka.
-$(OUT)/float/bench/draw: $(patsubst %,$(OUT)/float/tests/%.o,bench/draw layers/cases layers/naive support) \
+$(OUT)/float/bench/draw: $(patsubst %,$(OUT)/float/tests/%.o,bench/draw layers/cases layers/pooling_cases layers/naive support) \
     $(call helpers,float) $(call lib_all,float)
 	$(call link,$(TEST_LIBS))
 

@@ -1,5 +1,6 @@
 /* cases.c: see cases.h. */
 #include "tests/layers/cases.h"
+#include "tests/layers/pooling_cases.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -13,7 +14,7 @@ static ptrdiff_t roll_batch(dice *d)
     return chance(d, 20) ? roll(d, 17, 19) : chance(d, 30) ? 1 : roll(d, 2, 6);
 }
 
-static st_shape roll_images(dice *d)
+st_shape roll_images(dice *d)
 {
     return ST_SHAPE(roll_batch(d), roll_channels(d, 1, 4), roll_side(d, 1, 6), roll_side(d, 1, 6));
 }
@@ -198,7 +199,7 @@ static st_layer *roll_many_features(dice *d, st_shape *x)
 /* ---- pooling --------------------------------------------------------------------------------- */
 
 /* Half of the windows are of the sizes that have loops of their own; rows are of no vector or of many. */
-static st_maxpool_options roll_windows(dice *d, st_shape *x)
+st_maxpool_options roll_windows(dice *d, st_shape *x)
 {
     st_maxpool_options o = { .ceil_mode = chance(d, 50), .pad_value = (st_pad_value)roll(d, 0, 2) };
     int size = chance(d, 40) ? (int)roll(d, 2, 3) : 0;
@@ -1019,6 +1020,7 @@ const layer_case layer_cases[] = {
     { "multiply",            roll_multiply,          want_multiply,          1,  1,    0,    0 },
     { "sequence",            roll_chain,             NULL,                   4,  0,    0,    0 },
     { "sequence, nested",    roll_nested,            NULL,                   4,  0,    0,    WHOLE },
+    POOLING_CASES
     { 0 },
 };
 /* clang-format on */

@@ -31,6 +31,10 @@ extern const layer_case layer_cases[]; /* ended by one without a name */
 
 #define OPTIONS(type) (*(const type *)l->options) /* of the layer l */
 
+/* Random windows, and images that they fit into; random images. */
+st_maxpool_options roll_windows(dice *d, st_shape *x);
+st_shape roll_images(dice *d);
+
 /* The windows of options, for those of another layer. */
 #define WINDOWS(o)                                                                                           \
     .kernel = { (o).kernel[0], (o).kernel[1] }, .stride = { (o).stride[0], (o).stride[1] },                  \

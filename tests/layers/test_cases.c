@@ -595,27 +595,41 @@ static const struct ranks {
     const char *type;
     int least, most;
 } ranks[] = {
-    { "conv2d", 4, 4 },        { "conv_transpose2d", 4, 4 },
-    { "maxpool", 4, 4 },       { "avgpool", 4, 4 },
-    { "lppool", 4, 4 },        { "squares", 4, 4 },
-    { "trained", 4, 4 },       { "drawn", 4, 4 },
-    { "pad2d", 4, 4 },         { "adaptive_avgpool", 4, 4 },
-    { "upsample", 4, 4 },      { "dense", 2, 3 },
-    { "batchnorm", 2, ANY },   { "layernorm", 2, ANY },
-    { "rmsnorm", 2, ANY },     { "groupnorm", 2, ANY },
-    { "softmax", 1, ANY },     { "log_softmax", 1, ANY },
-    { "relu", 1, ANY },        { "relu6", 1, ANY },
-    { "hardtanh", 1, ANY },    { "leaky_relu", 1, ANY },
-    { "prelu", 1, ANY },       { "elu", 1, ANY },
-    { "selu", 1, ANY },        { "gelu", 1, ANY },
-    { "silu", 1, ANY },        { "mish", 1, ANY },
-    { "sigmoid", 1, ANY },     { "tanh", 1, ANY },
-    { "softplus", 1, ANY },    { "softsign", 1, ANY },
-    { "hardsigmoid", 1, ANY }, { "hardswish", 1, ANY },
-    { "dropout", 1, ANY },     { "channel_dropout", 2, ANY },
-    { "flatten", 1, ANY },     { "unflatten", 1, ANY },
-    { "identity", 1, ANY },    { "sequence", 1, ANY },
-    { "residual", 1, ANY },    { "concat", 2, ANY },
+    { "conv2d", 4, 4 },
+    { "conv_transpose2d", 4, 4 },
+    { "pad2d", 4, 4 },
+    { "upsample", 4, 4 },
+    { "dense", 2, 3 },
+    { "batchnorm", 2, ANY },
+    { "layernorm", 2, ANY },
+    { "rmsnorm", 2, ANY },
+    { "groupnorm", 2, ANY },
+    { "softmax", 1, ANY },
+    { "log_softmax", 1, ANY },
+    { "relu", 1, ANY },
+    { "relu6", 1, ANY },
+    { "hardtanh", 1, ANY },
+    { "leaky_relu", 1, ANY },
+    { "prelu", 1, ANY },
+    { "elu", 1, ANY },
+    { "selu", 1, ANY },
+    { "gelu", 1, ANY },
+    { "silu", 1, ANY },
+    { "mish", 1, ANY },
+    { "sigmoid", 1, ANY },
+    { "tanh", 1, ANY },
+    { "softplus", 1, ANY },
+    { "softsign", 1, ANY },
+    { "hardsigmoid", 1, ANY },
+    { "hardswish", 1, ANY },
+    { "dropout", 1, ANY },
+    { "channel_dropout", 2, ANY },
+    { "flatten", 1, ANY },
+    { "unflatten", 1, ANY },
+    { "identity", 1, ANY },
+    { "sequence", 1, ANY },
+    { "residual", 1, ANY },
+    { "concat", 2, ANY },
     { "multiply", 1, ANY },
 };
 
@@ -624,6 +638,7 @@ static bool takes_rank(const st_layer *l, st_shape x)
 {
     const char *type = l->type->name;
     size_t i = 0;
+    if (l->type->pooling) return x.rank == 4;
     while (i < sizeof ranks / sizeof *ranks && strcmp(ranks[i].type, type) != 0) i++;
     if (i == sizeof ranks / sizeof *ranks) fail_msg("the ranks that %s takes are not in the table", type);
     int least = ranks[i].least;

@@ -1,6 +1,8 @@
 /* samples.c: see samples.h. */
 #include "tests/onnx/samples.h"
 
+#include "layers/pooling/pooling.h"
+
 #include <stdio.h>
 #include <string.h>
 
@@ -137,6 +139,25 @@ static void visit_more_pools(sample_visit *visit, void *context)
     visit("maxpool of padding", ST_SHAPE(1, 1, 1),
           st_maxpool(.kernel = { 2, 2 }, .padding = { 2, 2 }, .dilation = { 4, 4 }),
           "layer 0: maxpool: a window contains only padding", context);
+}
+
+/* layers/pooling/: none of these has a counterpart. */
+static void visit_refused_pools(sample_visit *visit, void *context)
+{
+    const st_shape image = ST_SHAPE(4, 9, 8);
+#define REFUSED(name, ...)                                                                                   \
+    visit(#name, image, st_##name(__VA_ARGS__), "layer 0: " #name ": ONNX has no such layer", context)
+    REFUSED(stochastic_pool, .kernel = { 2 });
+    REFUSED(mixed_pool, .kernel = { 2 });
+    REFUSED(gated_pool, .kernel = { 2 });
+    REFUSED(learned_norm_pool, .kernel = { 2 });
+    REFUSED(gem_pool, .kernel = { 2 });
+    REFUSED(soft_pool, .kernel = { 2 });
+    REFUSED(logsumexp_pool, .kernel = { 2 });
+    REFUSED(ordinal_pool, .kernel = { 2 });
+    REFUSED(rank_pool, .kernel = { 2 });
+    REFUSED(median_pool, .kernel = { 2 });
+    REFUSED(adaptive_maxpool, { 3, 4 });
 }
 
 /* ---- the others ---------------------------------------------------------------------------------- */
@@ -290,6 +311,7 @@ void samples_visit(sample_visit *visit, void *context)
 {
     visit_pools(visit, context);
     visit_more_pools(visit, context);
+    visit_refused_pools(visit, context);
     visit_convolutions(visit, context);
     visit_normalisations(visit, context);
     visit_vectors(visit, context);

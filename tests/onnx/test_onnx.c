@@ -275,7 +275,7 @@ TEST(every_layer_is_exported_or_refused)
     samples_visit(visit_sample, NULL);
 }
 
-enum { MOST_TYPES = 64 };
+enum { MOST_TYPES = 128 };
 
 static void meet(st_layer *l, const char *path, void *context)
 {

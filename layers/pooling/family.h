@@ -1,0 +1,33 @@
+/* family.h: what the poolings in this folder share: their types, trained numbers, the order of a window. */
+#ifndef STRIDE_LAYERS_POOLING_FAMILY_H
+#define STRIDE_LAYERS_POOLING_FAMILY_H
+
+#include "layers/pool_impl.h"
+#include "layers/pooling/pooling.h"
+#include "layers/types.h"
+#include "tensor/sum.h"
+
+ST_EACH_POOLING_TYPE(DECLARE_LAYER_TYPE)
+
+/* The mean of a window; of none, 0. */
+static inline double window_mean(const st_window *w)
+{
+    return w->n > 0 ? sum_of_row(w->n, w->x) / (double)w->n : 0;
+}
+
+static inline void fill_window(const st_window *w, double value, st_real *dx)
+{
+    for (ptrdiff_t i = 0; i < w->n; i++) dx[i] = (st_real)value;
+}
+
+/* The option by which a trained pooling has parameters for each channel. */
+#define PER_CHANNEL_FIELD(OPTIONS) POOL_FIELD(per_channel, ST_FIELD_BOOL, OPTIONS, .fallback = 0)
+
+/* Requests parameters: `shape` is that of all channels, [1, ...]. */
+int pooling_parameter(st_layer *l, const char *name, ptrdiff_t channels, st_shape shape, st_init init);
+
+/* The order of a window's elements, the greatest first, in w->room; NaN is greater than any number, and equal
+ * elements stay in their order. */
+const ptrdiff_t *window_order(const st_window *w);
+
+#endif

@@ -1,0 +1,43 @@
+/* logsumexp.c: log-sum-exp pooling: Pinheiro and Collobert, From image-level to pixel-level labeling with
+ * convolutional networks, CVPR 2015.
+ *
+ *     y = log(mean of exp(r x)) / r
+ *     dy/dx = softmax(r x) over the window
+ *
+ * A small r is near the mean, a large one near the maximum. */
+#include "layers/pooling/family.h"
+
+#include <math.h>
+
+/* The sum of exp(r (x - most)). */
+static double sum_of_powers(const st_window *w, double r, double most)
+{
+    double sum = 0;
+    for (ptrdiff_t i = 0; i < w->n; i++) sum += exp(r * ((double)w->x[i] - most));
+    return sum;
+}
+
+static double sharpness(const st_window *w)
+{
+    return ((const st_logsumexp_pool_options *)w->options)->r;
+}
+
+static st_real value(const st_window *w)
+{
+    if (w->n == 0) return 0;
+    const double r = sharpness(w), most = (double)pool_max_value(w);
+    return (st_real)(isfinite(most) ? most + log(sum_of_powers(w, r, most) / (double)w->n) / r : most);
+}
+
+static void adjoint(const st_window *w, st_real y, st_real dy, st_real *dx)
+{
+    (void)y;
+    if (w->n == 0) return;
+    const double r = sharpness(w), most = (double)pool_max_value(w);
+    const double share = (double)dy / sum_of_powers(w, r, most);
+    for (ptrdiff_t i = 0; i < w->n; i++) dx[i] = (st_real)(share * exp(r * ((double)w->x[i] - most)));
+}
+
+POOLING_BY_WINDOWS(logsumexp_pool, st_pool_plan,
+                   POOL_FIELD(r, ST_FIELD_REAL, st_logsumexp_pool_options, .fallback = 5), .value = value,
+                   .adjoint = adjoint, .pad_value = ST_PAD_LOWEST)

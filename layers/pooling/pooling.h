@@ -1,0 +1,122 @@
+/* pooling.h: poolings from the literature: [N, C, H, W] -> [N, C, OH, OW].
+ *
+ * Each is a file of its own with its formula and paper. Windows lie as those of layers.h; padding is left out
+ * of them, and y of padding alone is 0, unless a pooling says otherwise. A pooling that is trained has one
+ * number (or set of numbers) for all channels, and with per_channel one for each. Random numbers are a
+ * function of the net's seed, the layer, the step and the window: both passes and any number of threads see
+ * the same; in inference nothing is random. */
+#ifndef STRIDE_LAYERS_POOLING_POOLING_H
+#define STRIDE_LAYERS_POOLING_POOLING_H
+
+#include "layers/layers.h"
+
+ST_API_BEGIN
+
+/* In training an element drawn with the probability x / (sum of x), in inference the mean with these weights:
+ * Zeiler and Fergus 2013. An element below 0 counts as 0; where none is above 0, all are equally probable. */
+typedef struct st_stochastic_pool_options {
+    ST_WINDOW_OPTIONS;
+    st_pad_value pad_value;
+} st_stochastic_pool_options;
+st_layer *st_stochastic_pool_new(st_stochastic_pool_options options);
+#define st_stochastic_pool(...) st_stochastic_pool_new(ST_OPTIONS(st_stochastic_pool_options, __VA_ARGS__))
+
+/* a max x + (1 - a) mean x: Lee, Gallagher and Tu 2016. Parameter: mix [1] or [C] = 0.5. */
+typedef struct st_mixed_pool_options {
+    ST_WINDOW_OPTIONS;
+    bool per_channel;
+} st_mixed_pool_options;
+st_layer *st_mixed_pool_new(st_mixed_pool_options options);
+#define st_mixed_pool(...) st_mixed_pool_new(ST_OPTIONS(st_mixed_pool_options, __VA_ARGS__))
+
+/* g max x + (1 - g) mean x with g = sigmoid(sum of gate x): Lee, Gallagher and Tu 2016. Padding is zeros.
+ * Parameter: gate [1, KH KW] or [C, KH KW], uniform in ±1/sqrt(KH KW). */
+typedef struct st_gated_pool_options {
+    ST_WINDOW_OPTIONS;
+    bool per_channel;
+} st_gated_pool_options;
+st_layer *st_gated_pool_new(st_gated_pool_options options);
+#define st_gated_pool(...) st_gated_pool_new(ST_OPTIONS(st_gated_pool_options, __VA_ARGS__))
+
+/* (mean of |x|^p)^(1/p) with p = 1 + log(1 + exp(rho)): Gulcehre et al. 2014. Where y is 0, so are the
+ * gradients. Parameter: rho [1] or [C], such that p begins as the option. */
+typedef struct st_learned_norm_pool_options {
+    ST_WINDOW_OPTIONS;
+    double p; /* 2; more than 1 */
+    bool per_channel;
+} st_learned_norm_pool_options;
+st_layer *st_learned_norm_pool_new(st_learned_norm_pool_options options);
+#define st_learned_norm_pool(...)                                                                            \
+    st_learned_norm_pool_new(ST_OPTIONS(st_learned_norm_pool_options, __VA_ARGS__))
+
+/* (mean of max(x, epsilon)^p)^(1/p), GeM: Radenović, Tolias and Chum 2018. Parameter: p [1] or [C] = the
+ * option. */
+typedef struct st_gem_pool_options {
+    ST_WINDOW_OPTIONS;
+    double p;       /* 3 */
+    double epsilon; /* 1e-6 */
+    bool per_channel;
+} st_gem_pool_options;
+st_layer *st_gem_pool_new(st_gem_pool_options options);
+#define st_gem_pool(...) st_gem_pool_new(ST_OPTIONS(st_gem_pool_options, __VA_ARGS__))
+
+/* The mean with weights softmax(x), SoftPool: Stergiou, Poppe and Kalliatakis 2021. */
+typedef struct st_soft_pool_options {
+    ST_WINDOW_OPTIONS;
+    st_pad_value pad_value;
+} st_soft_pool_options;
+st_layer *st_soft_pool_new(st_soft_pool_options options);
+#define st_soft_pool(...) st_soft_pool_new(ST_OPTIONS(st_soft_pool_options, __VA_ARGS__))
+
+/* log(mean of exp(r x)) / r: Pinheiro and Collobert 2015. */
+typedef struct st_logsumexp_pool_options {
+    ST_WINDOW_OPTIONS;
+    double r; /* 5 */
+} st_logsumexp_pool_options;
+st_layer *st_logsumexp_pool_new(st_logsumexp_pool_options options);
+#define st_logsumexp_pool(...) st_logsumexp_pool_new(ST_OPTIONS(st_logsumexp_pool_options, __VA_ARGS__))
+
+/* The sum of weight[k] times the k-th greatest element: Deliège et al. 2019. Padding is zeros. Parameter:
+ * weight [1, KH KW] or [C, KH KW] = 1 / (KH KW). */
+typedef struct st_ordinal_pool_options {
+    ST_WINDOW_OPTIONS;
+    bool per_channel;
+} st_ordinal_pool_options;
+st_layer *st_ordinal_pool_new(st_ordinal_pool_options options);
+#define st_ordinal_pool(...) st_ordinal_pool_new(ST_OPTIONS(st_ordinal_pool_options, __VA_ARGS__))
+
+/* The mean with weights alpha (1 - alpha)^k, divided by their sum, for the k-th greatest element, from k = 0:
+ * Shi, Ye and Wu 2016. With `stochastic`, training draws one element with these probabilities. */
+typedef struct st_rank_pool_options {
+    ST_WINDOW_OPTIONS;
+    double alpha; /* 0.5; less than 1 */
+    bool stochastic;
+} st_rank_pool_options;
+st_layer *st_rank_pool_new(st_rank_pool_options options);
+#define st_rank_pool(...) st_rank_pool_new(ST_OPTIONS(st_rank_pool_options, __VA_ARGS__))
+
+/* The median; of an even number of elements, the mean of the two in the middle. */
+typedef struct st_median_pool_options {
+    ST_WINDOW_OPTIONS;
+    st_pad_value pad_value;
+} st_median_pool_options;
+st_layer *st_median_pool_new(st_median_pool_options options);
+#define st_median_pool(...) st_median_pool_new(ST_OPTIONS(st_median_pool_options, __VA_ARGS__))
+
+/* The maximum of each of OH x OW parts of the image, which lie as those of adaptive_avgpool. */
+typedef struct st_adaptive_maxpool_options {
+    int output_size[2]; /* 1 */
+} st_adaptive_maxpool_options;
+st_layer *st_adaptive_maxpool_new(st_adaptive_maxpool_options options);
+#define st_adaptive_maxpool(...) st_adaptive_maxpool_new(ST_OPTIONS(st_adaptive_maxpool_options, __VA_ARGS__))
+
+/* Every type above, by its name in saved nets and in texts. */
+/* clang-format off */
+#define ST_EACH_POOLING_TYPE(DO)                                                                             \
+    DO(stochastic_pool) DO(mixed_pool) DO(gated_pool) DO(learned_norm_pool) DO(gem_pool) DO(soft_pool)       \
+    DO(logsumexp_pool) DO(ordinal_pool) DO(rank_pool) DO(median_pool) DO(adaptive_maxpool)
+/* clang-format on */
+
+ST_API_END
+
+#endif

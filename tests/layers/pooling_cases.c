@@ -1,0 +1,289 @@
+/* pooling_cases.c: the definitions of poolings over complex numbers.
+ *
+ * A definition is the value alone: its derivative by x is the imaginary part of f(x + h i) / h, exact to
+ * rounding, as h is tiny. So a test knows nothing of the adjoints. */
+#include "tests/layers/pooling_cases.h"
+
+#include "layers/pooling/pooling.h"
+
+#include <complex.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* ---- options -------------------------------------------------------------------------------------- */
+
+#define ROLL(NAME, ...)                                                                                      \
+    st_layer *roll_##NAME##_pool(dice *d, st_shape *x)                                                       \
+    {                                                                                                        \
+        st_maxpool_options o = roll_windows(d, x);                                                           \
+        return st_##NAME##_pool(WINDOWS(o), __VA_ARGS__);                                                    \
+    }
+ROLL(stochastic, .pad_value = o.pad_value)
+ROLL(mixed, .per_channel = chance(d, 50))
+ROLL(gated, .per_channel = chance(d, 50))
+ROLL(learned_norm, .per_channel = chance(d, 50), .p = 1.5 + (double)roll(d, 0, 3))
+ROLL(gem, .per_channel = chance(d, 50), .p = 2 + (double)roll(d, 0, 2))
+ROLL(soft, .pad_value = o.pad_value)
+ROLL(logsumexp, .r = 0.5 * (double)roll(d, 1, 12))
+ROLL(ordinal, .per_channel = chance(d, 50))
+ROLL(rank, .alpha = 0.1 * (double)roll(d, 1, 9), .stochastic = chance(d, 50))
+ROLL(median, .pad_value = o.pad_value)
+
+st_layer *roll_adaptive_max_pool(dice *d, st_shape *x)
+{
+    *x = roll_images(d);
+    return st_adaptive_maxpool({ (int)roll(d, 0, 8), (int)roll(d, 0, 8) });
+}
+
+/* ---- definitions of a window ----------------------------------------------------------------------- */
+
+typedef double complex number;
+
+enum { MOST_ELEMENTS = 1024 };
+
+/* A window's elements with their places in the image; its channel's parameters; its random number. */
+typedef struct pane {
+    const st_layer *l;
+    int n;
+    number x[MOST_ELEMENTS], param[MOST_ELEMENTS];
+    ptrdiff_t row[MOST_ELEMENTS], column[MOST_ELEMENTS]; /* -1: padding */
+    double uniform;
+} pane;
+
+typedef number definition(const pane *p);
+
+static number maximum(const pane *p)
+{
+    number most = p->x[0];
+    for (int i = 1; i < p->n; i++)
+        if (creal(p->x[i]) > creal(most)) most = p->x[i];
+    return most;
+}
+
+static number mean_of(const pane *p)
+{
+    number sum = 0;
+    for (int i = 0; i < p->n; i++) sum += p->x[i];
+    return sum / p->n;
+}
+
+/* Tests always run in training. */
+static number stochastic(const pane *p)
+{
+    double sum = 0, reached = 0;
+    for (int i = 0; i < p->n; i++) sum += fmax(creal(p->x[i]), 0);
+    if (sum == 0) return p->x[(int)floor(p->uniform * p->n)];
+    for (int i = 0; i < p->n; i++)
+        if ((reached += fmax(creal(p->x[i]), 0)) > p->uniform * sum) return p->x[i];
+    return NAN;
+}
+
+static number between(const pane *p, number share)
+{
+    return share * maximum(p) + (1 - share) * mean_of(p);
+}
+
+static number mixed(const pane *p)
+{
+    return between(p, p->param[0]);
+}
+
+static number gated(const pane *p)
+{
+    number sum = 0;
+    for (int i = 0; i < p->n; i++) sum += p->param[i] * p->x[i];
+    return between(p, 1 / (1 + cexp(-sum)));
+}
+
+/* The derivative of a power of 0 is 0. */
+static number power(number base, number p)
+{
+    return creal(base) == 0 ? 0 : cexp(p * clog(base));
+}
+
+static number learned_norm(const pane *p)
+{
+    const number order = 1 + clog(1 + cexp(p->param[0]));
+    number sum = 0;
+    for (int i = 0; i < p->n; i++) sum += power(creal(p->x[i]) < 0 ? -p->x[i] : p->x[i], order);
+    return power(sum / p->n, 1 / order);
+}
+
+static number gem(const pane *p)
+{
+    number sum = 0;
+    for (int i = 0; i < p->n; i++) {
+        const number a = creal(p->x[i]) <= 1e-6 ? 1e-6 : p->x[i];
+        sum += creal(p->param[0]) == 0 ? clog(a) : cexp(p->param[0] * clog(a));
+    }
+    return creal(p->param[0]) == 0 ? cexp(sum / p->n) : cexp(clog(sum / p->n) / p->param[0]);
+}
+
+static number soft(const pane *p)
+{
+    number sum = 0, weights = 0;
+    for (int i = 0; i < p->n; i++) sum += cexp(p->x[i]) * p->x[i], weights += cexp(p->x[i]);
+    return sum / weights;
+}
+
+static number logsumexp(const pane *p)
+{
+    const double r = ((const st_logsumexp_pool_options *)p->l->options)->r;
+    number sum = 0;
+    for (int i = 0; i < p->n; i++) sum += cexp(r * p->x[i]);
+    return clog(sum / p->n) / r;
+}
+
+/* The k-th greatest element; of equal ones, the first in the window. */
+static number ranked(const pane *p, int k)
+{
+    for (int i = 0; i < p->n; i++) {
+        int before = 0;
+        for (int j = 0; j < p->n; j++)
+            before += creal(p->x[j]) > creal(p->x[i]) || (creal(p->x[j]) == creal(p->x[i]) && j < i);
+        if (before == k) return p->x[i];
+    }
+    return NAN;
+}
+
+static number ordinal(const pane *p)
+{
+    number sum = 0;
+    for (int k = 0; k < p->n; k++) sum += p->param[k] * ranked(p, k);
+    return sum;
+}
+
+static number rank(const pane *p)
+{
+    const st_rank_pool_options *o = p->l->options;
+    double total = 0, reached = 0;
+    number sum = 0;
+    for (int k = 0; k < p->n; k++) total += pow(1 - o->alpha, k);
+    for (int k = 0; k < p->n; k++) {
+        const double share = pow(1 - o->alpha, k) / total;
+        if (o->stochastic && ((reached += share) > p->uniform || k == p->n - 1)) return ranked(p, k);
+        sum += share * ranked(p, k);
+    }
+    return sum;
+}
+
+static number median(const pane *p)
+{
+    return (ranked(p, (p->n - 1) / 2) + ranked(p, p->n / 2)) / 2;
+}
+
+static const struct family {
+    const char *type;
+    definition *value;
+    bool zeros; /* padding is; false: it is left out */
+} families[] = {
+    { "stochastic_pool", stochastic },
+    { "mixed_pool", mixed },
+    { "gated_pool", gated, true },
+    { "learned_norm_pool", learned_norm },
+    { "gem_pool", gem },
+    { "soft_pool", soft },
+    { "logsumexp_pool", logsumexp },
+    { "median_pool", median },
+    { "ordinal_pool", ordinal, true },
+    { "rank_pool", rank },
+    { "adaptive_maxpool", maximum },
+};
+
+/* ---- windows -------------------------------------------------------------------------------------- */
+
+static void add_element(pane *p, bool zeros, st_tensor x, st_shape at, ptrdiff_t row, ptrdiff_t column)
+{
+    const bool inside = row >= 0 && row < x.shape.n[2] && column >= 0 && column < x.shape.n[3];
+    if (!inside && !zeros) return;
+    assert_in_range(p->n, 0, MOST_ELEMENTS - 1);
+    p->row[p->n] = inside ? row : -1, p->column[p->n] = column;
+    p->x[p->n++] = inside ? (double)*st_at(x, ST_INDEX(at.n[0], at.n[1], row, column)) : 0;
+}
+
+static void regular_elements(pane *p, bool zeros, st_tensor x, st_shape at)
+{
+    const st_maxpool_options o = { WINDOWS(*(const st_pool_options *)p->l->options) };
+    const naive_axis h = naive_maxpool_axis(o, x.shape, 0), w = naive_maxpool_axis(o, x.shape, 1);
+    for (ptrdiff_t i = 0; i < h.kernel * w.kernel; i++)
+        add_element(p, zeros, x, at, naive_place(h, at.n[2], i / w.kernel),
+                    naive_place(w, at.n[3], i % w.kernel));
+}
+
+static void adaptive_elements(pane *p, st_tensor x, st_shape at, st_shape y)
+{
+    const ptrdiff_t rows = x.shape.n[2], columns = x.shape.n[3];
+    for (ptrdiff_t r = 0; r < rows; r++)
+        for (ptrdiff_t c = 0; c < columns; c++) /* part i is floor(i H / OH) to ceil((i + 1) H / OH) - 1 */
+            if (r >= at.n[2] * rows / y.n[2] && r * y.n[2] < (at.n[2] + 1) * rows &&
+                c >= at.n[3] * columns / y.n[3] && c * y.n[3] < (at.n[3] + 1) * columns)
+                add_element(p, false, x, at, r, c);
+}
+
+static void find_elements(pane *p, bool zeros, st_tensor x, st_shape at, st_shape y)
+{
+    if (strstr(p->l->type->name, "adaptive")) adaptive_elements(p, x, at, y);
+    else regular_elements(p, zeros, x, at);
+}
+
+static void find_parameters(pane *p, st_shape at)
+{
+    if (p->l->params == 0) return;
+    const st_tensor w = p->l->param[0];
+    const ptrdiff_t each = st_numel(w) / w.shape.n[0], channel = w.shape.n[0] > 1 ? at.n[1] : 0;
+    for (ptrdiff_t k = 0; k < each; k++) p->param[k] = (double)*element(w, channel * each + k);
+}
+
+/* f's derivative by *varied, times dy. */
+static double slope(const pane *p, definition *f, number *varied, double dy)
+{
+    const double tiny = 1e-100;
+    const number before = *varied;
+    *varied += tiny * I;
+    const double result = dy * cimag(f(p)) / tiny;
+    *varied = before;
+    return result;
+}
+
+static void add_slopes(pane *p, definition *f, naive *want, st_shape at, double dy)
+{
+    for (int i = 0; i < p->n && p->n > 0; i++)
+        if (p->row[i] >= 0)
+            *st_at(want->dx, ST_INDEX(at.n[0], at.n[1], p->row[i], p->column[i])) +=
+                (st_real)slope(p, f, &p->x[i], dy);
+    if (p->l->params == 0) return;
+    const ptrdiff_t each = st_numel(want->dweight) / want->dweight.shape.n[0],
+                    channel = want->dweight.shape.n[0] > 1 ? at.n[1] : 0;
+    for (ptrdiff_t k = 0; k < each; k++)
+        *element(want->dweight, channel * each + k) += (st_real)slope(p, f, &p->param[k], dy);
+}
+
+static bool has_zeros(const st_layer *l, const struct family *f)
+{
+    const bool chosen = l->type->fields == st_pool_fields;
+    return f->zeros || (chosen && ((const st_pool_options *)l->options)->pad_value == ST_PAD_ZERO);
+}
+
+naive want_pooling(const st_layer *l, st_tensor x, st_tensor dy)
+{
+    const struct family *f = families;
+    while (strcmp(f->type, l->type->name) != 0) f++;
+    st_shape out = l->y;
+    out.n[0] = x.shape.n[0];
+    naive want = { .y = st_tensor_new(out), .dx = st_tensor_new(x.shape) };
+    if (l->params > 0) want.dweight = st_tensor_new(l->param[0].shape);
+    pane *p = malloc(sizeof *p);
+    for (ptrdiff_t k = 0; k < st_numel(want.y); k++) {
+        const st_shape at = index_of(out, k);
+        const st_random_key key = st_call_random(&(st_call){ .layer = l });
+        *p = (pane){ .l = l, .uniform = st_random_uniform(key, (uint64_t)k) };
+        find_elements(p, has_zeros(l, f), x, at, out);
+        find_parameters(p, at);
+        if (p->n == 0) continue;
+        *element(want.y, k) = (st_real)creal(f->value(p));
+        add_slopes(p, f->value, &want, at, (double)*element(dy, k));
+    }
+    free(p);
+    return want;
+}
