@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# The tutorial and the page about C++, followed by copying: their programs are put where they say, their commands are run
+# The tutorial and the pages about C++ and Python, followed by copying: their programs are put where they say, their commands are run
 # in order, and each prints exactly what the page shows.
 set -u
 [ -z "${SANITIZE:-}" ] || { echo "skip the tutorial: a sanitizer takes a minute, and other tests run the same functions"; exit 0; }
@@ -9,7 +9,7 @@ failed=0
 
 # The files that `make install` would put there, from the tree.
 package() { # NAME LIBRARY CFLAGS
-    printf '%s\n' "Name: $1" "Description: $1" 'Version: 0' "Cflags: -I$PWD $3" "Libs: $2 $LIBS" >"$tmp/pkgconfig/$1.pc"
+    printf '%s\n' "Name: $1" "Description: $1" 'Version: 0' "libdir=${2%/*}" "Cflags: -I$PWD $3" "Libs: $2 $LIBS" >"$tmp/pkgconfig/$1.pc"
 }
 package stride "$LIB" ''
 package stride-double "$LIB_DOUBLE" -DSTRIDE_DOUBLE
@@ -34,12 +34,12 @@ follow() { # PAGE
     mkdir -p "$folder"
     while IFS= read -r line; do
         case $kind:$line in
-            ':```c' | ':```cpp') kind=first ;;
+            ':```c' | ':```cpp' | ':```python') kind=first ;;
             ':```console') kind=console; echo "$line" ;;
             :*) ;;
             *:'```') [ "$kind" != console ] || echo "$line"; kind='' ;;
             first:*)
-                file=$(sed -n 's|^/\* \([a-z_]*\.[ch]\) \*/$|\1|p; s|^// \([a-z_]*\.cpp\)$|\1|p' <<<"$line")
+                file=$(sed -n 's|^/\* \([a-z_]*\.[ch]\) \*/$|\1|p; s|^// \([a-z_]*\.cpp\)$|\1|p; s|^# \([a-z_]*\.py\)$|\1|p' <<<"$line")
                 [ -n "$file" ] || { echo "a program without a name: $line"; return 1; }
                 echo "$line" >"$folder/$file"
                 kind=body
@@ -74,4 +74,9 @@ for compiler in g++ clang++; do
         echo "skip docs/from-cpp.md with $compiler: it is not installed"
     fi
 done
+if command -v python3 >/dev/null; then
+    prints_what_it_shows docs/from-python.md docs/from-python.md
+else
+    echo "skip docs/from-python.md: python3 is not installed"
+fi
 exit $failed
