@@ -21,11 +21,13 @@ static const char usage[] =
     "again.\n\n"
     "  -s, --scale=NAME   full, quick or smoke (full)\n"
     "  -f, --folder=PATH  where results are kept (build/atlas)\n"
+    "  -o, --only=NAME    run one experiment: zeiler-fergus, say\n"
     "  -k, --kept         run nothing: write what there is\n"
     "  -h, --help         this text\n";
 
 typedef struct settings {
     atlas a;
+    const char *only; /* the key of an experiment; NULL: all */
     bool kept;
 } settings;
 
@@ -77,7 +79,7 @@ static int count_job(job j, void *context)
 }
 
 typedef struct running {
-    const atlas *a;
+    const settings *s;
     int count;
 } running;
 
@@ -85,11 +87,13 @@ static int run_job(job j, void *context)
 {
     const running *r = context;
     const bool terminal = isatty(STDERR_FILENO) == 1;
+    const atlas *a = &r->s->a;
+    if (r->s->only && strcmp(r->s->only, j.of->key) != 0) return 0;
     j.count = r->count;
-    json_t *result = run_recall(r->a, j);
+    json_t *result = run_recall(a, j);
     if (!result) {
         const st_callback watch = { "watch", show_step, &j };
-        result = run_make(r->a, j, terminal ? watch : (st_callback){ 0 });
+        result = run_make(a, j, terminal ? watch : (st_callback){ 0 });
         if (result) show_result(&j, result, terminal);
     }
     json_decref(result);
@@ -111,7 +115,7 @@ static int open_data(atlas *a)
 {
     if (a->scale != SMOKE) return mnist_find(&a->data, stderr);
     a->data = (mnist){
-        .train = st_digits(1000, 1), .test = st_digits(200, 2), .source = DRAWN_DIGITS, .drawn = true
+        .train = st_digits(500, 1), .test = st_digits(200, 2), .source = DRAWN_DIGITS, .drawn = true
     };
     return a->data.train && a->data.test ? 0 : -1;
 }
@@ -139,7 +143,7 @@ static int write_data(FILE *to, const void *all)
 
 static int run(settings *s)
 {
-    running r = { .a = &s->a };
+    running r = { .s = s };
     char path[600];
     if (make_folders(s->a.folder) || open_data(&s->a)) return -1;
     each_job(s->a.scale, count_job, &r.count);
@@ -152,24 +156,32 @@ static int run(settings *s)
     return st_error() ? -1 : fflush(stdout);
 }
 
+static const char *known_experiment(const char *key)
+{
+    for (const experiment *e = plan_experiments; e->key; e++)
+        if (strcmp(e->key, key) == 0) return key;
+    fprintf(stderr, "atlas: --only: expected an experiment's name, such as %s, not \"%s\"\n",
+            plan_experiments[0].key, key);
+    exit(2);
+}
+
 static settings parse(int argc, char **argv)
 {
     static const struct option options[] = {
-        { "scale", required_argument, NULL, 's' },
-        { "folder", required_argument, NULL, 'f' },
-        { "kept", no_argument, NULL, 'k' },
-        { "help", no_argument, NULL, 'h' },
-        { 0 },
+        { "scale", required_argument, NULL, 's' }, { "folder", required_argument, NULL, 'f' },
+        { "only", required_argument, NULL, 'o' },  { "kept", no_argument, NULL, 'k' },
+        { "help", no_argument, NULL, 'h' },        { 0 },
     };
     static const char *const scales[SCALES] = { "full", "quick", "smoke" };
     settings s = { .a = { .folder = "build/atlas" } };
-    for (int c; (c = getopt_long(argc, argv, "s:f:kh", options, NULL)) != -1;) switch (c) {
+    for (int c; (c = getopt_long(argc, argv, "s:f:o:kh", options, NULL)) != -1;) switch (c) {
         case 's':
             for (s.a.scale = 0; s.a.scale < SCALES && strcmp(optarg, scales[s.a.scale]) != 0;) s.a.scale++;
             if (s.a.scale < SCALES) break;
             fprintf(stderr, "atlas: --scale: expected full, quick or smoke, not \"%s\"\n", optarg);
             exit(2);
         case 'f': s.a.folder = optarg; break;
+        case 'o': s.only = known_experiment(optarg); break;
         case 'k': s.kept = true; break;
         case 'h': fputs(usage, stdout); exit(fflush(stdout) ? (perror("atlas: stdout"), 1) : 0);
         default: fputs("try: atlas --help\n", stderr); exit(2);

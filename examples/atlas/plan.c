@@ -132,7 +132,7 @@ const experiment plan_experiments[] = {
                "conv 32 5x5 padding=2, relu, POOL\n"
                "dense 10\n",
         .candidates = zeiler_fergus,
-        .size = { { 60000, 10000, 4, 5 }, { 12000, 10000, 2, 2 }, { 1000, 200, 8, 1 } },
+        .size = { { 60000, 10000, 4, 5 }, { 12000, 10000, 2, 2 }, { 500, 200, 8, 1 } },
         .batch = 100,
         .lr = 0.05,
         .weight_decay = 5e-4,
