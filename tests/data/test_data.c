@@ -363,6 +363,8 @@ TEST(a_batch_of_other_shapes_is_refused)
     expect_failure(st_dataset_batch(d, NULL, 0, 1, x, y), "st_dataset_batch: x is [2, 1, 2, 3]");
     expect_failure(st_dataset_batch(d, NULL, 0, 2, x, st_reshape(y, ST_SHAPE(2, 1))),
                    "st_dataset_batch: y is [2, 1]");
+    expect_failure(st_dataset_batch(d, NULL, 0, 2, (st_tensor){ 0 }, y), "st_dataset_batch: x is the null");
+    expect_failure(st_dataset_batch(d, NULL, 0, 2, x, (st_tensor){ 0 }), "st_dataset_batch: y is the null");
     expect_failure(st_dataset_batch(d, NULL, 0, -1, x, y), "st_dataset_batch: -1 samples");
 }
 

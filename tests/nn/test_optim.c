@@ -277,8 +277,8 @@ TEST(options_out_of_range_are_refused)
 
 TEST(defaults_are_those_of_pytorch)
 {
-    auto_optim *a = st_adam(), *w = st_adamw(), *r = st_rmsprop();
-    assert_true(a->lr == 0.001 && w->lr == 0.001 && r->lr == 0.01);
+    auto_optim *a = st_adam(), *w = st_adamw(), *r = st_rmsprop(), *none = st_optim_new(a->kind, NULL);
+    assert_true(a->lr == 0.001 && w->lr == 0.001 && r->lr == 0.01 && none->lr == 0.001);
 }
 
 /* Whatever is refused has changed neither the weights nor the optimizer: the step after it is the one that
