@@ -196,6 +196,12 @@ static bool is_standard_stream(const struct stat *file)
     return false;
 }
 
+/* The name of a descriptor, which would go on with the old file. */
+static bool is_descriptor(const char *path)
+{
+    return strncmp(path, "/dev/fd/", 8) == 0 || strncmp(path, "/proc/self/fd/", 14) == 0;
+}
+
 enum { NOT_REGULAR = -1, A_STREAM = -2 };
 
 /* 0, an errno or one of the above. `name` has room for the path and a suffix. */
@@ -232,15 +238,16 @@ static int run(const char *who, const char *path, st_file_writer *write, const v
     if (!path || !write) return st_error_set("%s: the %s is NULL", who, path ? "writer" : "path");
     pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancelled);
     char *at = resolve(path), *name = at ? malloc(strlen(at) + SUFFIX + 2) : NULL;
-    int reason = name ? replace(at, name, write, context, only_try) : errno;
+    int reason = !name ? errno : is_descriptor(path) ? A_STREAM : replace(at, name, write, context, only_try);
     free(at);
     free(name);
     pthread_setcancelstate(cancelled, &cancelled);
     if (!reason) return 0;
     if (reason == NOT_REGULAR) return st_error_set("%s: not a regular file", file_name(path));
     if (reason == A_STREAM)
-        return st_error_set("%s: cannot be replaced: it is this process's standard input or output",
-                            file_name(path));
+        return st_error_set(
+            "%s: cannot be replaced: it is open in this process, as standard output or the like",
+            file_name(path));
     return st_error_set("%s: cannot be written: %s", file_name(path), strerror(reason));
 }
 

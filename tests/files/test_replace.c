@@ -380,14 +380,15 @@ TEST(only_temporary_files_of_dead_writers_are_removed)
 TEST(standard_streams_are_not_replaced)
 {
     const char *path = written("log", BYTES("old"));
-    for (int stream = 0; stream < 3; stream++) {
+    for (int stream = 0; stream < 5; stream++) {
         int status = -1;
         pid_t child = fork();
         if (child == 0) {
             char name[32];
             snprintf(name, sizeof name, "/dev/fd/%d", stream);
             if (dup2(open(path, O_RDWR), stream) != stream) _exit(2);
-            bool by_path = st_file_replace(path, write_text, NULL) && strstr(st_error(), "standard");
+            bool by_path =
+                stream > 2 || (st_file_replace(path, write_text, NULL) && strstr(st_error(), "standard"));
             st_error_clear();
             bool by_link = st_file_replace(name, write_text, NULL) && strstr(st_error(), "standard");
             _exit(!by_path || !by_link);
