@@ -236,7 +236,7 @@ static json_t *value_of(const st_field *f, const token *t)
 }
 
 /* The library's message, where the option stands that it names: "conv2d: stride is …"; else at the layer. A
- * misspelt choice gets the nearest one. */
+ * misspelt choice, or padding=same, gets the nearest one. */
 static int fail_in_options(const options *o, const token *name)
 {
     char why[ST_ERROR_SIZE], start[64];
@@ -247,6 +247,7 @@ static int fail_in_options(const options *o, const token *name)
         nearest n = { g->at.at, (size_t)g->at.length };
         if (g->field->kind == ST_FIELD_CHOICE)
             for (const char *const *c = g->field->choices; *c; c++) nearest_try(&n, *c);
+        if (strcmp(g->field->name, "padding") == 0) nearest_try(&n, "same");
         st_error_clear();
         st_error_set("%.400s%s", why, nearest_question(&n, "").text);
         return fail_within(&g->at);

@@ -172,6 +172,8 @@ static const struct {
     { "conv 3 kernel_size=3", "'kernel_size' is not an option of conv2d; did you mean kernel?" },
     { "relu foo=3", "'foo' is not an option of relu, which has none" },
     { "upsample 2 mode=bilinera", "expected one of nearest bilinear; did you mean bilinear?" },
+    { "conv 3 3 padding=smae", "expected two whole numbers; did you mean same?" },
+    { "conv 3 3 padding=1x", "expected two whole numbers" },
     { "relu,, tanh", "line 1, column 6: ','" },
     { ", relu", "line 1, column 1: ','" },
     { "relu tanh", "line 1, column 6: 'tanh'" },
