@@ -1,4 +1,5 @@
 /* gradcheck.c: every layer we ship, in several configurations, held against central differences. */
+#include "layers/pooling/pooling.h"
 #include "nn/check/gradcheck.h"
 #include "nn/net.h"
 
@@ -25,9 +26,12 @@ static const st_layer_type without_adjoint = ST_POOLING("rms by differences", .v
 
 /* ---- the table ----------------------------------------------------------------------------------- */
 
+enum { MOST_TYPES = 256 };
+
 typedef struct totals {
     int passed, failed;
     double worst;
+    bool has_case[MOST_TYPES]; /* of st_layer_types */
 } totals;
 
 static void count(totals *t, st_gradcheck_result r, const char *name)
@@ -39,10 +43,24 @@ static void count(totals *t, st_gradcheck_result r, const char *name)
     st_error_clear();
 }
 
+static void mark(totals *t, const st_layer *l)
+{
+    for (int i = 0; i < MOST_TYPES && st_layer_types[i]; i++)
+        if (st_layer_types[i] == l->type) t->has_case[i] = true;
+    for (int i = 0; i < l->children; i++) mark(t, l->child[i]);
+}
+
+/* A layer that comes with the library and is checked nowhere. */
+static void fail_without_case(totals *t)
+{
+    for (int i = 0; i < MOST_TYPES && st_layer_types[i]; i++)
+        if (!t->has_case[i]) printf("FAIL gradcheck.c has no case of %s\n", st_layer_types[i]->name), t->failed++;
+}
+
 static void check_layer(totals *t, st_layer *l, st_shape x)
 {
     char name[256] = "?";
-    if (l) st_layer_describe(l, name, sizeof name);
+    if (l) st_layer_describe(l, name, sizeof name), mark(t, l);
     count(t, st_gradcheck_layer(l, x, (st_gradcheck_options){ .seed = 7 }), name);
     st_layer_free(l);
 }
@@ -87,10 +105,16 @@ static void check_all(totals *t)
         st_adaptive_avgpool(.output_size = { 3, 4 }),
         st_pool(&with_adjoint, .kernel = { 3, 2 }, .stride = { 2, 1 }),
         st_pool(&without_adjoint, .kernel = { 2, 2 }),
+        st_stochastic_pool(.kernel = { 2 }), st_mixed_pool(.kernel = { 3 }, .stride = { 2 }, .padding = { 1 }),
+        st_gated_pool(.kernel = { 2, 3 }, .per_channel = true), st_learned_norm_pool(.kernel = { 2 }, .p = 3),
+        st_gem_pool(.kernel = { 2 }, .epsilon = 0.1), st_soft_pool(.kernel = { 3, 2 }),
+        st_logsumexp_pool(.kernel = { 2 }), st_ordinal_pool(.kernel = { 2, 3 }), st_rank_pool(.kernel = { 3 }),
+        st_median_pool(.kernel = { 3 }), st_adaptive_maxpool(.output_size = { 3, 4 }),
         st_relu(), st_relu6(), st_leaky_relu(.slope = 0.2), st_elu(.alpha = 0.7), st_selu(), st_gelu(),
         st_gelu(.approximate = ST_GELU_TANH), st_hardtanh(), st_prelu(), st_rmsnorm(),
         st_silu(), st_mish(), st_sigmoid(), st_tanh(), st_softplus(), st_softsign(),
         st_hardsigmoid(), st_hardswish(), st_dropout(.p = 0.4), st_flatten(), st_identity(),
+        st_unflatten(.channels = 2, .size = { 12, 7 }),
         st_channel_dropout(.p = 0.4), st_softmax(), st_log_softmax(.axis = 3),
         st_batchnorm(), st_layernorm(.axes = 1),
         st_groupnorm(.groups = 2),
@@ -116,6 +140,7 @@ static void check_all(totals *t)
         check_layer(t, of_images[i], ST_SHAPE(2, 4, 7, 6));
     for (size_t i = 0; i < sizeof of_rows / sizeof *of_rows; i++) check_layer(t, of_rows[i], ST_SHAPE(3, 10));
     check_net(t);
+    fail_without_case(t);
     printf("%d passed, %d failed; largest relative error %.1e\n", t->passed, t->failed, t->worst);
 }
 
