@@ -363,11 +363,17 @@ static column_text column_of_classes(const dataset *s)
     return c;
 }
 
+/* How a column that does not fit may have been meant; "" for other sets than tables. */
+static const char *label_hint(const dataset *s, ptrdiff_t outputs)
+{
+    if (!s->table) return "";
+    return outputs == 1 ? "; --targets 1 is for a number to predict, --label chooses the column"
+                        : "; --label chooses the column";
+}
+
 static int check_range(const dataset *s, range r, ptrdiff_t outputs)
 {
-    const char *hint = s->table && outputs == 1
-                           ? "; --targets 1 is for a number to predict, --label chooses the column"
-                       : s->table     ? "; --label chooses the column"
+    const char *hint = s->table       ? label_hint(s, outputs)
                        : outputs == 1 ? "; numbers to predict are arrays y of [N, 1]"
                        : r.least == 1 && r.most == (double)outputs ? "; subtract 1"
                                                                    : "";
@@ -415,7 +421,7 @@ int dataset_check_classes(const dataset *s, st_shape output)
     if (count == 0 || st_shape_equal(output, ST_SHAPE(count))) return 0;
     return st_error_set("the network's output is %s, there %s %d class%s%s: end it with dense %d%s",
                         st_shape_text(output).text, count == 1 ? "is" : "are", count, count == 1 ? "" : "es",
-                        column_of_classes(s).text, count, s->table ? "; --label chooses the column" : "");
+                        column_of_classes(s).text, count, label_hint(s, output.rank == 1 ? output.n[0] : 0));
 }
 
 int dataset_match(dataset *s, ptrdiff_t classes, const char *const *name)

@@ -722,7 +722,8 @@ finds_the_label() {
         succeeds train 'dense 8' --data "$tmp/gaps.csv" --label 0 --epochs 1 --quiet --save "$tmp/gaps" && succeeds summary --model "$tmp/gaps" && ! grep -q '^classes' "$out" &&
         fails 'the network.s output is .4., there are 3 classes, column 0: end it with dense 3; --label chooses the column' train 'dense 4' --data "$tmp/gaps.csv" --label 0 &&
         fails 'the network.s output is .4., there is 1 class, column z: end it with dense 1; --label' train 'dense 4' --data "$tmp/one.csv" &&
-        fails '.*halves.csv, column 1: classes 0 to 1, .*; --targets 1 is for a number to predict' train 'dense 1' --data "$tmp/halves.csv" --label 1 --loss mse
+        fails '.*halves.csv, column 1: classes 0 to 1, .*; --targets 1 is for a number to predict' train 'dense 1' --data "$tmp/halves.csv" --label 1 --loss mse &&
+        fails '.*there are 3 classes, column 0: .*; --targets 1 is for a number to predict' train 'dense 1' --data "$tmp/gaps.csv" --label 0 --loss mse
 }
 fills_missing() {
     awk 'BEGIN { srand(2); print "a;b;y"; for (i = 0; i < 120; i++) { a = rand(); b = rand(); print (i % 10 ? a : "NA") ";" (i % 15 ? b : "") ";" (a > b ? "up" : "down") } }' >"$tmp/holes.csv"
