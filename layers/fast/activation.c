@@ -20,16 +20,6 @@ INLINE double mish_slope_of(double x, double e)
     return (n + 4 * e * x * (1 + e) * over) * over;
 }
 
-INLINE double gelu_none_slope_of(double x, normal at)
-{
-    return at.below + x * at.density;
-}
-
-INLINE double silu_slope_of(double x, double p)
-{
-    return p * (1 + x * (1 - p));
-}
-
 #define SELU_BELOW (SELU_SCALE * SELU_ALPHA)
 
 /* clang-format off */
@@ -41,14 +31,14 @@ VALUE(fast_selu, st_real,
 DERIVATIVE(fast_selu, st_real, x,
            x > 0 ? (st_real)SELU_SCALE : (st_real)SELU_BELOW * fast_exp(negative_part(x)))
 
-VALUE(fast_gelu_none, st_real, clamp_low(x) * wide_normal(x).below)
-DERIVATIVE(fast_gelu_none, st_real, x, gelu_none_slope_of(clamp_both(x), wide_normal(x)))
+VALUE(fast_gelu_none, st_real, fast_normal(x))
+DERIVATIVE(fast_gelu_none, st_real, x, fast_normal_slope(x))
 
 VALUE(fast_gelu_tanh, st_real, clamp_low(x) * wide_logistic(gelu_u(x)))
 DERIVATIVE(fast_gelu_tanh, st_real, x, gelu_tanh_slope_of(at_25(x), wide_logistic(gelu_u(at_25(x)))))
 
 VALUE(fast_silu, st_real, fast_silu(x))
-DERIVATIVE(fast_silu, st_real, x, silu_slope_of(clamp_both(x), wide_logistic(x)))
+DERIVATIVE(fast_silu, st_real, x, fast_silu_slope(x))
 
 VALUE(fast_mish, st_real, mish_value_of(clamp_low(x), wide_exp(at_most(x, 40))))
 DERIVATIVE(fast_mish, st_real, x, mish_slope_of(at_most(clamp_low(x), 40), wide_exp(at_most(x, 40))))

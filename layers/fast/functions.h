@@ -1,23 +1,23 @@
 /* functions.h: exp and its kin as arithmetic without branches, which the compiler makes vectors of.
  *
  * A loop over one of these functions becomes a loop of vectors (-O3) of the instruction set that its caller
- * is compiled for. Additions and multiplications are not fused, so that every instruction set, and every
- * place in a row, gives the same bits.
+ * is compiled for. Multiplications and additions are fused where it can, at every place in a row alike.
  *
- * exp, expm1 and logistic are in st_real; the functions with `wide` in their names take and return double in
- * either precision. The float build rounds their results to float: they need errors of 2^-28 only.
+ * exp, expm1, logistic and the normal distribution are in st_real; the functions with `wide` in their names
+ * take and return double in either precision. The float build rounds their results to float: they need errors
+ * of 2^-28 only.
  *
  *     exp        x = n log 2 + r, |r| <= log(2)/2; exp(r) - 1 = r + r² p(r); exp(x) = 2^n exp(r)
  *     expm1      2^n (exp(r) - 1) + (2^n - 1)
- *     logistic   m = exp(-|x|): m / (1 + m) below 0, 1 less that above
+ *     logistic   m = exp(-|x|): m / (1 + m) below 0, 1 / (1 + m) above
  *     tanh       m = expm1(-2|x|): -m / (2 + m), with the sign of x
  *     log1p      of t in [0, 1]: s = t / (2 + t), 2 atanh(s) = s (2 + s² p(s²)), another p
- *     normal     Φ(-t) = exp(-t²/2) q(y) / (t + 4), y = (t - 4) / (t + 4), for t >= 0;
- *                erf(x) is 2Φ(x√2) - 1
+ *     logarithm  log(1 + t) of any t >= 0: 1 + t = 2^n (1 + s), n log 2 + log1p(s)
+ *     normal     Φ(-t) = exp(-t²/2) q(y) / (t + c), y = (t - c) / (t + c), for t >= 0
  *
  * The polynomials p and q have the smallest greatest relative error (Remez's exchange, in 60 digits): 2^-26
- * and 2^-30 in the float build, 2^-62 and 2^-55 in double. What activations make of them is measured by `make
- * check-ulp`; fast_exp and fast_expm1 are within 1 ulp, fast_logistic within 1.9. */
+ * and 2^-27 in the float build, 2^-62 and 2^-55 in double. What activations make of them is measured by `make
+ * check-ulp`; fast_exp and fast_expm1 are within 1 ulp, fast_logistic within 2.3, fast_normal within 4.5. */
 #ifndef STRIDE_LAYERS_FAST_FUNCTIONS_H
 #define STRIDE_LAYERS_FAST_FUNCTIONS_H
 
@@ -54,10 +54,14 @@ typedef struct exponent {
     real_bits biased; /* n + 2 BIAS */
 } exponent;
 
-/* The exponent of x + rest, for x <= MOST_EXPONENT and |rest| much smaller than 1. */
-INLINE exponent exponent_of_sum(st_real x, st_real rest)
+INLINE st_real not_below_least(st_real x)
 {
-    const st_real in = x < LEAST_EXPONENT ? LEAST_EXPONENT : x;
+    return x < LEAST_EXPONENT ? LEAST_EXPONENT : x;
+}
+
+/* The exponent of in + rest, for LEAST_EXPONENT <= in <= MOST_EXPONENT and |rest| much smaller than 1. */
+INLINE exponent exponent_of_sum(st_real in, st_real rest)
+{
     const st_real round = ROUND, shifted = in * (st_real)1.44269504088896340736 + round, n = shifted - round;
     const st_real r = in - n * LOG_2_HIGH - (n * LOG_2_LOW - rest); /* n LOG_2_HIGH is exact */
     real_bits bits, zero;
@@ -81,7 +85,7 @@ INLINE exponent exponent_of_sum(st_real x, st_real rest)
 
 INLINE exponent exponent_of(st_real x)
 {
-    return exponent_of_sum(x, 0);
+    return exponent_of_sum(not_below_least(x), 0);
 }
 
 /* 2^(e - BIAS) */
@@ -107,6 +111,13 @@ INLINE st_real fast_exp(st_real x)
     return times_power(1 + e.less_1, e);
 }
 
+/* For LEAST_EXPONENT <= x <= MOST_EXPONENT. */
+INLINE st_real fast_exp_within(st_real x)
+{
+    exponent e = exponent_of_sum(x, 0);
+    return times_power(1 + e.less_1, e);
+}
+
 /* For x <= 0. */
 INLINE st_real fast_expm1(st_real x)
 {
@@ -115,22 +126,33 @@ INLINE st_real fast_expm1(st_real x)
     return power * e.less_1 + (power - 1);
 }
 
-/* m / d with d = 1 + m 2^n is corrected by what d has rounded off. Below 0 it is multiplied by 2^n last, so
- * that nothing is lost below the normal range. */
+/* exp(-|x|) / (1 + exp(-|x|)) below 0, 1 / (1 + exp(-|x|)) above: one division. */
 INLINE st_real fast_logistic(st_real x)
 {
-    exponent e = exponent_of(-fabs(x));
-    st_real m = 1 + e.less_1, power = times_power(m, e), d = 1 + power, ratio = m / d;
-    st_real lesser = times_power(ratio - ratio * (power - (d - 1)), e);
-    return x < 0 ? lesser : 1 - lesser;
+    const exponent e = exponent_of(-fabs(x));
+    const st_real power = times_power(1 + e.less_1, e);
+    return (x < 0 ? power : 1) / (1 + power);
 }
 
-/* x logistic(x), faster than the product, and its errors are as small. */
+/* x logistic(x). Below 0 it is multiplied by 2^n last, so that nothing is lost below the normal range. */
 INLINE st_real fast_silu(st_real x)
 {
-    exponent e = exponent_of(-fabs(x));
-    st_real m = 1 + e.less_1, d = 1 + times_power(m, e), in = x < LEAST_EXPONENT ? LEAST_EXPONENT : x;
-    return x < 0 ? times_power(in * m / d, e) : x / d;
+    const exponent e = exponent_of(-fabs(x));
+    const st_real m = 1 + e.less_1, in = x < LEAST_EXPONENT ? LEAST_EXPONENT : x;
+    const st_real ratio = (x < 0 ? in * m : x) / (1 + times_power(m, e));
+    return x < 0 ? times_power(ratio, e) : ratio;
+}
+
+/* With e = exp(-|x|), (d + x e) / d² above 0, and e (d + x) / d² below, d = 1 + e. Beyond 40 it is 1. */
+INLINE st_real fast_silu_slope(st_real x)
+{
+    const exponent e = exponent_of(-fabs(x));
+    const st_real m = 1 + e.less_1, power = times_power(m, e), d = 1 + power,
+                  in = x < LEAST_EXPONENT ? LEAST_EXPONENT
+                       : x > 40           ? 40
+                                          : x;
+    const st_real ratio = (x < 0 ? m * (d + in) : d + in * power) / (d * d);
+    return x < 0 ? times_power(ratio, e) : ratio;
 }
 
 /* ---- in double ----------------------------------------------------------------------------------------- */
@@ -147,18 +169,6 @@ INLINE double wide_expm1(double x)
     return fast_expm1(x);
 }
 
-/* exp(-t²/2): t² as the square of the upper half of t's digits, which is exact, and the rest. */
-INLINE double wide_exp_of_square(double t)
-{
-    uint64_t bits;
-    double upper;
-    memcpy(&bits, &t, sizeof bits);
-    bits &= ~(uint64_t)0x7ffffff;
-    memcpy(&upper, &bits, sizeof upper);
-    exponent e = exponent_of_sum(-upper * upper / 2, (upper - t) * (upper + t) / 2);
-    return times_power(1 + e.less_1, e);
-}
-
 INLINE double log1p_polynomial(double z)
 {
     double p = 0.170185987581955628;
@@ -166,21 +176,6 @@ INLINE double log1p_polynomial(double z)
     p = p * z + 0.153865599377926101, p = p * z + 0.181817439245700151, p = p * z + 0.222222239697284268;
     p = p * z + 0.285714285478541841, p = p * z + 0.400000000001572383;
     return p * z + 0.666666666666663038;
-}
-
-INLINE double normal_polynomial(double y)
-{
-    double q = -1.19654672190320506e-9;
-    q = q * y - 3.39060938983424927e-10, q = q * y + 1.46190430418194368e-8,
-    q = q * y + 1.60693091699696705e-8;
-    q = q * y - 7.72104498067383399e-8, q = q * y - 1.5659218832344496e-7, q = q * y + 2.64154581932132284e-7;
-    q = q * y + 1.02185727212280829e-6, q = q * y - 6.2522845250191516e-7, q = q * y - 5.92001129720865117e-6;
-    q = q * y + 7.14975530283605525e-7, q = q * y + 3.5144569680885602e-5, q = q * y - 1.9078439758303457e-6;
-    q = q * y - 2.31094903718143014e-4, q = q * y + 1.33344248524314075e-4,
-    q = q * y + 0.00163081845328015189;
-    q = q * y - 0.00347969236160692632, q = q * y - 0.00754018896643519312, q = q * y + 0.0603965748906662778;
-    q = q * y - 0.186521857959665417, q = q * y + 0.387137400742219477, q = q * y - 0.607896641971892049;
-    return q * y + 0.755285130415751478;
 }
 
 #else
@@ -227,27 +222,11 @@ INLINE double wide_expm1(double x)
     return power * e.less_1 + (power - 1);
 }
 
-/* exp(-t²/2), t being a float, whose square is exact. */
-INLINE double wide_exp_of_square(double t)
-{
-    return wide_exp(-t * t / 2);
-}
-
 INLINE double log1p_polynomial(double z)
 {
     double p = 0.243009443702013295;
     p = p * z + 0.214276577995066091, p = p * z + 0.28616884474867821, p = p * z + 0.399988777717028538;
     return p * z + 0.666666756213916823;
-}
-
-INLINE double normal_polynomial(double y)
-{
-    double q = -4.63191704723624588e-5;
-    q = q * y - 2.22058533831398219e-4, q = q * y + 1.70940079993644867e-4,
-    q = q * y + 0.00163708842610306213;
-    q = q * y - 0.00349129652065741494, q = q * y - 0.00754290576980709333, q = q * y + 0.0603981480613558588;
-    q = q * y - 0.18652155447013853, q = q * y + 0.387137318597044229, q = q * y - 0.607896649780853138;
-    return q * y + 0.755285131160974595;
 }
 
 #endif
@@ -271,17 +250,93 @@ INLINE double wide_log1p(double t)
     return s * (2 + z * log1p_polynomial(z));
 }
 
-/* Φ(x) and φ(x): the normal distribution and its density. */
-typedef struct normal {
-    double below, density;
-} normal;
-
-INLINE normal wide_normal(double x)
+/* log(1 + t) of any t >= 0 that is not infinite. */
+INLINE double wide_log_of_1_and(double t)
 {
-    double t = fabs(x) > 50 ? 50 : fabs(x), over = 1 / (t + 4),
-           e = wide_exp_of_square(t); /* exp(-50²/2) is 0 */
-    double tail = e * (normal_polynomial((t - 4) * over) * over);
-    return (normal){ x < 0 ? tail : 1 - tail, e * 0.398942280401432677940 };
+    const double whole = 1 + t, magic = 0x1p52;
+    uint64_t bits, power, biased, number;
+    memcpy(&bits, &whole, sizeof bits);
+    biased = bits >> 52;
+    power = (2046 - biased) << 52; /* of 2^-n */
+    double scale, n, none;
+    memcpy(&scale, &power, sizeof scale);
+    memcpy(&number, &magic, sizeof number);
+    number |= biased;
+    memcpy(&n, &number, sizeof n);
+    none = n - magic - 1023;
+    return none * 0.693147180559945309417 + wide_log1p(none > 0 ? t * scale + (scale - 1) : t);
+}
+
+/* ---- the normal distribution --------------------------------------------------------------------------- */
+
+#ifdef STRIDE_DOUBLE
+#define LOWER_HALF (real_bits)0x7ffffff /* of the digits, */
+#define NORMAL_MOST 44                  /* and where the density is 0 */
+#define NORMAL_SHIFT 4
+
+INLINE st_real normal_polynomial(st_real y)
+{
+    st_real q = -1.19654672190320506e-9;
+    q = q * y - 3.39060938983424927e-10, q = q * y + 1.46190430418194368e-8,
+    q = q * y + 1.60693091699696705e-8;
+    q = q * y - 7.72104498067383399e-8, q = q * y - 1.5659218832344496e-7, q = q * y + 2.64154581932132284e-7;
+    q = q * y + 1.02185727212280829e-6, q = q * y - 6.2522845250191516e-7, q = q * y - 5.92001129720865117e-6;
+    q = q * y + 7.14975530283605525e-7, q = q * y + 3.5144569680885602e-5, q = q * y - 1.9078439758303457e-6;
+    q = q * y - 2.31094903718143014e-4, q = q * y + 1.33344248524314075e-4,
+    q = q * y + 0.00163081845328015189;
+    q = q * y - 0.00347969236160692632, q = q * y - 0.00754018896643519312, q = q * y + 0.0603965748906662778;
+    q = q * y - 0.186521857959665417, q = q * y + 0.387137400742219477, q = q * y - 0.607896641971892049;
+    return q * y + 0.755285130415751478;
+}
+#else
+#define LOWER_HALF (real_bits)0xfff
+#define NORMAL_MOST 15
+#define NORMAL_SHIFT (st_real)3.5
+
+INLINE st_real normal_polynomial(st_real y)
+{
+    st_real q = 1.10284914541e-4f;
+    q = q * y + 4.21167227254e-4f, q = q * y - 4.94975927614e-4f, q = q * y - 3.17481238766e-3f;
+    q = q * y + 6.49324481271e-3f, q = q * y + 0.017406268459f, q = q * y - 0.116053068404f;
+    q = q * y + 0.315425057017f, q = q * y - 0.56556174391f;
+    return q * y + 0.744416074035f;
+}
+#endif
+
+/* t² is the square of the upper half of t's digits, which is exact, and the rest. */
+INLINE exponent exponent_of_square(st_real t)
+{
+    real_bits bits;
+    st_real upper;
+    memcpy(&bits, &t, sizeof bits);
+    bits &= ~LOWER_HALF;
+    memcpy(&upper, &bits, sizeof upper);
+    return exponent_of_sum(-upper * upper / 2, (upper - t) * (upper + t) / 2);
+}
+
+/* Φ(-t) / exp(-t²/2) */
+INLINE st_real normal_ratio(st_real t)
+{
+    const st_real over = 1 / (t + NORMAL_SHIFT);
+    return normal_polynomial(2 * t * over - 1) * over;
+}
+
+/* x Φ(x) = max(x, 0) - t Φ(-t), t = |x| */
+INLINE st_real fast_normal(st_real x)
+{
+    const st_real t = fabs(x) > NORMAL_MOST ? NORMAL_MOST : fabs(x);
+    const exponent e = exponent_of_square(t);
+    return (x < 0 ? 0 : x) - times_power(t * ((1 + e.less_1) * normal_ratio(t)), e);
+}
+
+/* Φ(x) + x φ(x) */
+INLINE st_real fast_normal_slope(st_real x)
+{
+    const st_real t = fabs(x) > NORMAL_MOST ? NORMAL_MOST : fabs(x);
+    const exponent e = exponent_of_square(t);
+    const st_real tail =
+        times_power((1 + e.less_1) * (normal_ratio(t) - t * (st_real)0.398942280401432677940), e);
+    return x < 0 ? tail : 1 - tail;
 }
 
 #endif

@@ -2,6 +2,7 @@
  * definitions. The first loop over a set computes two sums, by fixed lanes, so that every instruction set
  * gives the same bits; the second one writes the result. gradient and backward share the sums. */
 #include "layers/fast/algorithms.h"
+#include "layers/fast/kernel.h"
 #include "layers/fast/lanes.h"
 #include "layers/norm_impl.h"
 #include "layers/types.h"
@@ -33,6 +34,10 @@ typedef struct norm_sums {
 enum { OCTET = 8, OCTETS = 2, BLOCK = 512 }; /* lanes, vectors and elements that are added in st_real */
 typedef st_real octet __attribute__((vector_size(OCTET * sizeof(st_real))));
 typedef st_real octet_at
+    __attribute__((vector_size(OCTET * sizeof(st_real)), aligned(sizeof(st_real)), may_alias));
+
+typedef machine_bits octet_mask __attribute__((vector_size(OCTET * sizeof(st_real))));
+typedef machine_bits octet_mask_at
     __attribute__((vector_size(OCTET * sizeof(st_real)), aligned(sizeof(st_real)), may_alias));
 
 /* Adds the sums of g - shift and of (g - shift) (x - mean) over a row. Elements are added in st_real within a
@@ -67,6 +72,93 @@ INLINE void add_row(norm_sums *to, ptrdiff_t n, const st_real *g, st_real shift,
     }
 }
 
+/* Interleaves octets within their halves, and exchanges halves. */
+#define SHUFFLE_OCTETS(u, v, ...) SHUFFLE(octet, u, v, __VA_ARGS__)
+#define LOWER_OF(u, v) SHUFFLE_OCTETS(u, v, 0, 8, 1, 9, 4, 12, 5, 13)
+#define UPPER_OF(u, v) SHUFFLE_OCTETS(u, v, 2, 10, 3, 11, 6, 14, 7, 15)
+#define FIRST_HALVES(u, v) SHUFFLE_OCTETS(u, v, 0, 1, 2, 3, 8, 9, 10, 11)
+#define SECOND_HALVES(u, v) SHUFFLE_OCTETS(u, v, 4, 5, 6, 7, 12, 13, 14, 15)
+
+/* The sums of the lanes of each of eight octets. */
+INLINE void sums_of_octets(octet *sums, const octet v[OCTET])
+{
+    octet two[4], four[2];
+    EACH(k, 4)
+    {
+        const octet a = v[k / 2 * 4 + k % 2], b = v[k / 2 * 4 + k % 2 + 2];
+        two[k] = LOWER_OF(a, b) + UPPER_OF(a, b);
+    }
+    EACH(k, 2) four[k] = LOWER_OF(two[2 * k], two[2 * k + 1]) + UPPER_OF(two[2 * k], two[2 * k + 1]);
+    *sums = FIRST_HALVES(four[0], four[1]) + SECOND_HALVES(four[0], four[1]);
+}
+
+/* In the same order. */
+INLINE st_real sum_of_octet(const octet *v)
+{
+    const octet o = *v;
+    return ((o[0] + o[2]) + (o[1] + o[3])) + ((o[4] + o[6]) + (o[5] + o[7]));
+}
+
+/* Rows of n elements, `apart` from each other; next_mean is 1 if each has a mean, 0 if one is for all. */
+typedef struct norm_rows {
+    ptrdiff_t count, n, apart;
+    const st_real *g, *x, *mean;
+    ptrdiff_t next_mean;
+    bool shifted; /* g - mean instead of g */
+} norm_rows;
+
+INLINE void add_octet(const norm_rows *rows, const st_real *at_g, const st_real *at_x, st_real mean,
+                      const machine_bits *kept, octet *sum, octet *product)
+{
+    const octet g = *(const octet_at *)at_g, x = *(const octet_at *)at_x;
+    const octet a =
+        (octet)((octet_mask)(rows->shifted ? g - mean : g) & (octet_mask)(*(const octet_mask_at *)kept));
+    *sum += a;
+    *product += a * (x - mean);
+}
+
+/* The sums of row k by lanes. The last octet ends with the row; what is added already is left out. */
+INLINE void add_octets(const norm_rows *rows, ptrdiff_t k, octet *sum, octet *product)
+{
+    static const machine_bits ones[2 * OCTET] = { 0, 0, 0, 0, 0, 0, 0, 0, -1, -1, -1, -1, -1, -1, -1, -1 };
+    const st_real *g = rows->g + k * rows->apart, *x = rows->x + k * rows->apart,
+                  mean = rows->mean[k * rows->next_mean];
+    octet s = { 0 }, p = { 0 };
+    ptrdiff_t i = 0;
+    for (; i + OCTET <= rows->n; i += OCTET) add_octet(rows, g + i, x + i, mean, ones + OCTET, &s, &p);
+    i = rows->n - OCTET;
+    if (rows->n % OCTET) add_octet(rows, g + i, x + i, mean, ones + rows->n % OCTET, &s, &p);
+    *sum = s, *product = p;
+}
+
+INLINE void add_row_of(norm_sums *to, const norm_rows *rows, ptrdiff_t k)
+{
+    const st_real mean = rows->mean[k * rows->next_mean];
+    add_row(to, rows->n, rows->g + k * rows->apart, rows->shifted ? mean : 0, rows->x + k * rows->apart,
+            mean);
+}
+
+/* Adds the sums of g and of g (x - mean) over each row. Those of short rows are the same to the bit for any
+ * rows beside them. */
+INLINE void add_rows(norm_sums *to, norm_rows rows)
+{
+    for (ptrdiff_t k = 0, some; k < rows.count; k += some) {
+        octet sum[OCTET], product[OCTET], sums, products;
+        some = rows.count - k < OCTET ? 1 : OCTET;
+        if (rows.n < OCTET || rows.n > BLOCK / OCTETS) {
+            for (ptrdiff_t r = 0; r < some; r++) add_row_of(&to[k + r], &rows, k + r);
+            continue;
+        }
+        for (ptrdiff_t r = 0; r < some; r++) add_octets(&rows, k + r, &sum[r], &product[r]);
+        if (some == OCTET) sums_of_octets(&sums, sum), sums_of_octets(&products, product);
+        else sums[0] = sum_of_octet(&sum[0]), products[0] = sum_of_octet(&product[0]);
+        for (ptrdiff_t r = 0; r < some; r++)
+            if (isfinite((double)sums[r] + (double)products[r]))
+                to[k + r].g += (double)sums[r], to[k + r].product += (double)products[r];
+            else add_row_of(&to[k + r], &rows, k + r);
+    }
+}
+
 /* The moments in a unit whose squares neither overflow nor underflow: in double the square of 1e155 does. */
 static __attribute__((noinline)) moments measure_extreme(norm_set s, const st_real *x, bool centred)
 {
@@ -91,15 +183,16 @@ static double deviation_of(moments m, double epsilon)
     return m.unit * sqrt(m.variance + epsilon / m.unit / m.unit);
 }
 
-/* A number close to the mean of a set, the mean itself if all elements are equal. The variance is the mean
- * square of differences from it, less the square of their mean: few digits are lost, since the second is
- * small. */
-INLINE st_real near_mean(norm_set s, const st_real *x)
+/* For each of `count` adjacent sets a number close to the mean, which is the mean itself if all elements are
+ * equal. The variance is the mean square of differences from it, less the square of their mean: few digits
+ * are lost, since the second is small. */
+INLINE void near_means(st_real *near, norm_set s, ptrdiff_t count, const st_real *x)
 {
     const ptrdiff_t few = smallest(s.length, 64);
-    norm_sums sums = { 0 };
-    add_row(&sums, few, x, x[0], x, x[0]);
-    return x[0] + (st_real)(sums.g / (double)few);
+    norm_sums sums[MOST] = { { 0 } };
+    for (ptrdiff_t k = 0; k < count; k++) near[k] = x[k * s.length];
+    add_rows(sums, (norm_rows){ count, few, s.length, x, x, near, 1, true });
+    for (ptrdiff_t k = 0; k < count; k++) near[k] += (st_real)(sums[k].g / (double)few);
 }
 
 /* The moments of x from its sums. Not centred: near is 0 and the mean counts as 0. */
@@ -122,13 +215,23 @@ INLINE void norm_apply(ptrdiff_t n, st_real *y, const st_real *x, double mean, d
     for (ptrdiff_t i = 0; i < n; i++) y[i] = (x[i] - middle) * slope + height;
 }
 
-INLINE void norm_adjoint(ptrdiff_t n, st_real *dx, const st_real *dy, double w, const st_real *x, double mean,
-                         double deviation, norm_sums of_g, double count)
+/* dx = (weight dy - mean_g - (x - middle) slope) scale */
+typedef struct norm_slopes {
+    st_real middle, mean_g, slope, scale;
+} norm_slopes;
+
+INLINE norm_slopes slopes_of(double mean, double deviation, norm_sums of_g, double count)
 {
-    const st_real middle = (st_real)mean, mean_g = (st_real)(of_g.g / count), weight = (st_real)w;
-    const st_real slope = (st_real)(of_g.product / count / deviation / deviation),
-                  scale = (st_real)(1 / deviation);
-    for (ptrdiff_t i = 0; i < n; i++) dx[i] = (weight * dy[i] - mean_g - (x[i] - middle) * slope) * scale;
+    return (norm_slopes){ (st_real)mean, (st_real)(of_g.g / count),
+                          (st_real)(of_g.product / count / deviation / deviation), (st_real)(1 / deviation) };
+}
+
+INLINE void norm_adjoint(ptrdiff_t n, st_real *dx, const st_real *dy, double w, const st_real *x,
+                         norm_slopes s)
+{
+    const st_real weight = (st_real)w;
+    for (ptrdiff_t i = 0; i < n; i++)
+        dx[i] = (weight * dy[i] - s.mean_g - (x[i] - s.middle) * s.slope) * s.scale;
 }
 
 /* ---- sets ------------------------------------------------------------------------------------------ */
@@ -165,7 +268,7 @@ typedef struct pass {
     const st_real *x, *dy;          /* dy NULL: a forward pass */
     const st_real *weight, *bias;   /* NULL: none */
     st_real *to, *mean, *deviation; /* mean and deviation of each set */
-    bool gradient;
+    st_real *dweight, *dbias;       /* NULL: no gradients are asked for */
 } pass;
 
 static pass pass_over(const st_call *c, st_tensor x, st_tensor dy, st_tensor to, bool gradient)
@@ -187,7 +290,9 @@ static pass pass_over(const st_call *c, st_tensor x, st_tensor dy, st_tensor to,
                    .to = st_data(to),
                    .mean = st_data(st_memory(c, NORM_MEAN)),
                    .deviation = st_data(st_memory(c, NORM_DEVIATION)),
-                   .gradient = gradient };
+                   .dweight = gradient ? st_data(st_grad(c, NORM_WEIGHT)) : NULL,
+                   .dbias =
+                       gradient && c->layer->params > NORM_BIAS ? st_data(st_grad(c, NORM_BIAS)) : NULL };
 }
 
 /* The index of the first weight of set k. */
@@ -234,15 +339,12 @@ INLINE void forward_sets(const pass *p, ptrdiff_t first, ptrdiff_t count)
     const st_real *x = p->x + first * s.length;
     st_real *y = p->to + first * s.length, near[MOST];
     norm_sums sums[MOST];
-    for (ptrdiff_t k = 0; k < count; k++) {
-        near[k] = plan->norm.centred && !constants ? near_mean(s, x + k * s.length) : 0;
-        sums[k] = (norm_sums){ 0 };
+    for (ptrdiff_t k = 0; k < count; k++) near[k] = 0, sums[k] = (norm_sums){ 0 };
+    if (plan->norm.centred && !constants) near_means(near, s, count, x);
+    for (ptrdiff_t r = 0; r < s.rows && !constants; r++) {
+        const st_real *row = x + r * s.stride;
+        add_rows(sums, (norm_rows){ count, s.length, s.length, row, row, near, 1, true });
     }
-    for (ptrdiff_t r = 0; r < s.rows && !constants; r++)
-        for (ptrdiff_t k = 0; k < count; k++) {
-            const st_real *row = x + r * s.stride + k * s.length;
-            add_row(&sums[k], s.length, row, near[k], row, near[k]);
-        }
     for (ptrdiff_t k = 0; k < count; k++) {
         const st_real *set = x + k * s.length;
         const moments m = batch
@@ -269,16 +371,23 @@ INLINE const st_real *adjoint_elements(const pass *p, ptrdiff_t k, const st_real
     const st_real mean = p->mean[k], scale = 1 / p->deviation[k];
     const ptrdiff_t n = p->set.length;
     st_real *scaled = st_data(st_scratch(c, SCALED));
-    if (p->gradient) {
-        st_real *dweight = st_data(st_grad(c, NORM_WEIGHT)),
-                *dbias = p->bias ? st_data(st_grad(c, NORM_BIAS)) : NULL;
-        for (ptrdiff_t i = 0; i < n; i++) dweight[i] += (x[i] - mean) * scale * dy[i];
-        if (dbias)
-            for (ptrdiff_t i = 0; i < n; i++) dbias[i] += dy[i];
-    }
+    st_real *dweight = p->dweight, *dbias = p->dbias;
+    for (ptrdiff_t i = 0; i < n && dweight; i++) dweight[i] += (x[i] - mean) * scale * dy[i];
+    for (ptrdiff_t i = 0; i < n && dbias; i++) dbias[i] += dy[i];
     if (p->to)
         for (ptrdiff_t i = 0; i < n; i++) scaled[i] = p->weight[i] * dy[i];
     return scaled;
+}
+
+/* Adds the gradients of weight and bias w from the sums over their part of a set; and these to the set's. */
+INLINE void add_part(const pass *p, ptrdiff_t w, st_real deviation, norm_sums sums, norm_sums *total)
+{
+    if (p->dweight && !p->plan->by_element) {
+        p->dweight[w] += (st_real)(sums.product / (double)deviation);
+        p->dbias[w] += (st_real)sums.g;
+    }
+    total->g += p->plan->norm.centred ? weight_of(p, w) * sums.g : 0;
+    total->product += weight_of(p, w) * sums.product;
 }
 
 /* gradient and backward need the same sums, and dx is written while sets are in cache. Rows of x are stride_x
@@ -290,36 +399,35 @@ INLINE void adjoint_sets(const pass *p, ptrdiff_t first, ptrdiff_t count, const 
     const norm_set s = p->set;
     const ptrdiff_t part = s.length / plan->parts;
     const bool constants = plan->norm.of_batch && !p->c->training; /* mean and variance */
-    const bool gradient = p->gradient && !plan->by_element;
     const st_real *dy = p->dy + first * s.length, *mean = p->mean + first, *deviation = p->deviation + first;
-    norm_sums sums[MOST], total[MOST];
-    for (ptrdiff_t k = 0; k < count; k++) sums[k] = total[k] = (norm_sums){ 0 };
+    norm_sums sums[MOST] = { { 0 } }, total[MOST] = { { 0 } };
     if (plan->by_element) dy = adjoint_elements(p, first, x, dy);
-    for (ptrdiff_t r = 0; r < s.rows && (gradient || (p->to && !constants)); r++)
+    const bool needed = (p->dweight && !plan->by_element) || (p->to && !constants);
+    if (needed && plan->parts == 1) {
+        for (ptrdiff_t r = 0; r < s.rows; r++)
+            add_rows(sums,
+                     (norm_rows){ count, part, part, dy + r * s.stride, x + r * stride_x, mean, 1, false });
         for (ptrdiff_t k = 0; k < count; k++)
-            for (ptrdiff_t i = 0, w = first_weight(plan, first + k); i < plan->parts; i++, w++) {
-                const ptrdiff_t at = k * s.length + i * part;
-                add_row(&sums[k], part, dy + r * s.stride + at, 0, x + r * stride_x + at, mean[k]);
-                if (r < s.rows - 1) continue;
-                if (gradient) {
-                    st_data(st_grad(p->c, NORM_WEIGHT))[w] +=
-                        (st_real)(sums[k].product / (double)deviation[k]);
-                    st_data(st_grad(p->c, NORM_BIAS))[w] += (st_real)sums[k].g;
-                }
-                total[k].g += plan->norm.centred ? weight_of(p, w) * sums[k].g : 0;
-                total[k].product += weight_of(p, w) * sums[k].product;
-                sums[k] = (norm_sums){ 0 };
-            }
+            add_part(p, first_weight(plan, first + k), deviation[k], sums[k], &total[k]);
+    } else if (needed) /* a set of one row, in parts */
+        for (ptrdiff_t i = 0, some; i < plan->parts; i += some) {
+            some = smallest(plan->parts - i, MOST);
+            for (ptrdiff_t k = 0; k < some; k++) sums[k] = (norm_sums){ 0 };
+            add_rows(sums, (norm_rows){ some, part, part, dy + i * part, x + i * part, mean, 0, false });
+            for (ptrdiff_t k = 0; k < some; k++)
+                add_part(p, first_weight(plan, first) + i + k, *deviation, sums[k], total);
+        }
+    norm_slopes slopes[MOST] = { { 0 } };
+    for (ptrdiff_t k = 0; k < count && p->to && !constants; k++)
+        slopes[k] = slopes_of((double)mean[k], (double)deviation[k], total[k], (double)(s.rows * s.length));
     for (ptrdiff_t r = 0; r < s.rows && p->to; r++)
         for (ptrdiff_t k = 0; k < count; k++)
             for (ptrdiff_t i = 0, w = first_weight(plan, first + k); i < plan->parts; i++, w++) {
                 const ptrdiff_t at = k * s.length + i * part, to = first * s.length + r * s.stride + at;
                 const st_real *g = dy + r * s.stride + at;
-                const double weight = weight_of(p, w), of = (double)deviation[k];
-                if (constants) norm_apply(part, p->to + to, g, 0, weight / of, 0);
-                else
-                    norm_adjoint(part, p->to + to, g, weight, x + r * stride_x + at, (double)mean[k], of,
-                                 total[k], (double)(s.rows * s.length));
+                const double weight = weight_of(p, w);
+                if (constants) norm_apply(part, p->to + to, g, 0, weight / (double)deviation[k], 0);
+                else norm_adjoint(part, p->to + to, g, weight, x + r * stride_x + at, slopes[k]);
             }
 }
 

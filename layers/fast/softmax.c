@@ -5,109 +5,163 @@
 #include "layers/fast/functions.h"
 #include "layers/types.h"
 #include "tensor/counts.h"
-#include "tensor/sum.h"
+
+#include <string.h>
 
 enum { LANES = 16, BESIDE = 64 }; /* elements side by side; the most rows that are computed side by side */
 
-INLINE st_real greatest_of(ptrdiff_t n, const st_real *y)
+/* Without it gcc unrolls such a loop before it could make vectors of it. An exponential has a loop of its
+ * own: gcc would make a branch of what is known of a clamped argument. */
+#define EACH_LANE(k, lanes) _Pragma("GCC unroll 1") for (int k = 0; k < (lanes); k++)
+
+INLINE st_real greatest_of(ptrdiff_t n, const st_real *x)
 {
-    st_real lane[LANES];
-    for (int k = 0; k < LANES; k++) lane[k] = -(st_real)INFINITY;
+    enum { FEW = 2 };
+    st_real lane[FEW * LANES];
+    for (int k = 0; k < FEW * LANES; k++) lane[k] = -(st_real)INFINITY;
     ptrdiff_t i = 0;
-    for (; i + LANES <= n; i += LANES)
-        for (int k = 0; k < LANES; k++) lane[k] = y[i + k] > lane[k] ? y[i + k] : lane[k];
-    for (int k = 0; i < n; i++, k++) lane[k] = y[i] > lane[k] ? y[i] : lane[k];
-    for (int k = 1; k < LANES; k++) lane[0] = lane[k] > lane[0] ? lane[k] : lane[0];
+    for (; i + FEW * LANES <= n; i += FEW * LANES)
+        for (int k = 0; k < FEW * LANES; k++) lane[k] = x[i + k] > lane[k] ? x[i + k] : lane[k];
+    for (int k = 0; i < n; i++, k++) lane[k] = x[i] > lane[k] ? x[i] : lane[k];
+    for (int half = FEW * LANES / 2; half > 0; half /= 2)
+        for (int k = 0; k < half; k++) lane[k] = lane[k + half] > lane[k] ? lane[k + half] : lane[k];
     return lane[0];
 }
 
-/* The sum of exp(x - greatest) less 1. With `logarithm`, y = x - greatest, otherwise its exponential. */
-INLINE double shift_row(ptrdiff_t n, st_real *y, st_real greatest, bool logarithm)
+/* Sums of exp(x - greatest) but for the maxima's ones, and the number of those. */
+typedef struct shifted_sums {
+    double rest[LANES];
+    st_real maxima[LANES];
+} shifted_sums;
+
+/* With `logarithm`, to = x - greatest, otherwise its exponential; lanes first ... end - 1 are added. */
+INLINE void shift_lanes(shifted_sums *sums, const st_real *x, st_real *to, int first, int end,
+                        st_real greatest, bool logarithm)
 {
-    double rest = 0;
-    ptrdiff_t maxima = 0;
-    for (ptrdiff_t i = 0; i < n; i += BESIDE) {
-        st_real e[BESIDE];
-        const ptrdiff_t count = n - i < BESIDE ? n - i : BESIDE;
-        int found = 0;
-        for (ptrdiff_t k = 0; k < count; k++) {
-            const st_real shifted = y[i + k] - greatest, power = fast_exp(shifted);
-            found += shifted == 0;
-            e[k] = shifted == 0 ? 0 : power;
-            y[i + k] = logarithm ? shifted : power;
-        }
-        rest += sum_of_row(count, e);
-        maxima += found;
+    st_real shifted[LANES], power[LANES];
+    EACH_LANE(k, LANES)
+    {
+        shifted[k] = x[k] - greatest;
+        power[k] = not_below_least(shifted[k]);
     }
-    return rest + (double)(maxima - 1);
+    EACH_LANE(k, LANES) power[k] = fast_exp_within(power[k]);
+    EACH_LANE(k, LANES)
+    {
+        const st_real added = (st_real)((k >= first) & (k < end)), below = (st_real)(shifted[k] < 0) * added;
+        sums->maxima[k] += added - below;
+        sums->rest[k] += (double)(power[k] * below);
+        to[k] = logarithm ? shifted[k] : power[k];
+    }
 }
 
-INLINE void forward_row(ptrdiff_t n, st_real *y, bool logarithm)
+/* The sum of exp(x - greatest) less 1. The last lanes end with the row, and their elements are read before y
+ * is written, which may be x. A row that is shorter is a copy. */
+INLINE double shift_row(ptrdiff_t n, const st_real *x, st_real *y, st_real greatest, bool logarithm)
 {
-    const double rest = shift_row(n, y, greatest_of(n, y), logarithm);
-    const st_real log_sum = (st_real)log1p(rest), over = (st_real)(1 / (1 + rest));
+    shifted_sums sums = { { 0 }, { 0 } };
+    st_real last[LANES];
+    const ptrdiff_t rest = n % LANES;
+    if (n < LANES) {
+        for (int k = 0; k < LANES; k++) last[k] = -(st_real)INFINITY;
+        memcpy(last, x, (size_t)n * sizeof *last);
+        shift_lanes(&sums, last, last, 0, (int)n, greatest, logarithm);
+        memcpy(y, last, (size_t)n * sizeof *last);
+    } else {
+        memcpy(last, x + n - LANES, sizeof last);
+        for (ptrdiff_t i = 0; i + LANES <= n; i += LANES)
+            shift_lanes(&sums, x + i, y + i, 0, LANES, greatest, logarithm);
+        if (rest > 0) shift_lanes(&sums, last, y + n - LANES, LANES - (int)rest, LANES, greatest, logarithm);
+    }
+    for (int half = LANES / 2; half > 0; half /= 2)
+        for (int k = 0; k < half; k++) {
+            sums.rest[k] += sums.rest[k + half];
+            sums.maxima[k] += sums.maxima[k + half];
+        }
+    return sums.rest[0] + ((double)sums.maxima[0] - 1);
+}
+
+INLINE void forward_row(ptrdiff_t n, const st_real *x, st_real *y, bool logarithm)
+{
+    const double rest = shift_row(n, x, y, greatest_of(n, x), logarithm);
+    const st_real log_sum = (st_real)(logarithm ? log1p(rest) : 0), over = (st_real)(1 / (1 + rest));
     for (ptrdiff_t i = 0; i < n; i++) y[i] = logarithm ? y[i] - log_sum : y[i] * over;
 }
 
 /* The same for `width` adjacent rows, whose elements are `step` apart. */
-INLINE void forward_rows_beside(ptrdiff_t n, ptrdiff_t step, ptrdiff_t width, st_real *y, bool logarithm)
+INLINE void forward_rows_beside(ptrdiff_t n, ptrdiff_t step, int width, const st_real *x, st_real *y,
+                                bool logarithm)
 {
     st_real greatest[BESIDE], maxima[BESIDE] = { 0 }, last[BESIDE];
     double rest[BESIDE] = { 0 };
-    for (ptrdiff_t k = 0; k < width; k++) greatest[k] = -(st_real)INFINITY;
-    for (ptrdiff_t i = 0; i < n; i++)
-        for (ptrdiff_t k = 0; k < width; k++)
-            greatest[k] = y[i * step + k] > greatest[k] ? y[i * step + k] : greatest[k];
-    for (ptrdiff_t i = 0; i < n; i++)
-        for (ptrdiff_t k = 0; k < width; k++) {
-            const st_real shifted = y[i * step + k] - greatest[k], power = fast_exp(shifted);
-            maxima[k] += shifted == 0 ? 1 : 0;
-            rest[k] += (double)(shifted == 0 ? 0 : power);
-            y[i * step + k] = logarithm ? shifted : power;
+    for (int k = 0; k < width; k++) greatest[k] = -(st_real)INFINITY;
+    for (ptrdiff_t i = 0; i < n * step; i += step)
+        EACH_LANE(k, width) greatest[k] = x[i + k] > greatest[k] ? x[i + k] : greatest[k];
+    for (ptrdiff_t i = 0; i < n * step; i += step) {
+        st_real shifted[BESIDE], power[BESIDE];
+        EACH_LANE(k, width)
+        {
+            shifted[k] = x[i + k] - greatest[k];
+            power[k] = not_below_least(shifted[k]);
         }
-    for (ptrdiff_t k = 0; k < width; k++) {
-        rest[k] += (double)maxima[k] - 1;
-        last[k] = (st_real)(logarithm ? log1p(rest[k]) : 1 / (1 + rest[k]));
+        EACH_LANE(k, width) power[k] = fast_exp_within(power[k]);
+        EACH_LANE(k, width)
+        {
+            const st_real below = (st_real)(shifted[k] < 0);
+            maxima[k] += 1 - below;
+            rest[k] += (double)(power[k] * below);
+            y[i + k] = logarithm ? shifted[k] : power[k];
+        }
     }
-    for (ptrdiff_t i = 0; i < n; i++)
-        for (ptrdiff_t k = 0; k < width; k++) {
-            const st_real value = y[i * step + k];
-            y[i * step + k] = logarithm ? value - last[k] : value * last[k];
-        }
+    EACH_LANE(k, width)
+    {
+        const double sum = rest[k] + ((double)maxima[k] - 1);
+        last[k] = (st_real)(logarithm ? wide_log_of_1_and(sum) : 1 / (1 + sum));
+    }
+    for (ptrdiff_t i = 0; i < n * step; i += step)
+        EACH_LANE(k, width) y[i + k] = logarithm ? y[i + k] - last[k] : y[i + k] * last[k];
 }
 
-INLINE void forward_rows(const st_call *c, st_tensor y, bool logarithm)
+INLINE void forward_rows(const st_call *c, st_tensor x, st_tensor y, bool logarithm)
 {
     const softmax_plan r = *(const softmax_plan *)c->plan;
+    const bool direct = st_is_contiguous(x);
+    if (!direct) st_copy(y, x);
     for (ptrdiff_t k = 0, width; k < c->images * r.lines; k += width) {
-        st_real *at = st_data(y) + softmax_line(&r, k);
+        const ptrdiff_t at = softmax_line(&r, k);
+        const st_real *from = st_data(direct ? x : y) + at;
+        st_real *to = st_data(y) + at;
         width = smallest(r.step - k % r.step, BESIDE);
-        if (r.step == 1) forward_row(r.length, at, logarithm);
-        else forward_rows_beside(r.length, r.step, width, at, logarithm);
+        if (r.step == 1) forward_row(r.length, from, to, logarithm);
+        else if (width == BESIDE) forward_rows_beside(r.length, r.step, BESIDE, from, to, logarithm);
+        else forward_rows_beside(r.length, r.step, (int)width, from, to, logarithm);
     }
 }
 
 INLINE void backward_row(ptrdiff_t n, const st_real *p, const st_real *g, st_real *out, bool logarithm)
 {
-    st_real lane[LANES] = { 0 }, sum = 0;
+    enum { FEW = 2 };
+    st_real lane[FEW * LANES] = { 0 }, sum;
     ptrdiff_t i = 0;
-    for (; i + LANES <= n; i += LANES)
-        for (int k = 0; k < LANES; k++) lane[k] += logarithm ? g[i + k] : p[i + k] * g[i + k];
-    for (; i < n; i++) sum += logarithm ? g[i] : p[i] * g[i];
-    for (int k = 0; k < LANES; k++) sum += lane[k];
-    for (i = 0; i < n; i++) out[i] = logarithm ? g[i] - fast_exp(p[i]) * sum : p[i] * (g[i] - sum);
+    for (; i + FEW * LANES <= n; i += FEW * LANES)
+        for (int k = 0; k < FEW * LANES; k++) lane[k] += logarithm ? g[i + k] : p[i + k] * g[i + k];
+    for (int k = 0; i < n; i++, k++) lane[k] += logarithm ? g[i] : p[i] * g[i];
+    for (int half = FEW * LANES / 2; half > 0; half /= 2)
+        for (int k = 0; k < half; k++) lane[k] += lane[k + half];
+    sum = lane[0];
+    for (i = 0; i < n; i++)
+        out[i] = logarithm ? g[i] - fast_exp_within(not_below_least(p[i])) * sum : p[i] * (g[i] - sum);
 }
 
 /* The same for `width` adjacent rows. */
-INLINE void backward_rows_beside(ptrdiff_t n, ptrdiff_t step, ptrdiff_t width, const st_real *p,
-                                 const st_real *g, st_real *out, bool logarithm)
+INLINE void backward_rows_beside(ptrdiff_t n, ptrdiff_t step, int width, const st_real *p, const st_real *g,
+                                 st_real *out, bool logarithm)
 {
     st_real sum[BESIDE] = { 0 };
     for (ptrdiff_t i = 0; i < n * step; i += step)
-        for (ptrdiff_t k = 0; k < width; k++) sum[k] += logarithm ? g[i + k] : p[i + k] * g[i + k];
-    for (ptrdiff_t i = 0; i < n * step; i += step)
-        for (ptrdiff_t k = 0; k < width; k++)
-            out[i + k] = logarithm ? g[i + k] - fast_exp(p[i + k]) * sum[k] : p[i + k] * (g[i + k] - sum[k]);
+        EACH_LANE(k, width) sum[k] += logarithm ? g[i + k] : p[i + k] * g[i + k];
+    for (ptrdiff_t i = 0; i < n * step; i += step) EACH_LANE(k, width)
+    out[i + k] = logarithm ? g[i + k] - fast_exp_within(not_below_least(p[i + k])) * sum[k]
+                           : p[i + k] * (g[i + k] - sum[k]);
 }
 
 INLINE void backward_rows(const st_call *c, st_tensor y, st_tensor dy, st_tensor dx, bool logarithm)
@@ -118,7 +172,8 @@ INLINE void backward_rows(const st_call *c, st_tensor y, st_tensor dy, st_tensor
         st_real *out = st_data(dx) + softmax_line(&r, k);
         width = smallest(r.step - k % r.step, BESIDE);
         if (r.step == 1) backward_row(r.length, p, g, out, logarithm);
-        else backward_rows_beside(r.length, r.step, width, p, g, out, logarithm);
+        else if (width == BESIDE) backward_rows_beside(r.length, r.step, BESIDE, p, g, out, logarithm);
+        else backward_rows_beside(r.length, r.step, (int)width, p, g, out, logarithm);
     }
 }
 
@@ -127,7 +182,7 @@ INLINE void backward_rows(const st_call *c, st_tensor y, st_tensor dy, st_tensor
 /* The plan's data: the definition's, and the functions of an instruction set. */
 typedef struct softmax_by {
     softmax_plan lines;
-    void (*forward)(const st_call *c, st_tensor y);
+    void (*forward)(const st_call *c, st_tensor x, st_tensor y);
     void (*backward)(const st_call *c, st_tensor y, st_tensor dy, st_tensor dx);
 } softmax_by;
 
@@ -139,8 +194,7 @@ static bool suits(const st_layer *l)
 
 static void forward(const st_call *c, st_tensor x, st_tensor y)
 {
-    st_copy(y, x);
-    ((const softmax_by *)c->plan)->forward(c, y);
+    ((const softmax_by *)c->plan)->forward(c, x, y);
 }
 
 static void backward(const st_call *c, st_tensor x, st_tensor y, st_tensor dy, st_tensor dx)
@@ -150,9 +204,9 @@ static void backward(const st_call *c, st_tensor x, st_tensor y, st_tensor dy, s
 }
 
 #define SOFTMAX_BY(M, NAME)                                                                                  \
-    M##_TARGET static void M##_##NAME##_forward(const st_call *c, st_tensor y)                               \
+    M##_TARGET static void M##_##NAME##_forward(const st_call *c, st_tensor x, st_tensor y)                  \
     {                                                                                                        \
-        forward_rows(c, y, NAME##_LOGARITHM);                                                                \
+        forward_rows(c, x, y, NAME##_LOGARITHM);                                                             \
     }                                                                                                        \
     M##_TARGET static void M##_##NAME##_backward(const st_call *c, st_tensor y, st_tensor dy, st_tensor dx)  \
     {                                                                                                        \
