@@ -67,7 +67,7 @@ static const candidate zhang[] = {
     "global_avgpool, dense 10\n"
 #define ZHANG                                                                                                \
     .net = ZHANG_NET, .candidates = zhang,                                                                   \
-    .size = { { 12000, 10000, 5, 5 }, { 4000, 10000, 3, 2 }, { 200, 200, 1, 1 } }, .batch = 50, .lr = 0.05,  \
+    .size = { { 12000, 10000, 5, 3 }, { 4000, 10000, 3, 2 }, { 200, 200, 1, 1 } }, .batch = 50, .lr = 0.05,  \
     .weight_decay = 5e-4, .inconsistent = 4
 
 /* ---- 4: poolings that are learned, and others, in one small net ----------------------------------- */
@@ -165,7 +165,7 @@ const experiment plan_experiments[] = {
         .scaled = "One small net, 8 and 16 feature maps, pooling of 3×3 with stride 2.",
         .net = SMALL_NET,
         .candidates = learned,
-        .size = { { 10000, 10000, 5, 5 }, { 4000, 10000, 2, 2 }, { 200, 200, 1, 1 } },
+        .size = { { 6000, 10000, 4, 3 }, { 3000, 10000, 2, 2 }, { 200, 200, 1, 1 } },
         .batch = 50,
         .lr = 0.05,
         .weight_decay = 5e-4,
@@ -184,7 +184,7 @@ const experiment plan_experiments[] = {
                "conv 16 3x3 padding=1, relu, POOL\n"
                "dense 10\n",
         .candidates = grids,
-        .size = { { 10000, 10000, 6, 5 }, { 4000, 10000, 2, 2 }, { 200, 200, 1, 1 } },
+        .size = { { 10000, 10000, 6, 3 }, { 4000, 10000, 2, 2 }, { 200, 200, 1, 1 } },
         .batch = 50,
         .lr = 0.05,
         .weight_decay = 5e-4,
