@@ -54,7 +54,8 @@ static void mark(totals *t, const st_layer *l)
 static void fail_without_case(totals *t)
 {
     for (int i = 0; i < MOST_TYPES && st_layer_types[i]; i++)
-        if (!t->has_case[i]) printf("FAIL gradcheck.c has no case of %s\n", st_layer_types[i]->name), t->failed++;
+        if (!t->has_case[i])
+            printf("FAIL gradcheck.c has no case of %s\n", st_layer_types[i]->name), t->failed++;
 }
 
 static void check_layer(totals *t, st_layer *l, st_shape x)
