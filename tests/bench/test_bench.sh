@@ -125,9 +125,9 @@ tells_goals() {
 leaves_out() { # PATTERN COMMAND
     succeeds "$BENCH/bench" --quick --peer="none=$2" relu && grep -qE "^none: relu .*: $1" "$out" || because "$2"
 }
-absent_peers() {
+absent_peers() { # Stride's own copy is given no longer, on a busy machine as well
     leaves_out 'it is not here' 'echo skip it is not here' && leaves_out 'it does not start' true &&
-        BENCH_PATIENCE=0.2 leaves_out 'it gave no answer in time' 'sh -c "echo ready; cat >/dev/null"' &&
+        BENCH_PATIENCE=3 leaves_out 'it gave no answer in time' 'sh -c "echo ready; cat >/dev/null"' &&
         leaves_out 'it ended' 'echo ready' && leaves_out 'out of order' 'sh -c "echo ready; while read -r _; do echo error out of order; done"'
 }
 # A peer whose results are spoilt when it has written them, by a command.
