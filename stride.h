@@ -34,6 +34,7 @@
 #include "nn/data/sets.h"
 #include "nn/data/table.h"
 #include "tensor/random.h"
+#include "tensor/reduce/reduce.h"
 #include "tensor/tensor.h"
 #include "tensor/threads.h"
 

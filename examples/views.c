@@ -1,6 +1,7 @@
 /* views.c: a walk through views: shapes, strides and offsets over one storage, and what they are for. */
 #include "tensor/error.h"
 #include "tensor/print/print.h"
+#include "tensor/reduce/reduce.h"
 
 #include <stdio.h>
 #include <string.h>

@@ -3,6 +3,7 @@
 #include "nn/train_impl.h"
 #include "tensor/array.h"
 #include "tensor/counts.h"
+#include "tensor/tables.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -34,8 +35,7 @@ int train_batches_new(train_batches *b, const st_net *n, const st_dataset *d, pt
     b->x = st_tensor_new(st_shape_with_batch(d->x, images));
     b->target = st_tensor_new(st_shape_with_batch(d->target, images));
     b->dy = st_tensor_new(st_shape_with_batch(n->output, images));
-    b->picked = array_new("train", st_numel(b->target), sizeof *b->picked);
-    return st_is_null(b->x) || st_is_null(b->target) || st_is_null(b->dy) || !b->picked ? -1 : 0;
+    return st_is_null(b->x) || st_is_null(b->target) || st_is_null(b->dy) ? -1 : 0;
 }
 
 void train_batches_free(train_batches *b)
@@ -43,7 +43,6 @@ void train_batches_free(train_batches *b)
     st_tensor_free(b->x);
     st_tensor_free(b->target);
     st_tensor_free(b->dy);
-    free(b->picked);
     free(b->order);
     *b = (train_batches){ 0 };
 }
@@ -82,6 +81,16 @@ void tally_add(tally *sum, tally t)
     sum->loss += t.loss, sum->weight += t.weight, sum->hits += t.hits, sum->counted += t.counted;
 }
 
+ptrdiff_t train_class_of(st_tensor y, ptrdiff_t i)
+{
+    const ptrdiff_t classes = y.shape.n[1], area = st_numel(y) / y.shape.n[0] / classes;
+    const st_real *at = st_data(y) + i / area * classes * area + i % area;
+    ptrdiff_t best = 0;
+    for (ptrdiff_t k = 1; k < classes; k++)
+        if (exceeds(at[k * area], at[best * area])) best = k;
+    return best;
+}
+
 tally train_tally(const train_batches *b, const st_loss *l, const st_net *n, st_tensor y, st_tensor target,
                   st_tensor dy)
 {
@@ -89,12 +98,12 @@ tally train_tally(const train_batches *b, const st_loss *l, const st_net *n, st_
     const double mean = loss_part(l, y, target, dy, &t.weight);
     t.loss = mean * loss_divisor(t.weight);
     if (st_error() || !train_counts_hits(l, n, b->data)) return t;
-    if (!l->kind->binary) st_argmax(b->picked, y, ST_AXES(1));
     for (ptrdiff_t i = 0; i < st_numel(target); i++) {
         const double wanted = (double)st_data(target)[i];
         if (loss_ignores(l, wanted)) continue;
         t.counted++;
-        t.hits += l->kind->binary ? (st_data(y)[i] > 0) == (wanted > 0.5) : b->picked[i] == (ptrdiff_t)wanted;
+        t.hits += l->kind->binary ? (st_data(y)[i] > 0) == (wanted > 0.5)
+                                  : train_class_of(y, i) == (ptrdiff_t)wanted;
     }
     return t;
 }

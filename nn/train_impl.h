@@ -15,7 +15,6 @@ typedef struct train_batches {
     const st_dataset *data;
     ptrdiff_t *order; /* NULL: in place */
     st_tensor x, target, dy;
-    ptrdiff_t *picked; /* argmax */
 } train_batches;
 
 typedef struct st_trainer {
@@ -103,6 +102,9 @@ void train_batches_free(train_batches *b);
 /* Loads samples from position `first` of the order on, and checks their classes. */
 int train_fetch(const train_batches *b, const st_loss *l, const st_net *n, ptrdiff_t first, ptrdiff_t count,
                 st_tensor *x, st_tensor *target);
+
+/* The class of the largest output at position i of the targets [N, ...]; y [N, K, ...] is contiguous. */
+ptrdiff_t train_class_of(st_tensor y, ptrdiff_t i);
 
 /* The loss and hits of outputs y, and in dy, unless it is null, the derivative of the loss divided by
  * loss_divisor(weight). */

@@ -8,12 +8,13 @@
 
 #include <math.h>
 
-/* Reductions of contiguous rows: walk.c has the definitions, tensor/fast/ vectors, to the same bits. */
-typedef struct tensor_rows {
-    double (*sum)(ptrdiff_t n, const st_real *x);
-    st_real (*max)(ptrdiff_t n, const st_real *x, st_real best); /* of the row and `best` */
-} tensor_rows;
-extern const tensor_rows *tensor_rows_in_use;
+/* The sum of a contiguous row: sum_of_row, or the same by the vectors of tensor/fast/. */
+typedef double row_sum(ptrdiff_t n, const st_real *x);
+extern row_sum *row_sum_in_use;
+
+/* The maximum of `best` and a contiguous row, for tensor/reduce/; NULL without tensor/fast/. */
+typedef st_real row_max(ptrdiff_t n, const st_real *x, st_real best);
+extern row_max *row_max_in_use;
 
 /* Tests if x replaces the maximum so far: the first of equal elements is kept, NaN is greater than all. */
 static inline bool exceeds(st_real x, st_real best)

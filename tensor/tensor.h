@@ -138,21 +138,6 @@ void st_scale(st_tensor y, st_real alpha); /* y *= alpha; y must not overlap its
 void st_mul(st_tensor y, st_tensor x);     /* y *= x; likewise */
 void st_map(st_tensor y, st_real (*f)(st_real x, void *context), void *context, st_tensor x); /* y = f(x) */
 
-/* Reductions over the given axes (count 0: all axes). y has the remaining axes, in order. Sums along the
- * innermost axis are accumulated in double, sums over the others in st_real. */
-void st_sum(st_tensor y, st_tensor x, st_axes over);
-void st_mean(st_tensor y, st_tensor x, st_axes over);
-void st_max(st_tensor y, st_tensor x, st_axes over); /* propagates NaN */
-
-/* Finds the first maximum, or the first NaN, over the given axes: index[k] is its row-major index within
- * these axes, at the k-th position of the remaining axes in row-major order. */
-void st_argmax(ptrdiff_t *index, st_tensor x, st_axes over);
-
-/* y[index[e]] += x[e] for every element e of x in row-major order. For each element `index` holds one
- * coordinate per axis of y; duplicates are summed. An index out of range is an error, and nothing is
- * added. */
-void st_scatter_add(st_tensor y, const ptrdiff_t *index, st_tensor x);
-
 /* Iterates over views of the same shape, row by row: row() gets the row's length n, and for views[i] a
  * pointer at[i] to its first element and the stride[i] between elements. Axes are merged where all views
  * allow it, and with ST_ANY_ORDER also permuted for speed. Views that overlap are not copied. */

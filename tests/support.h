@@ -13,6 +13,7 @@
 #include "layers/options.h"
 #include "tensor/error.h"
 #include "tensor/random.h"
+#include "tensor/reduce/reduce.h"
 #include "tensor/tensor.h"
 #include "tensor/threads.h"
 

@@ -3,6 +3,7 @@
 #include "examples/stride/one_hot.h"
 #include "examples/stride/sketch.h"
 #include "examples/stride/text.h"
+#include "tensor/reduce/reduce.h"
 
 #include <math.h>
 #include <stdlib.h>

@@ -23,16 +23,15 @@ static ptrdiff_t rank_of(const st_real *y, ptrdiff_t classes, ptrdiff_t stride, 
 }
 
 /* Outputs y [N, K, ...] and classes [N, ...], both contiguous. */
-static void count(counts *c, const train_batches *b, const st_loss *l, st_tensor y, st_tensor target)
+static void count(counts *c, const st_loss *l, st_tensor y, st_tensor target)
 {
     const ptrdiff_t classes = y.shape.n[1], positions = st_numel(target) / target.shape.n[0];
-    st_argmax(b->picked, y, ST_AXES(1));
     for (ptrdiff_t i = 0; i < st_numel(target); i++) {
         if (loss_ignores(l, (double)st_data(target)[i])) continue;
         const ptrdiff_t class = (ptrdiff_t)st_data(target)[i];
         const st_real *at = st_data(y) + i / positions * classes * positions + i % positions;
         c->counted++;
-        if (c->matrix) c->matrix[class * classes + b->picked[i]]++;
+        if (c->matrix) c->matrix[class * classes + train_class_of(y, i)]++;
         else c->hits += rank_of(at, classes, positions, class) < c->top;
     }
 }
@@ -51,7 +50,7 @@ static int count_set(const char *who, st_net *n, const st_dataset *d, const st_l
         status = train_fetch(&b, l, n, first, smallest(n->batch, d->count - first), &x, &target);
         const st_tensor y = status ? x : st_net_forward(n, x, ST_PREDICT);
         if (st_error()) status = -1;
-        if (status == 0) count(c, &b, l, y, target);
+        if (status == 0) count(c, l, y, target);
     }
     train_batches_free(&b);
     return status;

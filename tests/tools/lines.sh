@@ -23,7 +23,7 @@ c() { # FOLDER...: the C files that lie in them directly, but for the one that m
     done
 }
 
-annexes="tensor/blas tensor/fast tensor/print tensor/threads layers/fast layers/pooling nn/callbacks nn/check nn/data nn/export_c nn/fast nn/files nn/groups nn/onnx nn/pictures nn/ranks nn/share"
+annexes="tensor/blas tensor/fast tensor/print tensor/reduce tensor/threads layers/fast layers/pooling nn/callbacks nn/check nn/data nn/export_c nn/fast nn/files nn/groups nn/onnx nn/pictures nn/ranks nn/share"
 all='-type f ( -name *.[ch] -o -name *.sh -o -name *.py -o -name *.js -o -name *.awk -o -name *.mk -o -name *.txt )'
 printf '%-18s %7s %9s %7s\n' room code comments lines
 set -f # patterns are find's
