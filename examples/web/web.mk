@@ -3,7 +3,7 @@
 # The core without BLAS, and drawn digits, compiled by emscripten, in one file with the page that uses them.
 EMCC      ?= emcc
 WEB       := $(BUILD)/web
-WEB_CORE  := $(wildcard tensor/*.c layers/*.c layers/fast/*.c nn/*.c) nn/data/bytes.c nn/data/digits.c \
+WEB_CORE  := $(wildcard tensor/*.c tensor/fast/*.c layers/*.c layers/fast/*.c nn/*.c nn/fast/*.c) nn/data/bytes.c nn/data/digits.c \
              examples/web/web.c
 # Debian's emscripten uses Debian's modules of node, whichever node runs it.
 WEB_EMCC   = NODE_PATH=$(call quoted,/usr/share/nodejs:$(NODE_PATH)) $(EMCC) -O3
