@@ -122,8 +122,11 @@ static int open_data(atlas *a)
 
 static int make_folders(const char *path)
 {
-    char part[512];
-    snprintf(part, sizeof part, "%s", path);
+    char part[ATLAS_FOLDER_MOST + 1];
+    const size_t length = strlen(path);
+    if (length < 1 || length >= sizeof part)
+        return st_error_set("--folder: expected 1 to %d bytes, not %zu", ATLAS_FOLDER_MOST, length);
+    memcpy(part, path, length + 1);
     for (char *slash = strchr(part + 1, '/');; *slash = '/', slash = strchr(slash + 1, '/')) {
         if (slash) *slash = '\0';
         if (mkdir(part, 0777) && errno != EEXIST) return st_error_set("%.200s: %s", part, strerror(errno));

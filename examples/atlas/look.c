@@ -1,5 +1,4 @@
 /* look.c: see look.h. */
-#define _POSIX_C_SOURCE 200809L
 #include "examples/atlas/look.h"
 #include "examples/stride/network.h"
 #include "examples/stride/page.h"
@@ -8,7 +7,6 @@
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 /* ---- pictures ------------------------------------------------------------------------------------- */
 
@@ -51,13 +49,6 @@ static void add_pictures(st_net *n, st_tensor x, json_t *to)
 
 /* ---- speed ---------------------------------------------------------------------------------------- */
 
-static double processor_seconds(void)
-{
-    struct timespec t;
-    clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &t);
-    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
-}
-
 enum { MOST_POOLINGS = 64 };
 
 /* A net, its batch, and the milliseconds of each round. */
@@ -69,7 +60,7 @@ typedef struct timed {
 
 static void time_round(timed *t, int round)
 {
-    const double least = 0.05, began = processor_seconds();
+    const double least = 0.05, began = run_seconds();
     double seconds = 0;
     int calls = 0;
     do {
@@ -77,7 +68,7 @@ static void time_round(timed *t, int round)
         st_net_forward(t->net, t->x, ST_TRAIN);
         st_net_backward(t->net, t->dy, t->dx);
         calls++;
-        seconds = processor_seconds() - began;
+        seconds = run_seconds() - began;
     } while (seconds < least && !st_error());
     t->round[round] = 1e3 * seconds / calls;
 }

@@ -8,6 +8,7 @@
 #include "nn/train.h"
 #include "tensor/random.h"
 
+#include <ctype.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -73,12 +74,13 @@ static char *plan_of(const atlas *a, job j)
 
 /* ---- files ---------------------------------------------------------------------------------------- */
 
+/* FOLDER/NAME.json; what is no letter, digit or hyphen of the name becomes "_". */
 static void path_of(const atlas *a, const char *name, char path[512])
 {
-    const int start = snprintf(path, 512, "%s/", a->folder);
-    snprintf(path + start, 512 - (size_t)start, "%s.json", name);
-    for (char *c = path + start; *c; c++)
-        if (strchr(" ,=²×√/", *c) || (unsigned char)*c > 127) *c = '_';
+    int length = snprintf(path, 512, "%s/", a->folder);
+    for (const char *c = name; *c && length < 500; c++)
+        path[length++] = isalnum((unsigned char)*c) || *c == '-' ? *c : '_';
+    snprintf(path + length, 512 - (size_t)length, ".json");
 }
 
 static int write_json(FILE *to, const void *value)
@@ -233,7 +235,7 @@ static int measure(st_net *n, const st_dataset *d, const experiment *e, int coun
 
 /* ---- training ------------------------------------------------------------------------------------- */
 
-static double processor_seconds(void)
+double run_seconds(void)
 {
     struct timespec t;
     clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &t);
@@ -261,14 +263,14 @@ static int train(st_net *n, const st_dataset *d, const experiment *e, job j, int
 static json_t *result_of(const atlas *a, job j, st_net *n, const st_dataset *d, st_callback watch)
 {
     const experiment *e = j.of;
-    const double began = processor_seconds();
+    const double began = run_seconds();
     st_train_result r = { 0 };
     char *plan = plan_of(a, j);
     json_t *result = plan ? json_pack("{s:s, s:i}", "plan", plan, "seed", j.seed) : NULL;
     free(plan);
     if (!result) return NULL;
     const int status = train(n, d, e, j, e->size[a->scale].epochs, watch, &r);
-    json_object_set_new(result, "seconds", json_real(processor_seconds() - began));
+    json_object_set_new(result, "seconds", json_real(run_seconds() - began));
     if (status == 1) {
         json_object_set_new(result, "failed", json_string(st_error()));
         st_error_clear();

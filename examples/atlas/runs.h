@@ -16,6 +16,8 @@
 
 #include <jansson.h>
 
+enum { ATLAS_FOLDER_MOST = 256 }; /* bytes of the folder's path */
+
 /* What the runs of an atlas share. */
 typedef struct atlas {
     scale scale;
@@ -42,6 +44,9 @@ json_t *run_recall(const atlas *a, job j);
 /* Trains, measures, and keeps the result. `watch` is told about each step. NULL with an error; a loss that is
  * not finite is a result. */
 json_t *run_make(const atlas *a, job j, st_callback watch);
+
+/* Seconds that processors have spent on this process. */
+double run_seconds(void);
 
 /* Writes JSON to a file of the folder, atomically. 0, or -1 with an error. */
 int run_keep(const atlas *a, const char *name, const json_t *value);

@@ -21,6 +21,8 @@ refuses() {
         run $options
         [ $status = 2 ] && [ ! -s "$out" ] && [ "$(lines "$err")" -le 2 ] || because "$options" || return
     done
+    run --scale=smoke --folder=
+    [ $status = 1 ] && grep -q 'expected 1 to 256 bytes' "$err" || because 'an empty folder' || return
     run --scale=smoke --folder="$tmp/out/folder"
     [ $status = 1 ] && grep -q 'Not a directory' "$err" || because 'a folder in a file'
 }
