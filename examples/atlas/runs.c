@@ -7,6 +7,7 @@
 #include "nn/files/replace.h"
 #include "nn/train.h"
 #include "tensor/random.h"
+#include "tensor/reduce/reduce.h"
 
 #include <ctype.h>
 #include <stdio.h>
