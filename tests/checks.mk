@@ -79,6 +79,14 @@ core: ## build tensor/, layers/ and nn/ alone, with a C compiler and nothing els
 	    || { cat $(BUILD)/core/bits; echo 'FAIL tensor/, layers/ and nn/ alone train a CNN'; exit 1; }
 $(OUT)/float/tests/core/cnn: $(OUT)/float/tests/core/cnn.o $(call lib_all,float)
 	$(call link)
+# The whole library without layers/fast/; without tensor/blas/, too.
+define cnn_without
+$(OUT)/float/tests/core/$1: $(OUT)/float/tests/core/cnn.o $(patsubst %.c,$(OUT)/float/%.o,$(filter-out $2,$(CORE))) \
+    $(ONNX_FORMAT) $(OUT)/sources
+	$$(call link)
+endef
+$(eval $(call cnn_without,cnn_slow,layers/fast/%))
+$(eval $(call cnn_without,cnn_plain,layers/fast/% tensor/blas/%))
 
 check-core: ## no file of tensor/, layers/ or nn/ includes an annex
 	@$(CHECK) core $(ANNEXES)

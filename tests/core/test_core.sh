@@ -13,7 +13,14 @@ same_bits() {
 claim "tensor/, layers/ and nn/ alone train to the bits of the reference engine" same_bits
 differs() { ! STRIDE_ENGINE=generic "$CNN" | diff -q "$tmp/expected" - >/dev/null; }
 claim "another engine comes to other bits, so the comparison can fail" differs
-# What annexes add to the training loop.
+# Threads and the optimizer by vectors stay, to the same bits; a product by BLAS is rounded otherwise.
+without_fast() {
+    STRIDE_ENGINE=reference "${CNN}_slow" | diff "$tmp/expected" - && STRIDE_THREADS=3 "${CNN}_plain" | diff "$tmp/expected" -
+}
+claim "the library without layers/fast/ trains to those bits, with any engine if it has no BLAS" without_fast
+trains() { "${CNN}_slow" | tee "$tmp/by_blas" | grep -qE '^[0-9a-f]{16}$'; }
+claim "without layers/fast/ but with BLAS it trains, too" trains
+# Parts of the training loop that annexes add.
 parts_are_refused() {
     "$CNN" 2 >"$tmp/parts" || { cat "$tmp/parts"; return 1; }
     ! "$tmp/build/core/float/tests/core/cnn" 2 >"$tmp/refusal" &&
