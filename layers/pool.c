@@ -135,6 +135,7 @@ int st_pool_plan(st_layer *l, st_shape x, st_shape *y)
     *p = (pool_plan){ .kind = kind, .grid = kind->grid ? kind->grid : &st_regular_grid };
     p->zeros = (option > 0 ? (st_pad_value)option : kind->pad_value) != ST_PAD_LOWEST;
     if (p->grid->plan(&p->w, l, x)) return -1;
+    p->channels = x.n[1];
     *y = ST_SHAPE(x.n[0], x.n[1], p->w.out[0], p->w.out[1]);
     const ptrdiff_t n = st_shape_numel(ST_SHAPE(p->w.kernel[0], p->w.kernel[1]), l->type->name);
     if (n < 0 || st_shape_numel(*y, l->type->name) < 0) return -1;

@@ -15,6 +15,7 @@ typedef struct pool_span {
 
 typedef struct pool_plan {
     window w; /* of other grids than the regular one, the sizes and the largest kernel */
+    ptrdiff_t channels;
     const st_pooling *kind;
     const st_grid *grid;
     bool zeros; /* padding elements are zeros; false: they are left out */
@@ -25,7 +26,6 @@ struct st_grid {
     /* The spans of all windows along an axis. Of `at` are given the options, the channel, the key,
      * `training`, and the number of the channel in the batch. */
     void (*spans)(const pool_plan *p, const st_window *at, int axis, pool_span *to);
-    bool drawn; /* for each channel of each image anew */
 };
 extern const st_grid pool_adaptive_grid; /* the option output_size */
 

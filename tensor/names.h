@@ -18,6 +18,7 @@
 #define st_backward_child st_double_backward_child
 #define st_batchnorm_new st_double_batchnorm_new
 #define st_bce_with_logits_new st_double_bce_with_logits_new
+#define st_blur_pool_new st_double_blur_pool_new
 #define st_call_random st_double_call_random
 #define st_channel_dropout_new st_double_channel_dropout_new
 #define st_checkpoint_new st_double_checkpoint_new
@@ -77,6 +78,7 @@
 #define st_flip st_double_flip
 #define st_format st_double_format
 #define st_forward_child st_double_forward_child
+#define st_fractional_maxpool_new st_double_fractional_maxpool_new
 #define st_gated_pool_new st_double_gated_pool_new
 #define st_gelu_new st_double_gelu_new
 #define st_gem_pool_new st_double_gem_pool_new
@@ -238,6 +240,7 @@
 #define st_rmsprop_new st_double_rmsprop_new
 #define st_run_keep st_double_run_keep
 #define st_run_keep_numbers st_double_run_keep_numbers
+#define st_s3_pool_new st_double_s3_pool_new
 #define st_scale st_double_scale
 #define st_scatter_add st_double_scatter_add
 #define st_schedule_factor st_double_schedule_factor

@@ -110,11 +110,51 @@ typedef struct st_adaptive_maxpool_options {
 st_layer *st_adaptive_maxpool_new(st_adaptive_maxpool_options options);
 #define st_adaptive_maxpool(...) st_adaptive_maxpool_new(ST_OPTIONS(st_adaptive_maxpool_options, __VA_ARGS__))
 
+/* How an image continues beyond its edge. */
+typedef enum st_blur_edge { ST_BLUR_REFLECT, ST_BLUR_REPLICATE, ST_BLUR_ZEROS } st_blur_edge;
+
+/* The mean with binomial weights (kernel 3: 1 2 1 over 4, along both axes): Zhang 2019. Max-blur pooling is
+ * st_sequence(st_maxpool(.kernel = { 2 }, .stride = { 1 }), st_blur_pool(.padding = { 1 })). */
+typedef struct st_blur_pool_options {
+    int kernel[2];                   /* 3; at most 16 */
+    int stride[2];                   /* 2 */
+    int padding[2];                  /* 0: on each side; less than the kernel */
+    int pad_height[2], pad_width[2]; /* 0: besides, top and bottom, left and right */
+    st_blur_edge edge;
+} st_blur_pool_options;
+st_layer *st_blur_pool_new(st_blur_pool_options options);
+#define st_blur_pool(...) st_blur_pool_new(ST_OPTIONS(st_blur_pool_options, __VA_ARGS__))
+
+/* The maximum of windows that begin a fraction of a row apart, on average: Graham 2014. Each channel of each
+ * image has rows and columns of its own. In inference steps are as regular as they can be. */
+typedef struct st_fractional_maxpool_options {
+    int kernel[2];       /* 0: windows end where the next one begins */
+    int output_size[2];  /* OH, OW: this, */
+    double output_ratio; /* or OH / H, below 1: one of them is required */
+    bool pseudo_random;  /* the steps are floor(alpha (i + u)), u at random; else they are in any order */
+    bool overlapping;    /* without a kernel: windows have the first row of the next one, too */
+} st_fractional_maxpool_options;
+st_layer *st_fractional_maxpool_new(st_fractional_maxpool_options options);
+#define st_fractional_maxpool(...)                                                                           \
+    st_fractional_maxpool_new(ST_OPTIONS(st_fractional_maxpool_options, __VA_ARGS__))
+
+/* Maxima one row and column apart, of which some rows and columns are drawn, strip by strip, S3Pool: Zhai et
+ * al. 2017. In inference the mean of stride x stride maxima. OH = floor(H / stride). Windows end at the
+ * image's edge. */
+typedef struct st_s3_pool_options {
+    int kernel[2]; /* 2 */
+    int stride[2]; /* the kernel */
+    int grid[2];   /* the stride; rows of a strip, of which grid / stride are drawn */
+} st_s3_pool_options;
+st_layer *st_s3_pool_new(st_s3_pool_options options);
+#define st_s3_pool(...) st_s3_pool_new(ST_OPTIONS(st_s3_pool_options, __VA_ARGS__))
+
 /* Every type above, by its name in saved nets and in texts. */
 /* clang-format off */
 #define ST_EACH_POOLING_TYPE(DO)                                                                             \
     DO(stochastic_pool) DO(mixed_pool) DO(gated_pool) DO(learned_norm_pool) DO(gem_pool) DO(soft_pool)       \
-    DO(logsumexp_pool) DO(ordinal_pool) DO(rank_pool) DO(median_pool) DO(adaptive_maxpool)
+    DO(logsumexp_pool) DO(ordinal_pool) DO(rank_pool) DO(median_pool) DO(adaptive_maxpool)       \
+    DO(blur_pool) DO(fractional_maxpool) DO(s3_pool)
 /* clang-format on */
 
 ST_API_END

@@ -247,7 +247,7 @@ static void write_step(writer *w, const step *s)
 {
     const st_layer *l = s->l, *after = s->activation;
     const form *f = s->form;
-    const bool own = f->type == l->type; /* or something that is done for l */
+    const bool own = f->type == l->type || f->kind == TAPS; /* or something that is done for l */
     char text[200] = "";
     st_layer_describe(l, text, sizeof text);
     fprintf(w->to, "/* %s: %s%s%s%s */\n", s->path,

@@ -3,6 +3,7 @@
  *     {name}       is the layer's option of that name
  *     {name:text}  is text if the step has an activation, int8 weights or a parameter of that name,
  *     {!name:text} is text if it has not. */
+#include "layers/separable.h"
 #include "layers/types.h"
 #include "nn/export_c/steps.h"
 
@@ -130,7 +131,6 @@ static const form forms[] = {
              "                        else sum += most > 0 ? powf(size / most, {p}) : size",
              "most * powf(sum, 1.0f / {p})") },
     { &layer_type_adaptive_avgpool, TAPS, weighted_sum },
-    { &layer_type_upsample, TAPS, weighted_sum },
     { &layer_type_pad2d, WINDOWS, padded },
     { &layer_type_batchnorm, CHANNELS, CHANNEL("weight_$[row] * x[i] + bias_$[row]") },
     { &layer_type_prelu, CHANNELS, CHANNEL("x[i] > 0 ? x[i] : weight_$[row] * x[i]") },
@@ -185,5 +185,6 @@ const form *form_of(const st_layer *l)
 {
     for (size_t i = 0; i < sizeof forms / sizeof *forms; i++)
         if (forms[i].type == l->type) return &forms[i];
-    return NULL;
+    static const form sums = { &layer_type_upsample, TAPS, weighted_sum };
+    return l->type->forward == separable_forward ? &sums : NULL;
 }

@@ -73,5 +73,7 @@ const char *graph_maxpool(graph_place at, const char *x);
 const char *graph_avgpool(graph_place at, const char *x);
 const char *graph_lppool(graph_place at, const char *x);
 const char *graph_adaptive_avgpool(graph_place at, const char *x);
+const char *graph_adaptive_maxpool(graph_place at, const char *x);
+const char *graph_separable(graph_place at, const char *x);
 
 #endif

@@ -304,6 +304,8 @@ static const struct counterpart {
     { "avgpool", NULL, graph_avgpool },
     { "lppool", NULL, graph_lppool },
     { "adaptive_avgpool", NULL, graph_adaptive_avgpool },
+    { "adaptive_maxpool", NULL, graph_adaptive_maxpool },
+    { "blur_pool", NULL, graph_separable },
     { "dense", NULL, add_dense },
     { "batchnorm", NULL, add_batchnorm },
     { "layernorm", NULL, add_layernorm },

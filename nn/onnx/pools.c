@@ -192,17 +192,34 @@ static const char *add_matrix(graph_place at, const char *name, int axis, bool t
     return constant;
 }
 
-/* Windows that differ in size are y = A x Bᵀ, as the layer computes it. */
+/* y = A x Bᵀ */
+const char *graph_separable(graph_place at, const char *x)
+{
+    const char *columns = graph_step(at, "MatMul", add_matrix(at, "rows", 2, false), x);
+    return graph_end(at, "MatMul", columns, add_matrix(at, "columns", 3, true));
+}
+
+/* Windows that differ in size are weighted sums. */
 const char *graph_adaptive_avgpool(graph_place at, const char *x)
 {
     const st_shape in = at.l->x, out = at.l->y;
     if (out.n[2] == 1 && out.n[3] == 1) return graph_end(at, "GlobalAveragePool", x);
-    if (in.n[2] % out.n[2] || in.n[3] % out.n[3]) {
-        const char *columns = graph_step(at, "MatMul", add_matrix(at, "rows", 2, false), x);
-        return graph_end(at, "MatMul", columns, add_matrix(at, "columns", 3, true));
-    }
+    if (in.n[2] % out.n[2] || in.n[3] % out.n[3]) return graph_separable(at, x);
     const ptrdiff_t part[] = { in.n[2] / out.n[2], in.n[3] / out.n[3] };
     graph_end(at, "AveragePool", x);
+    graph_ints(at, "kernel_shape", 2, part);
+    return graph_ints(at, "strides", 2, part);
+}
+
+/* Equal parts are windows. */
+const char *graph_adaptive_maxpool(graph_place at, const char *x)
+{
+    const st_shape in = at.l->x, out = at.l->y;
+    const ptrdiff_t part[] = { in.n[2] / out.n[2], in.n[3] / out.n[3] };
+    if (out.n[2] == 1 && out.n[3] == 1) return graph_end(at, "GlobalMaxPool", x);
+    if (in.n[2] % out.n[2] || in.n[3] % out.n[3])
+        return graph_refuse(at, "parts of an image that differ in size, which ONNX does not have");
+    graph_end(at, "MaxPool", x);
     graph_ints(at, "kernel_shape", 2, part);
     return graph_ints(at, "strides", 2, part);
 }

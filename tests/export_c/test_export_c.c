@@ -9,6 +9,7 @@
 
 #include "examples/stride/mnist.h"
 #include <stride.h>
+#include "nn/export_c/steps.h"
 #include "tests/onnx/samples.h"
 
 #include <dlfcn.h>
@@ -183,10 +184,12 @@ static void visit(const char *name, st_shape image, st_layer *l, const char *ref
 {
     batch *b = context;
     (void)refusal;
-    if (strcmp(l->type->name, "pool") == 0) {
+    if (l->type->pooling && !form_of(l)) {
+        char expected[96];
         st_net *n = sample_net(image, l);
-        assert_int_equal(st_net_export_c(n, source_of(0), (st_export_c_options){ 0 }), -1);
-        expect_error("layer 0: pool: ");
+        snprintf(expected, sizeof expected, "layer 0: %s: it has no form in C", l->type->name);
+        assert_int_equal(st_net_export_c(n, source_of(b->count), (st_export_c_options){ 0 }), -1);
+        expect_error("%s", expected);
         b->refused++;
         st_net_free(n);
         return;
@@ -202,7 +205,7 @@ TEST(every_layer_gives_what_the_reference_engine_gives)
     samples_visit(visit, &b);
     compare(&b);
     others_compile_it();
-    assert_int_equal(b.refused, 1);
+    assert_in_range(b.refused, 1, 20);
     use_engine(NULL);
 }
 

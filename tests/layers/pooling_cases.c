@@ -36,6 +36,47 @@ st_layer *roll_adaptive_max_pool(dice *d, st_shape *x)
     return st_adaptive_maxpool({ (int)roll(d, 0, 8), (int)roll(d, 0, 8) });
 }
 
+st_layer *roll_blur_pool(dice *d, st_shape *x)
+{
+    st_blur_pool_options o = { .edge = (st_blur_edge)roll(d, 0, 2) };
+    *x = roll_images(d);
+    for (int axis = 0; axis < 2; axis++) {
+        o.kernel[axis] = (int)roll(d, 1, 5), o.stride[axis] = (int)roll(d, 1, 3);
+        int *side = axis ? o.pad_width : o.pad_height, most = o.kernel[axis] - 1;
+        o.padding[axis] = (int)roll(d, 0, most), side[0] = (int)roll(d, 0, most - o.padding[axis]);
+        side[1] = (int)roll(d, 0, most - o.padding[axis]);
+        x->n[2 + axis] += o.kernel[axis];
+    }
+    keep_zero(o.padding);
+    return st_blur_pool_new(o);
+}
+
+st_layer *roll_fractional_max_pool(dice *d, st_shape *x)
+{
+    st_fractional_maxpool_options o = { .pseudo_random = chance(d, 50), .overlapping = chance(d, 50) };
+    const bool windows = chance(d, 50);
+    *x = roll_images(d);
+    x->n[2] += 2, x->n[3] += 2;
+    for (int axis = 0; axis < 2; axis++) {
+        o.kernel[axis] = windows ? (int)roll(d, 1, 3) : 0;
+        o.output_size[axis] = (int)roll(d, 1, x->n[2 + axis] - (windows ? o.kernel[axis] - 1 : 0));
+    }
+    if (chance(d, 20)) o.output_size[0] = o.output_size[1] = 0, o.output_ratio = 0.4;
+    return st_fractional_maxpool_new(o);
+}
+
+st_layer *roll_s3_pool(dice *d, st_shape *x)
+{
+    st_s3_pool_options o = { { 0 } };
+    *x = roll_images(d);
+    for (int axis = 0; axis < 2; axis++) {
+        o.kernel[axis] = (int)roll(d, 1, 3), o.stride[axis] = (int)roll(d, 1, 3);
+        o.grid[axis] = o.stride[axis] * (int)roll(d, 1, 3);
+        x->n[2 + axis] += o.stride[axis];
+    }
+    return st_s3_pool_new(o);
+}
+
 /* ---- definitions of a window ----------------------------------------------------------------------- */
 
 typedef double complex number;
@@ -49,6 +90,7 @@ typedef struct pane {
     number x[MOST_ELEMENTS], param[MOST_ELEMENTS];
     ptrdiff_t row[MOST_ELEMENTS], column[MOST_ELEMENTS]; /* -1: padding */
     double uniform;
+    const struct edges *edges; /* of windows that are drawn; or NULL */
 } pane;
 
 typedef number definition(const pane *p);
@@ -188,6 +230,8 @@ static const struct family {
     { "median_pool", median },
     { "ordinal_pool", ordinal, true },
     { "rank_pool", rank },
+    { "fractional_maxpool", maximum },
+    { "s3_pool", maximum },
     { "adaptive_maxpool", maximum },
 };
 
@@ -221,9 +265,55 @@ static void adaptive_elements(pane *p, st_tensor x, st_shape at, st_shape y)
                 add_element(p, false, x, at, r, c);
 }
 
+/* Windows that are drawn are seen from outside: the maxima of an image of row numbers, or of their opposites,
+ * are the windows' last and first rows. */
+typedef struct edges {
+    st_tensor of[2][2]; /* of rows and columns, the first and the last */
+} edges;
+
+static st_tensor ramp_through(const st_layer *l, st_shape s, int axis, double sign)
+{
+    st_tensor x = st_tensor_new(s), y = st_tensor_new(l->y);
+    for (ptrdiff_t k = 0; k < st_numel(x); k++)
+        *element(x, k) = (st_real)(sign * (double)index_of(s, k).n[2 + axis]);
+    st_layer_forward((st_layer *)l, x, st_narrow(y, 0, 0, s.n[0]));
+    st_tensor_free(x);
+    return y;
+}
+
+static edges find_edges(const st_layer *l, st_shape s)
+{
+    edges e;
+    for (int axis = 0; axis < 2; axis++)
+        e.of[axis][0] = ramp_through(l, s, axis, -1), e.of[axis][1] = ramp_through(l, s, axis, 1);
+    return e;
+}
+
+static void free_edges(edges e)
+{
+    for (int axis = 0; axis < 2; axis++) st_tensor_free(e.of[axis][0]), st_tensor_free(e.of[axis][1]);
+}
+
+static void drawn_elements(pane *p, st_tensor x, st_shape at)
+{
+    ptrdiff_t first[2], last[2];
+    for (int axis = 0; axis < 2; axis++) {
+        first[axis] = (ptrdiff_t) - *st_at(p->edges->of[axis][0], at);
+        last[axis] = (ptrdiff_t)*st_at(p->edges->of[axis][1], at);
+    }
+    for (ptrdiff_t r = first[0]; r <= last[0]; r++)
+        for (ptrdiff_t c = first[1]; c <= last[1]; c++) add_element(p, false, x, at, r, c);
+}
+
+static bool has_drawn(const st_layer *l)
+{
+    return strstr(l->type->name, "fractional") || strstr(l->type->name, "s3");
+}
+
 static void find_elements(pane *p, bool zeros, st_tensor x, st_shape at, st_shape y)
 {
-    if (strstr(p->l->type->name, "adaptive")) adaptive_elements(p, x, at, y);
+    if (p->edges) drawn_elements(p, x, at);
+    else if (strstr(p->l->type->name, "adaptive")) adaptive_elements(p, x, at, y);
     else regular_elements(p, zeros, x, at);
 }
 
@@ -274,16 +364,57 @@ naive want_pooling(const st_layer *l, st_tensor x, st_tensor dy)
     naive want = { .y = st_tensor_new(out), .dx = st_tensor_new(x.shape) };
     if (l->params > 0) want.dweight = st_tensor_new(l->param[0].shape);
     pane *p = malloc(sizeof *p);
+    const edges seen = has_drawn(l) ? find_edges(l, x.shape) : (edges){ 0 };
     for (ptrdiff_t k = 0; k < st_numel(want.y); k++) {
         const st_shape at = index_of(out, k);
         const st_random_key key = st_call_random(&(st_call){ .layer = l });
         *p = (pane){ .l = l, .uniform = st_random_uniform(key, (uint64_t)k) };
+        if (has_drawn(l)) p->edges = &seen;
         find_elements(p, has_zeros(l, f), x, at, out);
         find_parameters(p, at);
         if (p->n == 0) continue;
         *element(want.y, k) = (st_real)creal(f->value(p));
         add_slopes(p, f->value, &want, at, (double)*element(dy, k));
     }
-    free(p);
+    free(p), free_edges(seen);
+    return want;
+}
+
+/* ---- blur ------------------------------------------------------------------------------------------ */
+
+static double choose(int n, int k)
+{
+    return round(tgamma(n + 1.) / tgamma(k + 1.) / tgamma(n - k + 1.));
+}
+
+/* The place of element k of window i along an axis; -1: zeros. */
+static ptrdiff_t blurred_place(const st_blur_pool_options *o, int axis, ptrdiff_t size, ptrdiff_t i, int k)
+{
+    const ptrdiff_t before = o->padding[axis] + (axis ? o->pad_width : o->pad_height)[0],
+                    at = i * o->stride[axis] + k - before;
+    if (at >= 0 && at < size) return at;
+    if (o->edge == ST_BLUR_ZEROS) return -1;
+    if (o->edge == ST_BLUR_REPLICATE) return at < 0 ? 0 : size - 1;
+    return at < 0 ? -at : size - 1 - (at - (size - 1));
+}
+
+naive want_blur(const st_layer *l, st_tensor x, st_tensor dy)
+{
+    const st_blur_pool_options *o = l->options;
+    naive want = { .y = st_tensor_new(dy.shape), .dx = st_tensor_new(x.shape) };
+    for (ptrdiff_t k = 0; k < st_numel(dy); k++) {
+        const st_shape at = index_of(dy.shape, k);
+        for (int kh = 0; kh < o->kernel[0]; kh++)
+            for (int kw = 0; kw < o->kernel[1]; kw++) {
+                const ptrdiff_t r = blurred_place(o, 0, x.shape.n[2], at.n[2], kh),
+                                c = blurred_place(o, 1, x.shape.n[3], at.n[3], kw);
+                if (r < 0 || c < 0) continue;
+                const double weight = choose(o->kernel[0] - 1, kh) * choose(o->kernel[1] - 1, kw) /
+                                      pow(2, o->kernel[0] + o->kernel[1] - 2);
+                const st_shape place = ST_INDEX(at.n[0], at.n[1], r, c);
+                *element(want.y, k) += (st_real)(weight * (double)*st_at(x, place));
+                *st_at(want.dx, place) += (st_real)(weight * (double)*element(dy, k));
+            }
+    }
     return want;
 }

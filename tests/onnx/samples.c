@@ -141,10 +141,16 @@ static void visit_more_pools(sample_visit *visit, void *context)
           "layer 0: maxpool: a window contains only padding", context);
 }
 
-/* layers/pooling/: none of these has a counterpart. */
+/* layers/pooling/: most have no counterpart. */
 static void visit_refused_pools(sample_visit *visit, void *context)
 {
     const st_shape image = ST_SHAPE(4, 9, 8);
+    VISIT("blur_pool", st_blur_pool(.padding = { 1 }));
+    VISIT("blur_pool replicate",
+          st_blur_pool(.kernel = { 4, 2 }, .stride = { 1, 3 }, .padding = { 1 }, .edge = ST_BLUR_REPLICATE));
+    VISIT("blur_pool zeros", st_blur_pool(.kernel = { 5 }, .pad_height = { 1, 2 }, .edge = ST_BLUR_ZEROS));
+    VISIT("adaptive_maxpool 1x1", st_adaptive_maxpool());
+    VISIT("adaptive_maxpool 3x4", st_adaptive_maxpool({ 3, 4 }));
 #define REFUSED(name, ...)                                                                                   \
     visit(#name, image, st_##name(__VA_ARGS__), "layer 0: " #name ": ONNX has no such layer", context)
     REFUSED(stochastic_pool, .kernel = { 2 });
@@ -157,7 +163,10 @@ static void visit_refused_pools(sample_visit *visit, void *context)
     REFUSED(ordinal_pool, .kernel = { 2 });
     REFUSED(rank_pool, .kernel = { 2 });
     REFUSED(median_pool, .kernel = { 2 });
-    REFUSED(adaptive_maxpool, { 3, 4 });
+    REFUSED(fractional_maxpool, .output_size = { 5 });
+    REFUSED(s3_pool, .kernel = { 2 });
+    visit("adaptive_maxpool of unequal parts", image, st_adaptive_maxpool({ 2, 4 }),
+          "layer 0: adaptive_maxpool: parts of an image that differ", context);
 }
 
 /* ---- the others ---------------------------------------------------------------------------------- */
