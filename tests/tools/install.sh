@@ -214,9 +214,9 @@ if [ "$action" = install ]; then
 fi
 everything
 
-# Folders that are Stride's alone; and the loader is told.
+# Folders that are Stride's alone, if they are empty; and the loader is told.
 if [ "$action" = uninstall ]; then
-    for folder in tensor layers nn/callbacks nn/data nn/export_c nn/files nn/onnx nn/pictures nn/ranks nn ''; do rmdir "$DESTDIR$INCLUDEDIR/$folder" 2>/dev/null || :; done
+    find "$DESTDIR$INCLUDEDIR" -depth -type d -exec rmdir {} \; 2>/dev/null || :
     rmdir "$DESTDIR$CMAKEDIR" 2>/dev/null || :
 fi
 if [ -z "$DESTDIR" ] && [ -z "$rpath" ] && [ "$(id -u)" = 0 ] && command -v ldconfig >/dev/null; then ldconfig; fi
