@@ -62,7 +62,7 @@ static void ring(point at, ptrdiff_t row, ptrdiff_t column)
     printf("  <circle cx=\"%g\" cy=\"%g\" r=\"%g\" class=\"mark\"/>\n", m.x, m.y, CELL / 2.0 - 3);
 }
 
-/* Where a row of a grid begins, at column 0, or ends, and a little beside it. */
+/* A point a little beside a row of a grid: before it for column 0, otherwise after it. */
 static point edge(point at, ptrdiff_t row, ptrdiff_t column)
 {
     const point c = corner(at, row, column);

@@ -60,7 +60,7 @@ struct st_layer_run {
     uint64_t seed, step;
     const layer_executor *executor; /* NULL: run.c's loops over chunks */
     int threads;
-    double grain;                            /* the executor's: less work runs on one thread */
+    double least_work;                       /* the executor's: less runs on one thread */
     st_tensor parameters, gradients, states; /* flat; kept when the batch size changes */
     bool shared;                             /* parameters and states belong to another tree; no gradients */
     st_tensor memory;                        /* flat: memory and outputs of all layers */

@@ -22,7 +22,7 @@ int train_fits(const st_net *n, const st_dataset *d, const char *what)
     return 0;
 }
 
-bool train_counts_hits(const st_loss *l, const st_net *n, const st_dataset *d)
+bool train_has_accuracy(const st_loss *l, const st_net *n, const st_dataset *d)
 {
     if (l->kind->binary) return st_shape_equal(n->output, d->target);
     return l->kind->classes && n->output.rank > 0 &&
@@ -51,7 +51,7 @@ void train_batches_free(train_batches *b)
 static int check_classes(const train_batches *b, const st_loss *l, const st_net *n, ptrdiff_t first,
                          st_tensor target)
 {
-    if (!l->kind->classes || !train_counts_hits(l, n, b->data)) return 0;
+    if (!l->kind->classes || !train_has_accuracy(l, n, b->data)) return 0;
     const ptrdiff_t positions = st_numel(target) / target.shape.n[0];
     for (ptrdiff_t i = 0; i < st_numel(target); i++) {
         double class = (double)st_data(target)[i];
@@ -78,7 +78,8 @@ int train_fetch(const train_batches *b, const st_loss *l, const st_net *n, ptrdi
 
 void tally_add(tally *sum, tally t)
 {
-    sum->loss += t.loss, sum->weight += t.weight, sum->hits += t.hits, sum->counted += t.counted;
+    sum->loss += t.loss, sum->weight += t.weight, sum->correct += t.correct,
+        sum->predictions += t.predictions;
 }
 
 ptrdiff_t train_class_of(st_tensor y, ptrdiff_t i)
@@ -97,13 +98,13 @@ tally train_tally(const train_batches *b, const st_loss *l, const st_net *n, st_
     tally t = { 0 };
     const double mean = loss_part(l, y, target, dy, &t.weight);
     t.loss = mean * loss_divisor(t.weight);
-    if (st_error() || !train_counts_hits(l, n, b->data)) return t;
+    if (st_error() || !train_has_accuracy(l, n, b->data)) return t;
     for (ptrdiff_t i = 0; i < st_numel(target); i++) {
         const double wanted = (double)st_data(target)[i];
         if (loss_ignores(l, wanted)) continue;
-        t.counted++;
-        t.hits += l->kind->binary ? (st_data(y)[i] > 0) == (wanted > 0.5)
-                                  : train_class_of(y, i) == (ptrdiff_t)wanted;
+        t.predictions++;
+        t.correct += l->kind->binary ? (st_data(y)[i] > 0) == (wanted > 0.5)
+                                     : train_class_of(y, i) == (ptrdiff_t)wanted;
     }
     return t;
 }
@@ -124,7 +125,7 @@ int train_mean(tally sum, st_metrics *score)
     if (sum.weight == 0)
         return st_error_set("train: nothing counts in the set to evaluate: all targets are ignored or have a "
                             "class weight of 0");
-    *score = (st_metrics){ sum.loss / sum.weight, sum.hits / sum.counted };
+    *score = (st_metrics){ sum.loss / sum.weight, sum.correct / sum.predictions };
     return 0;
 }
 

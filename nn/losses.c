@@ -37,7 +37,7 @@ typedef struct positions {
     bool logits, soft, wants_dy; /* soft: the target is probabilities */
     const st_real *weight;
     ptrdiff_t classes, y_stride, target_stride, dy_stride, weight_stride; /* of the axis of classes */
-    ptrdiff_t seen;
+    ptrdiff_t position;
     double area;       /* positions of an image */
     double total, sum; /* of the targets' weights; of the losses */
     double divisor;    /* total, or area if that is 0 */
@@ -51,14 +51,14 @@ static double weight_of(const positions *p, ptrdiff_t class)
 static void check_row(ptrdiff_t n, st_real *const at[], const ptrdiff_t stride[], void *context)
 {
     positions *p = context;
-    for (ptrdiff_t i = 0; i < n; i++, p->seen++) {
+    for (ptrdiff_t i = 0; i < n; i++, p->position++) {
         double class = (double)at[0][i * stride[0]];
         if (ignores_class(p->l, class)) continue;
         if (class >= 0 && class < (double)p->classes && class == floor(class))
             p->total += weight_of(p, (ptrdiff_t) class);
         else if (!st_error())
             st_error_set("loss %s: target[%td] is %g, expected a class from 0 to %td", p->l->kind->name,
-                         p->seen, class, p->classes - 1);
+                         p->position, class, p->classes - 1);
     }
 }
 

@@ -127,8 +127,8 @@ typedef struct st_param_group {
 enum { ST_MAX_GROUPS = 8 }; /* the most groups of a net */
 
 /* One step with learning rate lr, usually o->lr times a schedule's factor. Both tensors are flat and
- * contiguous, with the same length at every step. -1 with an error. A parameter that is NaN or infinite
- * after the step is such an error; after any other one, or if one was set before, nothing is changed. */
+ * contiguous, with the same length at every step. -1 with an error: if it was set before, or arguments do not
+ * fit, nothing is changed; a parameter that is NaN or infinite after the step is an error, too. */
 int st_optim_step(st_optim *o, double lr, st_tensor parameters, st_tensor gradients);
 
 ST_API_END

@@ -69,8 +69,8 @@ INLINE void optim_rmsprop(const st_optim_call *c, ptrdiff_t n, st_real *w, const
         st_real d = g[i] + decay * w[i];
         s[i] = b * s[i] + a * d * d;
         mean[i] = b * mean[i] + a * d;
-        st_real spread = centered ? s[i] - mean[i] * mean[i] : s[i];
-        v[i] = momentum * v[i] + d / ((st_real)sqrt(spread > 0 ? spread : 0) + epsilon);
+        st_real variance = centered ? s[i] - mean[i] * mean[i] : s[i];
+        v[i] = momentum * v[i] + d / ((st_real)sqrt(variance > 0 ? variance : 0) + epsilon);
         w[i] -= rate * v[i];
     }
 }

@@ -59,7 +59,7 @@ st_tensor train_loss(trainer *t, st_tensor y)
 
 st_metrics train_training_score(const trainer *t)
 {
-    return (st_metrics){ t->sum.loss / t->sum.weight, t->sum.hits / t->sum.counted };
+    return (st_metrics){ t->sum.loss / t->sum.weight, t->sum.correct / t->sum.predictions };
 }
 
 bool train_measure(trainer *t)

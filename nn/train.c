@@ -17,11 +17,11 @@ static const uint64_t ORDER_STREAM = UINT64_C(1) << 62;
 static void begin_epoch(trainer *t)
 {
     t->run->report.epoch = t->epoch, t->run->report.batch = t->batch;
-    if (t->batch == 0) t->begun = t->run->net->step, t->sum = (tally){ 0 };
-    st_dataset_begin_epoch(t->data, t->begun);
+    if (t->batch == 0) t->epoch_net_step = t->run->net->step, t->sum = (tally){ 0 };
+    st_dataset_begin_epoch(t->data, t->epoch_net_step);
     if (t->batches.order)
         st_random_permutation(t->batches.order, t->data->count,
-                              (st_random_key){ t->options.seed, ORDER_STREAM + t->begun });
+                              (st_random_key){ t->options.seed, ORDER_STREAM + t->epoch_net_step });
     train_tell(t, ST_ON_EPOCH_BEGIN);
 }
 

@@ -6,7 +6,7 @@
 
 /* Sums of losses, their weights (st_loss_weight), correct predictions, and predictions. */
 typedef struct tally {
-    double loss, weight, hits, counted;
+    double loss, weight, correct, predictions;
 } tally;
 void tally_add(tally *sum, tally t);
 
@@ -26,12 +26,12 @@ typedef struct st_trainer {
     struct train_kept *kept;         /* of checkpoints: nn/files/kept.c */
 
     /* The position. With the net, the optimizer and `kept` it is all that a checkpoint needs. */
-    int epoch, best_epoch; /* of the next step, from 1; best_epoch 0: none yet */
-    long batch, step;      /* steps taken in that epoch; in the run */
-    uint64_t begun;        /* the net's step when that epoch began, which determines its order */
-    tally sum;             /* over that epoch so far */
-    double best_loss;      /* NaN: none yet */
-    st_metrics validation; /* of the last epoch */
+    int epoch, best_epoch;   /* of the next step, from 1; best_epoch 0: none yet */
+    long batch, step;        /* steps taken in that epoch; in the run */
+    uint64_t epoch_net_step; /* the net's step when that epoch began, which determines its order */
+    tally sum;               /* over that epoch so far */
+    double best_loss;        /* NaN: none yet */
+    st_metrics validation;   /* of the last epoch */
 
     train_batches batches, validated; /* of micro-batches; of validation, in the same memory */
     bool grouped;                     /* options.groups are in force */
@@ -94,7 +94,7 @@ st_metrics train_training_score(const trainer *t);
 /* ---- batches and scores (evaluate.c) ------------------------------------------------------------------ */
 
 int train_fits(const st_net *n, const st_dataset *d, const char *what);
-bool train_counts_hits(const st_loss *l, const st_net *n, const st_dataset *d);
+bool train_has_accuracy(const st_loss *l, const st_net *n, const st_dataset *d);
 
 int train_batches_new(train_batches *b, const st_net *n, const st_dataset *d, ptrdiff_t images);
 void train_batches_free(train_batches *b);
@@ -106,8 +106,8 @@ int train_fetch(const train_batches *b, const st_loss *l, const st_net *n, ptrdi
 /* The class of the largest output at position i of the targets [N, ...]; y [N, K, ...] is contiguous. */
 ptrdiff_t train_class_of(st_tensor y, ptrdiff_t i);
 
-/* The loss and hits of outputs y, and in dy, unless it is null, the derivative of the loss divided by
- * loss_divisor(weight). */
+/* The loss and the correct predictions of outputs y. Unless dy is null, dy becomes the derivative of the loss
+ * divided by loss_divisor(weight). */
 tally train_tally(const train_batches *b, const st_loss *l, const st_net *n, st_tensor y, st_tensor target,
                   st_tensor dy);
 

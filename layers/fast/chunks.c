@@ -60,7 +60,7 @@ static void run_piece(ptrdiff_t i, int thread, void *context)
 static void each(const st_call *c, ptrdiff_t count, void (*work)(ptrdiff_t i, void *context), void *context)
 {
     const st_layer_run *run = c->layer->impl->run;
-    const bool little = layer_work(c->layer, c->layer->x.n[0]) < run->grain;
+    const bool little = layer_work(c->layer, c->layer->x.n[0]) < run->least_work;
     parallel_for(little ? 1 : run->threads, count, run_piece, &(piece_work){ work, context });
 }
 
@@ -127,7 +127,7 @@ static void add_piece(ptrdiff_t i, int thread, void *context)
 
 void layer_add_partials(const st_layer_run *run, st_tensor to, ptrdiff_t chunks)
 {
-    const bool little = (double)chunks * (double)st_numel(to) < run->grain;
+    const bool little = (double)chunks * (double)st_numel(to) < run->least_work;
     parallel_for(little ? 1 : run->threads, ceil_div(st_numel(to), PIECE), add_piece,
                  &(addition){ to, run->partial, chunks });
 }
@@ -135,7 +135,7 @@ void layer_add_partials(const st_layer_run *run, st_tensor to, ptrdiff_t chunks)
 /* Little work stays on one thread. */
 static void each_chunk(pass *p, int threads, parallel_work *work)
 {
-    if (layer_work(p->l, p->images) < p->l->impl->run->grain) threads = 1;
+    if (layer_work(p->l, p->images) < p->l->impl->run->least_work) threads = 1;
     parallel_for(threads, p->chunks, work, p);
 }
 
@@ -169,10 +169,10 @@ static int prepare(st_layer_run *run)
 {
     const char *given = getenv("STRIDE_GRAIN");
     char *end;
-    run->grain = 1 << 16;
+    run->least_work = 1 << 16;
     if (!given || !given[0]) return parallel_check();
-    run->grain = strtod(given, &end);
-    if (*end == '\0' && run->grain >= 0) return parallel_check();
+    run->least_work = strtod(given, &end);
+    if (*end == '\0' && run->least_work >= 0) return parallel_check();
     return st_error_set("STRIDE_GRAIN=%s: expected a number of elements, at least 0", given);
 }
 

@@ -280,7 +280,7 @@ typedef struct run {
     ptrdiff_t image, row, column;
 } run;
 
-/* What the groups of some images share. */
+/* Data that the groups of some images share. */
 typedef struct job {
     const st_call *c;
     const implicit_plan *d;

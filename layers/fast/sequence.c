@@ -148,7 +148,7 @@ static pass pass_of(const st_call *c, const station *at, int links)
     pass p = { .run = run, .at = at, .links = links, .images = c->images };
     double work = 0;
     for (int i = 0; i < links; i++) work += layer_work(at[i].l, p.images);
-    p.threads = work < run->grain ? 1 : (int)smallest(run->threads, plan->threads);
+    p.threads = work < run->least_work ? 1 : (int)smallest(run->threads, plan->threads);
     p.size = layer_chunk(at[0].l, p.images);
     p.chunks = ceil_div(p.images, p.size);
     p.buffers = st_scratch(c, BUFFERS);

@@ -7,9 +7,10 @@
 #include <math.h>
 
 typedef struct counts {
-    ptrdiff_t *matrix; /* by target and argmax; NULL: targets among the `top` largest outputs are counted */
+    ptrdiff_t
+        *matrix; /* by target and argmax; NULL: targets among the `top` largest outputs are predictions */
     int top;
-    double hits, counted;
+    double correct, predictions;
 } counts;
 
 /* The number of outputs before this one in descending order; equal ones and NaN stay in their order. */
@@ -30,9 +31,9 @@ static void count(counts *c, const st_loss *l, st_tensor y, st_tensor target)
         if (loss_ignores(l, (double)st_data(target)[i])) continue;
         const ptrdiff_t class = (ptrdiff_t)st_data(target)[i];
         const st_real *at = st_data(y) + i / positions * classes * positions + i % positions;
-        c->counted++;
+        c->predictions++;
         if (c->matrix) c->matrix[class * classes + train_class_of(y, i)]++;
-        else c->hits += rank_of(at, classes, positions, class) < c->top;
+        else c->correct += rank_of(at, classes, positions, class) < c->top;
     }
 }
 
@@ -41,7 +42,7 @@ static int count_set(const char *who, st_net *n, const st_dataset *d, const st_l
     train_batches b;
     if (!n || n->batch < 1) return st_error_set("%s before st_net_build", who);
     if (train_fits(n, d, "data")) return -1;
-    if (!l->kind || !l->kind->classes || !train_counts_hits(l, n, d))
+    if (!l->kind || !l->kind->classes || !train_has_accuracy(l, n, d))
         return st_error_set("%s: outputs %s and targets %s, expected a loss of classes, [K, ...] and [...]",
                             who, st_shape_text(n->output).text, st_shape_text(d->target).text);
     int status = train_batches_new(&b, n, d, n->batch);
@@ -68,7 +69,7 @@ double st_top_k_accuracy(st_net *n, const st_dataset *d, st_loss l, int k)
 {
     counts c = { .top = k };
     if (k < 1) st_error_set("st_top_k_accuracy: k is %d, expected at least 1", k);
-    else if (count_set("st_top_k_accuracy", n, d, &l, &c) == 0 && c.counted == 0)
+    else if (count_set("st_top_k_accuracy", n, d, &l, &c) == 0 && c.predictions == 0)
         st_error_set("st_top_k_accuracy: all targets are ignored");
-    return st_error() ? NAN : c.hits / c.counted;
+    return st_error() ? NAN : c.correct / c.predictions;
 }

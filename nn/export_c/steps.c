@@ -13,7 +13,7 @@ static ptrdiff_t size_of(const st_layer *l)
     return st_shape_numel(l->y, l->type->name) / l->y.n[0];
 }
 
-/* Adds a step that writes to made.y, or to a new place if made.y is not given. Returns the place. */
+/* Adds a step. Unless made.y is set, the step writes to new memory. Returns the memory it writes to. */
 static int add_step(steps *s, const char *path, ptrdiff_t size, step made)
 {
     if (size > INT_MAX) st_error_set("%td numbers between two layers, expected at most %d", size, INT_MAX);

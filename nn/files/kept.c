@@ -10,8 +10,8 @@
 
 /* As numbers; those up to seed_low are integers. */
 typedef struct position {
-    double epoch, batch, step, begun, net_step, optim_steps, best_epoch, seed_high, seed_low;
-    double loss_sum, hits, weight, best_loss, validation_loss, validation_accuracy, counted;
+    double epoch, batch, step, epoch_net_step, net_step, optim_steps, best_epoch, seed_high, seed_low;
+    double loss_sum, correct, weight, best_loss, validation_loss, validation_accuracy, predictions;
 } position;
 enum { POSITION = sizeof(position) / sizeof(double) };
 
@@ -30,10 +30,11 @@ static position position_of(const st_run *run)
     const trainer *t = run->own;
     position p;
     p.epoch = t->epoch, p.batch = (double)t->batch, p.step = (double)t->step;
-    p.begun = (double)t->begun, p.best_epoch = t->best_epoch;
+    p.epoch_net_step = (double)t->epoch_net_step, p.best_epoch = t->best_epoch;
     p.net_step = (double)run->net->step, p.optim_steps = (double)run->optim->steps;
     p.seed_high = (double)(run->net->seed >> 32), p.seed_low = (double)(run->net->seed & UINT32_MAX);
-    p.loss_sum = t->sum.loss, p.hits = t->sum.hits, p.weight = t->sum.weight, p.counted = t->sum.counted;
+    p.loss_sum = t->sum.loss, p.correct = t->sum.correct, p.weight = t->sum.weight,
+    p.predictions = t->sum.predictions;
     p.best_loss = t->best_loss;
     p.validation_loss = t->validation.loss, p.validation_accuracy = t->validation.accuracy;
     return p;
@@ -59,10 +60,10 @@ void run_go_to_position(st_run *run)
     trainer *t = run->own;
     const position *p = &t->kept->position;
     t->epoch = (int)p->epoch, t->batch = (long)p->batch, t->step = (long)p->step;
-    t->begun = (uint64_t)p->begun, t->best_epoch = (int)p->best_epoch;
+    t->epoch_net_step = (uint64_t)p->epoch_net_step, t->best_epoch = (int)p->best_epoch;
     run->net->step = (uint64_t)p->net_step, run->optim->steps = (long)p->optim_steps;
     run->net->seed = (uint64_t)p->seed_high << 32 | (uint64_t)p->seed_low;
-    t->sum = (tally){ p->loss_sum, p->weight, p->hits, p->counted };
+    t->sum = (tally){ p->loss_sum, p->weight, p->correct, p->predictions };
     t->best_loss = p->best_loss;
     t->validation = (st_metrics){ p->validation_loss, p->validation_accuracy };
 }

@@ -9,7 +9,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Ranks run micro-batches in turn; in a table that is all-gathered, those of a rank are adjacent. */
+/* Rank r runs micro-batches r, r + ranks, r + 2 ranks, ... all_gather needs the results of each rank side by
+ * side: slot() is the place of a micro-batch in such a table. */
 typedef struct parts {
     const st_comm *comm; /* NULL: this process alone */
     int rank, ranks;
