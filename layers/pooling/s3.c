@@ -56,7 +56,7 @@ static void spans(const pool_plan *p, const st_window *at, int axis, pool_span *
     }
 }
 
-static const st_grid grid = { .plan = plan_strips, .spans = spans };
+static const st_grid strip_grid = { .plan = plan_strips, .spans = spans };
 
 /* The windows within a window: one in training, and their number for each axis. */
 typedef struct within {
@@ -114,4 +114,4 @@ static const st_field fields[] = {
     { 0 },
 };
 
-POOLING(s3_pool, st_pool_plan, fields, .grid = &grid, .value = value, .adjoint = adjoint)
+POOLING(s3_pool, st_pool_plan, fields, .grid = &strip_grid, .value = value, .adjoint = adjoint)

@@ -280,7 +280,8 @@ function text_of(path,    out, i, t, previous, level, is_struct, pending, level_
         if (in_weak && t == ";") {
             in_weak = 0
             out = substr(out, 2) ";"
-            out = weak_at (strong == "" ? out : "#if !(" condition(strong) ")\n" out "\n#endif")
+            if (strong == "") out = weak_at out
+            else out = weak_at (condition(strong) == "" ? "" : "#if !(" condition(strong) ")\n" out "\n#endif")
             continue
         }
         if (kind[path, i] ~ /[nxqp]/) {
