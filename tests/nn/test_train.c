@@ -408,6 +408,32 @@ static void assert_line(FILE *from, const st_train_report *r)
     for (const char *c = line; *c; c++) assert_true(*c == '\n' || (*c >= ' ' && *c <= '~'));
 }
 
+/* One sample, which takes a tenth of a second. */
+static void get_slowly(const st_dataset *d, ptrdiff_t i, st_tensor x, st_tensor y)
+{
+    poll(NULL, 0, 100);
+    st_fill(x, 1), st_fill(y, 10);
+}
+
+static void note_seconds(st_callback *self, st_run *run, st_event event)
+{
+    double *seconds = self->context;
+    if (event == ST_ON_STEP) seconds[0] = run->report.seconds;
+    if (event == ST_ON_EPOCH) seconds[1] = run->report.seconds;
+}
+
+TEST(seconds_of_a_run_include_validation_and_those_of_its_speed_do_not)
+{
+    double seconds[2];
+    auto_net *n = one_weight();
+    auto_samples training = pull(4, 10);
+    auto_dataset *slow = st_dataset_new((st_dataset){ 1, ST_SHAPE(1), ST_SHAPE(1), get_slowly });
+    st_train_result r =
+        train(n, training.set, .validation = slow, .callbacks = { { "seconds", note_seconds, seconds } });
+    assert_true(seconds[1] - seconds[0] >= 0.09);
+    assert_close(r.samples_per_second * r.seconds, 4, 1e-6);
+}
+
 /* Two steps an epoch, at half the rate from the third epoch on: the weight after each step. */
 TEST(a_callback_sees_each_epoch_and_progress_shows_it)
 {

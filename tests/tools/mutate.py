@@ -5,7 +5,7 @@ Draws COUNT mutations: a comparison is another, a number is one more or less, + 
 is negated, two operands or arguments change places, a statement is dropped. Each is compiled alone and linked into the
 tests of its room before the library, where the linker takes the first of two definitions. One that does not compile, or compiles to the
 same code, is drawn again. Prints every mutation that no test finds, and the score; fails where that is below LEAST
-percent.
+percent. BUILD/mutations/results has a line of each, which says what finds it.
 
 From make: OUT, where the library is built; LINK_float, LINK_double, ... with @ for the mutated object and what the
 program is called: the commands that link a room's tests.
@@ -179,10 +179,13 @@ def main():
             if found is None:
                 continue
             results.append((site, found))
+            path, at, old, new = site
+            line = open(path, encoding="utf-8").read().count("\n", 0, at) + 1
+            what = f"{found or 'no test'} finds: {' '.join(old.split())}  ->  {new or 'nothing'}"
+            with open(f"{WORK}/results", "a" if len(results) > 1 else "w", encoding="utf-8") as f:
+                f.write(f"{path}:{line}: {what}\n")
             if found == "":
-                path, at, old, new = site
-                line = open(path, encoding="utf-8").read().count("\n", 0, at) + 1
-                print(f"{path}:{line}: no test finds: {' '.join(old.split())}  ->  {new or 'nothing'}", flush=True)
+                print(f"{path}:{line}: {what}", flush=True)
     killed = sum(found != "" for _, found in results)
     print(f"mutations: {killed} of {len(results)} found, {100 * killed / len(results):.1f} %, of {len(everything)} "
           f"possible; seed {seed}")
