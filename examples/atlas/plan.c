@@ -31,7 +31,7 @@ const pooling plan_poolings[] = {
     { "blur", "blur_pool 3 stride=2 padding=1", "y = Σ kᵢ xᵢ, k = (1 2 1)ᵀ (1 2 1) / 16", "Zhang 2019" },
     { "max-blur", "maxpool 2 stride=1, blur_pool 3 stride=2 padding=1", "y = blur(max of 2×2 at every place)",
       "Zhang 2019" },
-    { "fractional", "fractional_maxpool 2 output_size=20", "y = max xᵢ, windows begin 1 or 2 apart at random",
+    { "fractional", "fractional_maxpool 2 output_ratio=0.72", "y = max xᵢ, windows begin 1 or 2 apart at random",
       "Graham 2014" },
     { "S3", "s3_pool 2", "y = max xᵢ of stride 1, of which rows and columns are drawn, strip by strip",
       "Zhai et al. 2017" },
@@ -103,14 +103,8 @@ static const candidate learned[] = {
 static const candidate grids[] = {
     { "max 2×2", "identity; maxpool 2; identity; maxpool 2", 0 },
     { "max 3×3", "identity; maxpool 3 stride=2 ceil_mode; identity; maxpool 3 stride=2 ceil_mode", 0 },
-    { "fractional, random",
-      "fractional_maxpool 2 output_size=20; fractional_maxpool 2 output_size=14; "
-      "fractional_maxpool 2 output_size=10; fractional_maxpool 2 output_size=7",
-      0 },
-    { "fractional, pseudo-random",
-      "fractional_maxpool 2 output_size=20 pseudo_random; fractional_maxpool 2 output_size=14 pseudo_random; "
-      "fractional_maxpool 2 output_size=10 pseudo_random; fractional_maxpool 2 output_size=7 pseudo_random",
-      0 },
+    { "fractional, random", "fractional_maxpool 2 output_ratio=0.72", 0 },
+    { "fractional, pseudo-random", "fractional_maxpool 2 output_ratio=0.72 pseudo_random", 0 },
     { "S3", "identity; s3_pool 2; identity; s3_pool 2", 0 },
     { 0 },
 };
@@ -176,7 +170,8 @@ const experiment plan_experiments[] = {
         .claim = "Graham 2014 and Zhai et al. 2017: grids drawn at random keep a net from overfitting, and "
                  "its errors are fewer than with max pooling.",
         .scaled = "Four convolutions of 3×3, 8 to 16 feature maps, from 28×28 to 7×7. Fractional pooling "
-                  "follows each of them by a factor of √2, the others every second one by 2.",
+                  "follows each of them by a factor of about √2 (28, 20, 14, 10, 7), the others every "
+                  "second one by 2.",
         .net = "input 1x28x28\n"
                "conv 8 3x3 padding=1, relu, POOL\n"
                "conv 8 3x3 padding=1, relu, POOL\n"
