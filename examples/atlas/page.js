@@ -31,17 +31,19 @@ const withDeviation = m => !m ? "–" : m.mean.toFixed(2) + (known(m.deviation) 
 
 /* ---- plots ---- */
 
-const WIDTH = 360, LEFT = 132, RIGHT = 12, TOP = 6, ROW = 22, BOTTOM = 24; // in units of the drawing
+const WIDTH = 360, RIGHT = 14, TOP = 6, ROW = 22, BOTTOM = 24; // in units of the drawing
 
-/* About five ticks of 1, 2 or 5 times a power of ten. */
-function axisOf(values) {
+/* Ticks of 1, 2 or 5 times a power of ten, some 60 units apart, right of the names. */
+function axisOf(values, names) {
+    const left = 24 + 5.9 * Math.max(...names.map(name => name.length));
     const least = Math.min(...values), most = Math.max(...values), extent = Math.max(most - least, 0.02);
-    const rough = extent / 4, power = 10 ** Math.floor(Math.log10(rough));
+    const rough = extent * 60 / (WIDTH - left), power = 10 ** Math.floor(Math.log10(rough));
     const step = power * [1, 2, 5, 10].find(part => rough / power <= part + 1e-9);
     const low = Math.floor(least / step - 1e-9) * step, high = Math.ceil(most / step + 1e-9) * step;
     const places = Math.max(0, Math.ceil(-Math.log10(step) - 1e-9)), ticks = [];
     for (let k = 0; low + k * step < high + step / 2; k++) ticks.push(low + k * step);
-    return { ticks, text: x => x.toFixed(places), at: x => LEFT + (WIDTH - LEFT - RIGHT) * (x - low) / (high - low) };
+    return { ticks, text: x => x.toFixed(places), left,
+        at: x => left + (WIDTH - left - RIGHT) * (x - low) / (high - low) };
 }
 
 /* Dots of seeds, the mean with its deviation, and the paper's number. */
@@ -61,13 +63,13 @@ function plot(title, rows, measure) {
     if (shown.length === 0) return null;
     const values = shown.flatMap(r => [...r[measure].values, r[measure].mean - (r[measure].deviation || 0),
         r[measure].mean + (r[measure].deviation || 0), ...measure === "error" && known(r.claim) ? [r.claim] : []]);
-    const axis = axisOf(values), height = TOP + ROW * shown.length + BOTTOM, end = height - BOTTOM;
+    const axis = axisOf(values, shown.map(r => r.name)), height = TOP + ROW * shown.length + BOTTOM, end = height - BOTTOM;
     const grid = axis.ticks.flatMap(tick => [
         draw("path", { class: "grid", d: `M${axis.at(tick).toFixed(1)} ${TOP}V${end}` }),
         draw("text", { x: axis.at(tick).toFixed(1), y: height - 7, "text-anchor": "middle" }, axis.text(tick))]);
     const lines = shown.flatMap((r, i) => {
         const y = TOP + ROW * (i + 0.5);
-        return [draw("text", { class: "name", x: LEFT - 12, y: y + 4, "text-anchor": "end" }, r.name),
+        return [draw("text", { class: "name", x: axis.left - 12, y: y + 4, "text-anchor": "end" }, r.name),
             draw("g", { class: "run0" }, ...marks(r, measure, axis, y))];
     });
     const said = shown.map(r => `${r.name} ${withDeviation(r[measure])}`).join("; ");
@@ -102,7 +104,7 @@ function tableOf(rows) {
             ["errors, shifted, %", r => cell(withDeviation(r.shifted))]] : [],
         ["parameters", r => cell(r.parameters ? count(r.parameters.mean) : "–")],
         ["seeds", r => cell(r.runs)],
-        ...learns ? [["<learned, seed 1", r => cell(learned(r), { class: "text option" })]] : []];
+        ...learns ? [["<learned, seed 1", r => cell(learned(r), { class: "text missing" })]] : []];
     return make("table", { class: "rows" }, headings(...columns.map(c => c[0])), make("tbody", {},
         ...rows.map(r => {
             const note = outcome(r), line = row(...columns.map(c => c[1](r)));
