@@ -42,15 +42,15 @@ typedef struct job {
 } job;
 
 static struct pool {
-    atomic_bool busy;   /* in use by a caller */
-    atomic_bool ending; /* workers return */
-    int workers;        /* started; numbered from 1 */
+    atomic_int busy;      /* in use by a caller */
+    atomic_int ending;    /* workers return */
+    int workers;          /* started; numbered from 1 */
     pthread_t id[MOST_THREADS];
     job *job;             /* valid while a post is open, or a worker that saw it open is inside */
     atomic_uint post;     /* incremented when a job is opened, and when it is closed: odd while open */
     atomic_int inside;    /* workers that may be running the job */
     atomic_int asleep;    /* workers that sleep until `posted` */
-    atomic_bool waits;    /* the caller sleeps until `left` */
+    atomic_int waits;     /* the caller sleeps until `left` */
     pthread_mutex_t lock; /* of both conditions and of a job's error */
     pthread_cond_t posted, left;
 } pool;

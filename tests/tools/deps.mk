@@ -6,7 +6,7 @@ ONNXRUNTIME = [ -d $(BUILD)/peers/node_modules/onnxruntime-node ] || \
     npm install --prefix $(BUILD)/peers --ignore-scripts --no-audit --no-fund --silent onnxruntime-node
 
 .PHONY: deps deps-check deps-bare deps-coverage deps-conformance deps-bench deps-onnx deps-c deps-mpi deps-blas \
-    deps-arm deps-web
+    deps-arm deps-web deps-everywhere
 deps: ## install what building and testing need, unless it is there
 	@$(DEPS) build
 deps-check: deps ## install what `make check` needs besides
@@ -41,3 +41,5 @@ deps-arm: deps
 	@$(DEPS) arm
 	@tests/tools/unpack.sh $(BUILD)/debian/arm arm64 libopenblas-pthread-dev libjansson-dev zlib1g-dev \
 	    libcmocka-dev
+deps-everywhere: ## install the compilers and emulators that `make everywhere` trains with
+	@$(DEPS) everywhere

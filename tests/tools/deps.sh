@@ -1,7 +1,7 @@
 #!/bin/sh
-# deps.sh build|check|bare|coverage|conformance|bench|onnx|mpi|arm|web: installs what building and testing
-# need, or what `make check`, `make check-bare`, `make coverage`, `make conformance`, `make bench-peers`,
-# `make onnx-check`, `make MPI=1`, `make check-cpu` or `make web-check` needs besides.
+# deps.sh build|check|bare|coverage|conformance|bench|onnx|mpi|arm|web|everywhere: installs what building and
+# testing need, or what `make check`, `make check-bare`, `make coverage`, `make conformance`, `make bench-peers`,
+# `make onnx-check`, `make MPI=1`, `make check-cpu`, `make web-check` or `make everywhere` needs besides.
 #
 # A need is missing if the compiler cannot find it, whatever a package manager says. Silent,
 # and quick, when nothing is.
@@ -45,7 +45,17 @@ node          nodejs                              nodejs              nodejs    
 npm           npm                                 npm                 npm          -
 arm-compiler  gcc-aarch64-linux-gnu               -                   -            -
 mpi           libopenmpi-dev,openmpi-bin         openmpi-devel       openmpi      open-mpi
-emulator      qemu-user                           -                   -            -
+emulator      qemu-user                           qemu-user           qemu-user    -
+tcc           tcc                                 tcc                 -            -
+musl          musl-tools                          musl-gcc            musl         -
+mingw         gcc-mingw-w64-x86-64                mingw64-gcc         mingw-w64-gcc mingw-w64
+wine          wine64,wine                         wine                wine         -
+arm64         gcc-aarch64-linux-gnu,libc6-dev-arm64-cross - -        -
+arm32         gcc-arm-linux-gnueabihf,libc6-dev-armhf-cross - -      -
+riscv         gcc-riscv64-linux-gnu,libc6-dev-riscv64-cross - -      -
+power         gcc-powerpc64le-linux-gnu,libc6-dev-ppc64el-cross - -  -
+s390x         gcc-s390x-linux-gnu,libc6-dev-s390x-cross - -          -
+x86-32        gcc-i686-linux-gnu,libc6-dev-i386-cross - -            -
 '
 
 compiles() { # compiler, flags...: does a program with these, and $headers, link?
@@ -176,6 +186,29 @@ missing_for_web() {
     command -v chromium >/dev/null || command -v chromium-browser >/dev/null || command -v google-chrome >/dev/null ||
         echo browser
     command -v node >/dev/null || echo node
+}
+
+# Compilers, emulators, and libraries of other machines from a Debian.
+missing_for_everywhere() {
+    while read -r tool need; do command -v "$tool" >/dev/null || echo "$need"; done <<END
+clang clang
+tcc tcc
+musl-gcc musl
+x86_64-w64-mingw32-gcc mingw
+wine wine
+emcc emscripten
+node node
+qemu-s390x emulator
+END
+    command -v apt-get >/dev/null || return
+    while read -r machine need; do [ -f "/usr/$machine/include/stdio.h" ] && command -v "$machine-gcc" >/dev/null || echo "$need"; done <<END
+aarch64-linux-gnu arm64
+arm-linux-gnueabihf arm32
+riscv64-linux-gnu riscv
+powerpc64le-linux-gnu power
+s390x-linux-gnu s390x
+i686-linux-gnu x86-32
+END
 }
 
 packages() { # manager's column, needs...: their names there

@@ -148,7 +148,7 @@ uninstall_link() { rm -f "$DESTDIR$2"; }
 # Everything that is installed, once: $action is what becomes of it.
 library() { # NAME ARCHIVE FILE SONAME DEVELOPER'S-NAME
     "${action}_file" 644 "$2" "$LIBDIR/lib$1.a"
-    "${action}_file" 755 "${2%/*}/$3" "$LIBDIR/$3"
+    "${action}_file" 644 "${2%/*}/$3" "$LIBDIR/$3"
     "${action}_link" "$3" "$LIBDIR/$4"
     "${action}_link" "$4" "$LIBDIR/$5"
     for name in "$1" "$1-shared"; do "${action}_file" 644 "$scratch/$name.pc" "$LIBDIR/pkgconfig/$name.pc"; done
@@ -191,6 +191,10 @@ program() {
         return
     fi
     told 'help man' "$MANDIR/man1/stride.1"
+    if [ -n "$PROGRAM_DOUBLE" ]; then
+        echo '.so man1/stride.1' >"$scratch/double"
+        "${action}_file" 644 "$scratch/double" "$MANDIR/man1/stride-double.1"
+    fi
     told 'completion bash' "$DATADIR/bash-completion/completions/stride"
     told 'completion zsh' "$DATADIR/zsh/site-functions/_stride"
     told 'completion fish' "$DATADIR/fish/vendor_completions.d/stride.fish"

@@ -1,0 +1,117 @@
+#!/usr/bin/env bash
+# check.sh FOLDER: FOLDER/stride.c and stride.h, which make stride.c has joined, compile without a warning, with each
+# part left out, and train to the same bits whatever is left out.
+set -u
+root=$(cd "$(dirname "${BASH_SOURCE[0]}")/../.." && pwd)
+folder=$(cd "$1" && pwd)
+tmp=$folder/check
+failed=0
+rm -rf "$tmp" && mkdir -p "$tmp" && cd "$tmp" || exit 1
+
+# "ok   WHAT", or "FAIL WHAT" after the log of the command.
+claim() { # WHAT COMMAND...
+    local what=$1
+    shift
+    if "$@" >log 2>&1 && [ ! -s log ]; then echo "ok   $what"
+    else tail -n 20 log && echo "FAIL $what" && failed=1; fi
+}
+skip() { echo "skip $1: $2 is not installed"; }
+have() { command -v "$1" >/dev/null; }
+
+parts=$(sed -n 's/^ \*     \(ST_OMIT_[A-Z]*\) .*/\1/p' "$folder/stride.c")
+warnings='-Wall -Wextra -Wpedantic'
+
+# ---- compilers ----------------------------------------------------------------------------------------------
+
+compiles() { "$@" -I"$folder" -c "$folder/stride.c" -o stride.o; }
+for compiler in gcc clang; do
+    have $compiler || { skip "stride.c by $compiler" $compiler; continue; }
+    for standard in c11 c17 c2x; do
+        # shellcheck disable=SC2086
+        claim "stride.c by $compiler as $standard" compiles $compiler -std=$standard -fsyntax-only $warnings
+    done
+    # shellcheck disable=SC2086
+    claim "stride.c by $compiler in double" compiles $compiler -fsyntax-only $warnings -DST_DOUBLE
+    for part in $parts; do
+        # shellcheck disable=SC2086
+        claim "stride.c by $compiler with $part" compiles $compiler -O0 $warnings "-D$part"
+    done
+    # shellcheck disable=SC2046,SC2086
+    claim "stride.c by $compiler, the core alone" compiles $compiler -O0 $warnings $(printf -- '-D%s ' $parts)
+done
+if have tcc; then claim "stride.c by tcc" compiles tcc -Wall; else skip "stride.c by tcc" tcc; fi
+mingw=x86_64-w64-mingw32-gcc
+# shellcheck disable=SC2086
+if have $mingw; then claim "stride.c by mingw" compiles $mingw -O0 $warnings; else skip "stride.c by mingw" $mingw; fi
+for compiler in g++ clang++; do
+    have $compiler || { skip "stride.h by $compiler" $compiler; continue; }
+    echo '#include "stride.h"' >header.cc
+    # shellcheck disable=SC2086
+    claim "stride.h by $compiler as C++20" $compiler -std=c++20 $warnings -I"$folder" -fsyntax-only header.cc
+done
+
+# ---- sizes --------------------------------------------------------------------------------------------------
+
+# The core is what is left where no part is compiled.
+smaller() { # BYTES LIMIT
+    [ "$1" -le "$2" ] || { echo "$1 bytes, expected at most $2"; return 1; }
+}
+core_bytes() {
+    awk '/^#if !defined\(ST_OMIT/ { out = 1; depth = 0 } out && /^#if/ { depth++ }
+        !out { bytes += length($0) + 1 } out && /^#endif/ && --depth == 0 { out = 0 } END { print bytes }' "$folder/stride.c"
+}
+claim "stride.c has at most 700 kB" smaller "$(wc -c <"$folder/stride.c")" 700000
+claim "the core of it has at most 350 kB" smaller "$(core_bytes)" 350000
+
+# ---- running ------------------------------------------------------------------------------------------------
+
+trains() { # NAME FLAG...
+    local name=$1
+    shift
+    ${CC:-cc} -O2 "$@" -I"$folder" "$root/tests/one/lenet.c" "$folder/stride.c" -o "lenet-$name" -lm -lpthread &&
+        "./lenet-$name" >"$name.hash"
+}
+claim "LeNet trains by the definitions" trains definitions -DST_OMIT_FAST
+claim "LeNet trains by vectors" trains vectors
+same_bits() { trains one-thread -DST_OMIT_THREADS -DST_OMIT_FAST -DST_OMIT_PRINT && diff definitions.hash one-thread.hash; }
+claim "it trains to the same bits without threads" same_bits
+resumes() {
+    rm -f checkpoint
+    ./lenet-definitions checkpoint 100 >half.hash && ./lenet-definitions checkpoint >rest.hash &&
+        diff definitions.hash rest.hash && ! diff -q definitions.hash half.hash >/dev/null
+}
+claim "a run that is resumed from its checkpoint comes to the same bits" resumes
+
+# ---- the script ---------------------------------------------------------------------------------------------
+
+# Two files with a static function of one name, of which one also has a member and a local variable of that name.
+joins() {
+    mkdir -p nn && cd "$tmp" || return
+    printf '#ifndef A_H\n#define A_H\nint first(void);\nint second(void);\n#endif\n' >nn/a.h
+    printf '#include "nn/a.h"\nstatic int twice(int x)\n{\n    return 2 * x;\n}\nint first(void)\n{\n    return twice(2);\n}\n' >nn/one.c
+    printf '#include "nn/a.h"\nstruct s {\n    int twice;\n};\nstatic int twice(int x)\n{\n    struct s s = { .twice = x };\n%s}\n%s' \
+        '    return s.twice + 1;
+' 'int second(void)
+{
+    int (*f)(int) = twice;
+    return f(2);
+}
+' >nn/two.c
+    : >begin.c && : >begin.h
+    printf 'begin header begin.h\nbegin source begin.c\npublic nn/a.h\nfile nn/one.c\nfile nn/two.c\n' >list
+    awk -v header=a.h -v source=joined.c -f "$root/nn/one/join.awk" list || return
+    sed -i '/^#endif$/d' a.h
+    printf '#include "a.h"\n#include "joined.c"\nint main(void)\n{\n    return !(first() == 4 && second() == 3);\n}\n' >main.c
+    ${CC:-cc} main.c -o main && ./main
+}
+claim "names that two files share are told apart" joins
+refuses() {
+    printf '#ifndef B_H\n#define B_H\ntypedef int word;\n#endif\n' >nn/b.h
+    printf '#ifndef C_H\n#define C_H\ntypedef long word;\n#endif\n' >nn/c.h
+    printf '#include "nn/b.h"\n#include "nn/c.h"\n' >nn/three.c
+    printf 'begin header begin.h\nbegin source begin.c\nfile nn/three.c\n' >list
+    ! awk -v header=a.h -v source=joined.c -f "$root/nn/one/join.awk" list 2>refused &&
+        grep -q '^join.awk: two headers declare word' refused
+}
+claim "a name that two headers share is refused" refuses
+exit $failed

@@ -1,0 +1,10 @@
+#!/usr/bin/env bash
+# docs.sh FOLDER: runs the shell blocks of docs/one-file.md, as they stand, beside FOLDER/stride.c and stride.h.
+set -u
+root=$(cd "$(dirname "${BASH_SOURCE[0]}")/../.." && pwd)
+folder=$(cd "$1" && pwd)
+tmp=$folder/docs
+rm -rf "$tmp" && mkdir -p "$tmp/build" && ln -s "$folder" "$tmp/build/one" && cd "$tmp" || exit 1
+awk '/^```sh$/ { inside = 1; next } /^```$/ { inside = 0 } inside' "$root/docs/one-file.md" >run.sh
+if sh -e run.sh >log 2>&1 && [ -s digits.safetensors ] && grep -q '^passed' log; then echo "ok   docs/one-file.md runs"
+else tail -n 20 log && echo "FAIL docs/one-file.md runs" && exit 1; fi
