@@ -17,7 +17,7 @@ one_files   = $(foreach f,$1,echo $(if $(findstring contract=fast,$(CFLAGS_$(sub
 stride.c: ## join the library to build/one/stride.c and stride.h, which need nothing else
 	@mkdir -p $(ONE)
 	@{ echo begin header nn/one/begin.h; echo begin source nn/one/begin.c; \
-	   echo instead jansson.h nn/one/json.c; echo instead zlib.h nn/one/crc32.c; echo instead tgmath.h nn/one/tgmath.h; echo instead pthread.h nn/one/pthread.h; echo instead stride.h; \
+	   echo instead jansson.h nn/one/json.c; echo instead zlib.h nn/one/crc32.c; echo instead math.h nn/one/math.h; echo instead tgmath.h nn/one/math.h; echo instead pthread.h nn/one/pthread.h; echo instead stride.h; \
 	   for h in $(ONE_PUBLIC); do echo public $$h; done; for h in $(ONE_LEFT); do echo instead $$h; done; \
 	   $(call one_files,$(wildcard tensor/*.c tensor/reduce/*.c layers/*.c nn/*.c)) \
 	   $(call one_files,$(wildcard tensor/threads/*.c),ST_OMIT_THREADS) \

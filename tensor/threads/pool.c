@@ -42,9 +42,9 @@ typedef struct job {
 } job;
 
 static struct pool {
-    atomic_int busy;      /* in use by a caller */
-    atomic_int ending;    /* workers return */
-    int workers;          /* started; numbered from 1 */
+    atomic_int busy;   /* in use by a caller */
+    atomic_int ending; /* workers return */
+    int workers;       /* started; numbered from 1 */
     pthread_t id[MOST_THREADS];
     job *job;             /* valid while a post is open, or a worker that saw it open is inside */
     atomic_uint post;     /* incremented when a job is opened, and when it is closed: odd while open */

@@ -63,6 +63,20 @@ core_bytes() {
 claim "stride.c has at most 700 kB" smaller "$(wc -c <"$folder/stride.c")" 700000
 claim "the core of it has at most 350 kB" smaller "$(core_bytes)" 350000
 
+# ---- functions ----------------------------------------------------------------------------------------------
+
+accurate() { ${CC:-cc} -O2 -ffp-contract=off "$root/tests/one/math.c" -o math -lm && ./math; }
+claim "functions that libraries compute differently are accurate" accurate
+# What stays the library's is exact, or rounded correctly.
+own_functions() {
+    local taken
+    ${CC:-cc} -O2 -DST_OMIT_FAST -c "$folder/stride.c" -o functions.o || return
+    taken=$(nm -u functions.o | awk '{ print $2 }' | grep -Ex \
+        '(a?(cos|sin|tan)h?|sincos|exp[2m1]*|log(2|10|1p)?|pow|cbrt|hypot|erfc?|[lt]gamma|atan2)[fl]?')
+    [ -z "$taken" ] || { echo "functions of the C library: $taken" && return 1; }
+}
+claim "no other function of the C library computes a result" own_functions
+
 # ---- running ------------------------------------------------------------------------------------------------
 
 trains() { # NAME FLAG...
