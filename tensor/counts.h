@@ -2,20 +2,22 @@
 #ifndef STRIDE_TENSOR_COUNTS_H
 #define STRIDE_TENSOR_COUNTS_H
 
+#include "tensor/inline.h"
+
 #include <stddef.h>
 
-static inline ptrdiff_t largest(ptrdiff_t a, ptrdiff_t b)
+INLINE ptrdiff_t largest(ptrdiff_t a, ptrdiff_t b)
 {
     return a > b ? a : b;
 }
 
-static inline ptrdiff_t smallest(ptrdiff_t a, ptrdiff_t b)
+INLINE ptrdiff_t smallest(ptrdiff_t a, ptrdiff_t b)
 {
     return a < b ? a : b;
 }
 
 /* whole / part, rounded up. */
-static inline ptrdiff_t ceil_div(ptrdiff_t whole, ptrdiff_t part)
+INLINE ptrdiff_t ceil_div(ptrdiff_t whole, ptrdiff_t part)
 {
     return (whole + part - 1) / part;
 }

@@ -19,6 +19,7 @@
 
 #include "layers/layer_impl.h"
 #include "tensor/fast/machine.h"
+#include "tensor/inline.h"
 
 enum { KERNEL_TALL = 12, KERNEL_WIDE = 4 }; /* rows and vectors of the largest tile, */
 enum { KERNEL_HIGH = 6, KERNEL_DEEP = 4 };  /* rows and columns of dot's, */
@@ -66,7 +67,7 @@ typedef struct kernel {
 /* The kernels for all instruction sets (tensor/fast/machine.h), and for the one that a layer was planned
  * for. */
 extern const kernel *const kernel_of_machine[];
-static inline const kernel *kernel_of(const st_layer *l)
+INLINE const kernel *kernel_of(const st_layer *l)
 {
     return kernel_of_machine[l->impl->machine];
 }

@@ -7,6 +7,7 @@
 
 #include "layers/layer_impl.h"
 #include "tensor/fast/machine.h"
+#include "tensor/inline.h"
 
 #if defined(__x86_64__) && !defined(STRIDE_GENERIC)
 #define WIDE __attribute__((target("avx2")))
@@ -15,14 +16,14 @@
 #endif
 
 /* Tests if this processor can run functions marked WIDE. */
-static inline bool lanes_wide(const st_layer *l)
+INLINE bool lanes_wide(const st_layer *l)
 {
     return machine_bytes(l->impl->machine) >= 32;
 }
 
 /* The start of the vector at i when vectors cover n elements: the last one ends with the last element and may
  * overlap the previous one. n is at least one vector. */
-static inline ptrdiff_t lanes_within(ptrdiff_t i, int lanes, ptrdiff_t n)
+INLINE ptrdiff_t lanes_within(ptrdiff_t i, int lanes, ptrdiff_t n)
 {
     return i + lanes > n ? n - lanes : i;
 }

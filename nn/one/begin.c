@@ -60,6 +60,7 @@ LICENSE */
 /* Products and sums are rounded separately, whatever the compiler was told, but for the kernels. */
 #if defined(__clang__)
 #pragma clang diagnostic ignored "-Wmissing-field-initializers"
+#pragma clang diagnostic ignored "-Wpass-failed"
 #pragma clang diagnostic ignored "-Wunused-function"
 #pragma clang diagnostic ignored "-Wunused-const-variable"
 #pragma clang diagnostic ignored "-Wunused-variable"
@@ -72,6 +73,7 @@ LICENSE */
 #define FUSED_END _Pragma("clang fp contract(off)")
 #elif defined(__GNUC__)
 #pragma GCC diagnostic ignored "-Wmissing-field-initializers"
+#pragma GCC diagnostic ignored "-Wformat-truncation"
 #pragma GCC diagnostic ignored "-Wunused-function"
 #pragma GCC diagnostic ignored "-Wunused-const-variable"
 #pragma GCC diagnostic ignored "-Wunused-variable"

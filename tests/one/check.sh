@@ -31,6 +31,8 @@ for compiler in gcc clang; do
         claim "stride.c by $compiler as $standard" compiles $compiler -std=$standard -fsyntax-only $warnings
     done
     # shellcheck disable=SC2086
+    claim "stride.c by $compiler, optimised" compiles $compiler -O3 $warnings
+    # shellcheck disable=SC2086
     claim "stride.c by $compiler in double" compiles $compiler -fsyntax-only $warnings -DST_DOUBLE
     for part in $parts; do
         # shellcheck disable=SC2086
