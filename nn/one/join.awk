@@ -405,23 +405,25 @@ function condition(path,    n, list, k, out) {
     return out
 }
 
-# Runs of blank lines become one, and lines lose spaces at their ends.
-function tidy(text,    n, lines, i, out, blank) {
+# Runs of blank lines become one, lines lose spaces at their ends, and with `indent` four in front become a tab.
+function tidy(text, indent,    n, lines, i, out, blank, tabs) {
     n = split(text, lines, "\n")
     blank = 1
     for (i = 1; i <= n; i++) {
         sub(/[ \t]+$/, "", lines[i])
         if (lines[i] == "" && blank) continue
         blank = lines[i] == ""
+        for (tabs = ""; indent && substr(lines[i], 1, 4) == "    "; lines[i] = substr(lines[i], 5)) tabs = tabs "\t"
+        lines[i] = tabs lines[i]
         out = out lines[i] "\n"
     }
     return out
 }
 
 function source_text(path,    text, n, list, k, before) {
-    if (part[path] != "") before = tidy(shared_headers(path))
+    if (part[path] != "") before = tidy(shared_headers(path), 1)
     in_part = part[path] != ""
-    text = tidy(text_of(path))
+    text = tidy(text_of(path), 1)
     n = split(macros_of[path], list, " ")
     for (k = 1; k <= n; k++) text = text "#undef " list[k] "\n"
     n = split(pasted[path], list, " ")
@@ -456,7 +458,7 @@ END {
 
     comments = 1
     for (i = 1; i <= publics; i++) body = body "\n" insert(public_order[i])
-    printf "%s\n%s%s", slurp(begin["header"]), system_list, tidy(body) "#endif\n" >header
+    printf "%s\n%s%s", slurp(begin["header"]), system_list, tidy(body, 0) "#endif\n" >header
     comments = 0
     system_list = body = ""
     for (i = 1; i <= count; i++) body = body source_text(files[i])
