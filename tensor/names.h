@@ -126,6 +126,7 @@
 #define st_layernorm_new st_double_layernorm_new
 #define st_leaky_relu_new st_double_leaky_relu_new
 #define st_learned_norm_pool_new st_double_learned_norm_pool_new
+#define st_local_importance_pool_new st_double_local_importance_pool_new
 #define st_log st_double_log
 #define st_log_softmax_new st_double_log_softmax_new
 #define st_logsumexp_pool_new st_double_logsumexp_pool_new
@@ -137,6 +138,7 @@
 #define st_lr_finder_new st_double_lr_finder_new
 #define st_map st_double_map
 #define st_max st_double_max
+#define st_max_unpool st_double_max_unpool
 #define st_maxpool_new st_double_maxpool_new
 #define st_mean st_double_mean
 #define st_median_pool_new st_double_median_pool_new
@@ -264,6 +266,7 @@
 #define st_softmax_new st_double_softmax_new
 #define st_softplus st_double_softplus
 #define st_softsign st_double_softsign
+#define st_spatial_pyramid_pool_new st_double_spatial_pyramid_pool_new
 #define st_split_axis st_double_split_axis
 #define st_step st_double_step
 #define st_step_lr_new st_double_step_lr_new

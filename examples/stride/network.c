@@ -407,9 +407,12 @@ static int expect(parser *p, token_kind kind, const char *what)
 
 static int read_chain(parser *p, chain *c);
 
-/* Parses the layers in parentheses: all of a sequence, or one per branch. */
-static int read_branches(parser *p, chain *to, st_shape x, bool sequence)
+/* Parses the layers in parentheses: all of a sequence, or one per branch. The body of a max_unpool begins
+ * where its pooling ends. */
+static int read_branches(parser *p, chain *to, st_shape x, const st_layer_type *type)
 {
+    const bool sequence = strcmp(type->name, "sequence") == 0,
+               unpools = strcmp(type->name, "max_unpool") == 0;
     do {
         chain c = { .y = x };
         token t = p->now;
@@ -427,6 +430,7 @@ static int read_branches(parser *p, chain *to, st_shape x, bool sequence)
         c.count = 0;
         drop(&c);
         if (append(p, to, &t, l)) return -1;
+        if (unpools) x = to->y;
     } while (p->now.kind == BAR);
     return expect(p, CLOSE, sequence ? ")" : "| or )");
 }
@@ -438,7 +442,7 @@ static st_layer *read_holder(parser *p, const st_layer_type *type, const token *
         fail(name, "holds layers: %s(…)", type->name);
         return NULL;
     }
-    if (read_branches(p, &below, x, strcmp(type->name, "sequence") == 0)) {
+    if (read_branches(p, &below, x, type)) {
         drop(&below);
         return NULL;
     }

@@ -149,12 +149,36 @@ typedef struct st_s3_pool_options {
 st_layer *st_s3_pool_new(st_s3_pool_options options);
 #define st_s3_pool(...) st_s3_pool_new(ST_OPTIONS(st_s3_pool_options, __VA_ARGS__))
 
+/* The mean with weights softmax(g), g = weight x, a 1x1 convolution: Gao, Wang and Wu 2019. Parameter: weight
+ * [C, C] = 0. */
+typedef struct st_local_importance_pool_options {
+    ST_WINDOW_OPTIONS;
+} st_local_importance_pool_options;
+st_layer *st_local_importance_pool_new(st_local_importance_pool_options options);
+#define st_local_importance_pool(...)                                                                        \
+    st_local_importance_pool_new(ST_OPTIONS(st_local_importance_pool_options, __VA_ARGS__))
+
+/* The maxima of 1 x 1, 2 x 2, ... parts of the image, level after level: [N, C, H, W] -> [N, C (1 + 4 + 9 +
+ * ...)], whatever H and W: He et al. 2014. */
+typedef struct st_spatial_pyramid_pool_options {
+    int levels; /* 4 */
+} st_spatial_pyramid_pool_options;
+st_layer *st_spatial_pyramid_pool_new(st_spatial_pyramid_pool_options options);
+#define st_spatial_pyramid_pool(...)                                                                         \
+    st_spatial_pyramid_pool_new(ST_OPTIONS(st_spatial_pyramid_pool_options, __VA_ARGS__))
+
+/* Each number of body(pool(x)) at the place of its window's maximum in x, and zeros elsewhere: Zeiler, Taylor
+ * and Fergus 2011; numbers that go to one place are added. `pool` is a maximum: maxpool, adaptive_maxpool,
+ * fractional_maxpool. The body keeps the shape. Parameters are named body.... */
+st_layer *st_max_unpool(st_layer *pool, st_layer *body);
+
 /* Every type above, by its name in saved nets and in texts. */
 /* clang-format off */
 #define ST_EACH_POOLING_TYPE(DO)                                                                             \
     DO(stochastic_pool) DO(mixed_pool) DO(gated_pool) DO(learned_norm_pool) DO(gem_pool) DO(soft_pool)       \
     DO(logsumexp_pool) DO(ordinal_pool) DO(rank_pool) DO(median_pool) DO(adaptive_maxpool)       \
-    DO(blur_pool) DO(fractional_maxpool) DO(s3_pool)
+    DO(blur_pool) DO(fractional_maxpool) DO(s3_pool) DO(local_importance_pool)                          \
+    DO(spatial_pyramid_pool) DO(max_unpool)
 /* clang-format on */
 
 ST_API_END

@@ -77,6 +77,29 @@ st_layer *roll_s3_pool(dice *d, st_shape *x)
     return st_s3_pool_new(o);
 }
 
+st_layer *roll_local_importance_pool(dice *d, st_shape *x)
+{
+    st_maxpool_options o = roll_windows(d, x);
+    return st_local_importance_pool(WINDOWS(o));
+}
+
+st_layer *roll_pyramid_pool(dice *d, st_shape *x)
+{
+    *x = roll_images(d);
+    return st_spatial_pyramid_pool((int)roll(d, 1, 5));
+}
+
+st_layer *roll_un_pool(dice *d, st_shape *x)
+{
+    st_maxpool_options o = roll_windows(d, x);
+    return st_max_unpool(st_maxpool_new(o), st_leaky_relu(.slope = 0.5));
+}
+
+st_layer *roll_fractional_un_pool(dice *d, st_shape *x)
+{
+    return st_max_unpool(roll_fractional_max_pool(d, x), st_tanh());
+}
+
 /* ---- definitions of a window ----------------------------------------------------------------------- */
 
 typedef double complex number;
@@ -416,5 +439,107 @@ naive want_blur(const st_layer *l, st_tensor x, st_tensor dy)
                 *st_at(want.dx, place) += (st_real)(weight * (double)*element(dy, k));
             }
     }
+    return want;
+}
+
+/* ---- local importance, pyramids, unpooling ----------------------------------------------------------- */
+
+/* y of a window over all channels [C, n] of its elements, with a row [C] of the weight. */
+static number importance_mean(const number *x, const number *row, ptrdiff_t channels, ptrdiff_t own, int n)
+{
+    number sum = 0, weights = 0;
+    for (int i = 0; i < n; i++) {
+        number g = 0;
+        for (ptrdiff_t k = 0; k < channels; k++) g += row[k] * x[k * n + i];
+        sum += cexp(g) * x[own * n + i], weights += cexp(g);
+    }
+    return sum / weights;
+}
+
+naive want_local_importance(const st_layer *l, st_tensor x, st_tensor dy)
+{
+    const ptrdiff_t channels = x.shape.n[1];
+    const double tiny = 1e-100;
+    naive want = { .y = st_tensor_new(dy.shape), .dx = st_tensor_new(x.shape) };
+    want.dweight = st_tensor_new(l->param[0].shape);
+    pane *p = malloc(sizeof *p);
+    for (ptrdiff_t k = 0; k < st_numel(dy); k++) {
+        const st_shape at = index_of(dy.shape, k);
+        const double d = (double)*element(dy, k);
+        *p = (pane){ .l = l };
+        regular_elements(p, false, x, at);
+        if (p->n == 0) continue;
+        number *all = calloc((size_t)(channels * p->n), sizeof *all),
+               *row = calloc((size_t)channels, sizeof *row);
+        for (ptrdiff_t c = 0; c < channels; c++) {
+            row[c] = (double)*st_at(l->param[0], ST_INDEX(at.n[1], c));
+            for (int i = 0; i < p->n; i++)
+                all[c * p->n + i] = (double)*st_at(x, ST_INDEX(at.n[0], c, p->row[i], p->column[i]));
+        }
+        *element(want.y, k) = (st_real)creal(importance_mean(all, row, channels, at.n[1], p->n));
+        for (ptrdiff_t c = 0; c < channels; c++) {
+            row[c] += tiny * I;
+            *st_at(want.dweight, ST_INDEX(at.n[1], c)) +=
+                (st_real)(d * cimag(importance_mean(all, row, channels, at.n[1], p->n)) / tiny);
+            row[c] -= tiny * I;
+            for (int i = 0; i < p->n; i++) {
+                all[c * p->n + i] += tiny * I;
+                *st_at(want.dx, ST_INDEX(at.n[0], c, p->row[i], p->column[i])) +=
+                    (st_real)(d * cimag(importance_mean(all, row, channels, at.n[1], p->n)) / tiny);
+                all[c * p->n + i] -= tiny * I;
+            }
+        }
+        free(all), free(row);
+    }
+    free(p);
+    return want;
+}
+
+naive want_pyramid(const st_layer *l, st_tensor x, st_tensor dy)
+{
+    const int levels = OPTIONS(st_spatial_pyramid_pool_options).levels;
+    naive want = { .y = st_tensor_new(dy.shape), .dx = st_tensor_new(x.shape) };
+    pane *p = malloc(sizeof *p);
+    ptrdiff_t feature = 0;
+    for (int level = 1; level <= levels; level++) {
+        const st_shape parts = ST_SHAPE(x.shape.n[0], x.shape.n[1], level, level);
+        for (ptrdiff_t k = 0; k < st_shape_numel(parts, "parts"); k++) {
+            const st_shape at = index_of(parts, k);
+            const ptrdiff_t each = x.shape.n[1] * level * level;
+            const st_shape place = ST_INDEX(at.n[0], feature + k % each);
+            *p = (pane){ .l = l };
+            adaptive_elements(p, x, at, parts);
+            *st_at(want.y, place) = (st_real)creal(maximum(p));
+            add_slopes(p, maximum, &want, at, (double)*st_at(dy, place));
+        }
+        feature += x.shape.n[1] * level * level;
+    }
+    free(p);
+    return want;
+}
+
+/* Of maxpool and a leaky_relu of slope 1/2. */
+naive want_unpooled(const st_layer *l, st_tensor x, st_tensor dy)
+{
+    const st_layer *pool = l->child[0];
+    const bool zeros = ((const st_maxpool_options *)pool->options)->pad_value == ST_PAD_ZERO;
+    st_shape pooled = pool->y;
+    pooled.n[0] = x.shape.n[0];
+    naive want = { .y = st_tensor_new(x.shape), .dx = st_tensor_new(x.shape) };
+    pane *p = malloc(sizeof *p);
+    for (ptrdiff_t k = 0; k < st_shape_numel(pooled, "windows"); k++) {
+        const st_shape at = index_of(pooled, k);
+        *p = (pane){ .l = pool };
+        regular_elements(p, zeros, x, at);
+        int best = 0;
+        for (int i = 1; i < p->n; i++)
+            if (creal(p->x[i]) > creal(p->x[best])) best = i;
+        if (p->n == 0 || p->row[best] < 0) continue;
+        const double most = creal(p->x[best]), slope_there = most > 0 ? 1 : 0.5;
+        const st_shape place = ST_INDEX(at.n[0], at.n[1], p->row[best], p->column[best]);
+        *st_at(want.y, place) += (st_real)(most * slope_there);
+        *st_at(want.dx, place) += (st_real)((double)*st_at(dy, place) * slope_there);
+    }
+    free(p);
     return want;
 }

@@ -5,7 +5,7 @@
 #include "tests/layers/cases.h"
 
 /* The definition of any of them: see pooling_cases.c. */
-naive_layer want_pooling, want_blur;
+naive_layer want_pooling, want_blur, want_local_importance, want_pyramid, want_unpooled;
 
 #define POOLING_ROLLS(DO)                                                                                    \
     DO(stochastic)                                                                                           \
@@ -13,7 +13,11 @@ naive_layer want_pooling, want_blur;
     DO(gated)                                                                                                \
     DO(learned_norm)                                                                                         \
     DO(gem)                                                                                                  \
-    DO(soft) DO(logsumexp) DO(ordinal) DO(rank) DO(median) DO(adaptive_max) DO(blur) DO(fractional_max) DO(s3)
+    DO(soft)                                                                                                 \
+    DO(logsumexp)                                                                                            \
+    DO(ordinal)                                                                                              \
+    DO(rank) DO(median) DO(adaptive_max) DO(blur) DO(fractional_max) DO(s3) DO(local_importance) DO(pyramid) \
+        DO(un) DO(fractional_un)
 #define DECLARE_ROLL(NAME) st_layer *roll_##NAME##_pool(dice *d, st_shape *x);
 POOLING_ROLLS(DECLARE_ROLL)
 
@@ -32,7 +36,11 @@ POOLING_ROLLS(DECLARE_ROLL)
     { "adaptive_maxpool",    roll_adaptive_max_pool,   want_pooling, 3, 1,    0,   0 },                      \
     { "blur_pool",           roll_blur_pool,           want_blur,    4, 1,    0,   LINEAR },                 \
     { "fractional_maxpool",  roll_fractional_max_pool, want_pooling, 3, 1,    0,   0 },                      \
-    { "s3_pool",             roll_s3_pool,             want_pooling, 3, 1,    0,   0 },
+    { "s3_pool",             roll_s3_pool,             want_pooling, 3, 1,    0,   0 },                      \
+    { "local_importance_pool", roll_local_importance_pool, want_local_importance, 2, 0, 200, 0 },            \
+    { "spatial_pyramid_pool", roll_pyramid_pool, want_pyramid, 3, 1, 0, 0 },                                 \
+    { "max_unpool", roll_un_pool, want_unpooled, 3, 2, 0, 0 },                                               \
+    { "max_unpool, fractional", roll_fractional_un_pool, NULL, 3, 0, 0, 0 },
 /* clang-format on */
 
 #endif

@@ -165,6 +165,9 @@ static void visit_refused_pools(sample_visit *visit, void *context)
     REFUSED(median_pool, .kernel = { 2 });
     REFUSED(fractional_maxpool, .output_size = { 5 });
     REFUSED(s3_pool, .kernel = { 2 });
+    REFUSED(local_importance_pool, .kernel = { 2 });
+    REFUSED(spatial_pyramid_pool, 2);
+    REFUSED(max_unpool, st_maxpool(.kernel = { 2 }), st_relu());
     visit("adaptive_maxpool of unequal parts", image, st_adaptive_maxpool({ 2, 4 }),
           "layer 0: adaptive_maxpool: parts of an image that differ", context);
 }
