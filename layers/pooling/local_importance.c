@@ -83,7 +83,8 @@ static void forward(const st_call *c, st_tensor x, st_tensor y)
     }
 }
 
-/* dL/dg of an image, into the scratch; adds dL/dx, as if g were constant, to dx [C, H, W] unless it is null. */
+/* dL/dg of an image, into the scratch; adds dL/dx, as if g were constant, to dx [C, H, W] unless it is
+ * null. */
 static void slopes(const st_call *c, st_tensor x, const st_real *y, const st_real *dy, st_real *dx)
 {
     const window *w = &((const pool_plan *)c->plan)->w;
