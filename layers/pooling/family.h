@@ -5,14 +5,15 @@
 #include "layers/pool_impl.h"
 #include "layers/pooling/pooling.h"
 #include "layers/types.h"
-#include "tensor/sum.h"
 
 ST_EACH_POOLING_TYPE(DECLARE_LAYER_TYPE)
 
 /* The mean of a window; of none, 0. */
 static inline double window_mean(const st_window *w)
 {
-    return w->n > 0 ? sum_of_row(w->n, w->x) / (double)w->n : 0;
+    double sum = 0;
+    for (ptrdiff_t i = 0; i < w->n; i++) sum += (double)w->x[i];
+    return w->n > 0 ? sum / (double)w->n : 0;
 }
 
 static inline void fill_window(const st_window *w, double value, st_real *dx)

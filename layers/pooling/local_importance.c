@@ -78,7 +78,7 @@ static void forward(const st_call *c, st_tensor x, st_tensor y)
                 double sum = 0;
                 EACH(&p, i)
                 sum += exp((double)g[i] - p.most) * (double)image[i];
-                *to++ = (st_real)(p.sum > 0 ? sum / p.sum : 0);
+                *to++ = p.rows.count > 0 && p.columns.count > 0 ? (st_real)(sum / p.sum) : 0;
             }
     }
 }

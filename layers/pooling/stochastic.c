@@ -29,7 +29,7 @@ static ptrdiff_t draw(const st_window *w)
     if (sum == 0) return (ptrdiff_t)(uniform * (double)w->n);
     double left = uniform * sum;
     ptrdiff_t k = 0, last = 0;
-    for (; k < w->n && left >= 0; k++) {
+    for (; k < w->n && !(left < 0); k++) { /* NaN: up to the element that makes it so */
         const double part = chance(w->x[k]);
         if (!isfinite(part)) return k;
         if (part > 0) last = k;

@@ -17,8 +17,9 @@ naive_layer want_pooling, want_blur, want_local_importance, want_pyramid, want_u
     DO(logsumexp)                                                                                            \
     DO(ordinal)                                                                                              \
     DO(rank)                                                                                                 \
-    DO(median) DO(adaptive_max) DO(blur) DO(fractional_max) DO(s3) DO(local_importance) DO(pyramid) DO(un)   \
-        DO(fractional_un)
+    DO(median)                                                                                               \
+    DO(adaptive_max)                                                                                         \
+    DO(blur) DO(fractional_max) DO(s3) DO(local_importance) DO(pyramid) DO(un) DO(fractional_un)
 #define DECLARE_ROLL(NAME) st_layer *roll_##NAME##_pool(dice *d, st_shape *x);
 POOLING_ROLLS(DECLARE_ROLL)
 
