@@ -65,7 +65,7 @@ $(if $(filter float double,$(PRECISION)),,$(error PRECISION=$(PRECISION): expect
 
 OUT      := $(BUILD)$(if $(SANITIZE),/$(subst $(comma),-,$(SANITIZE)))
 ROOT     := $(abspath $(OUT))
-ANNEXES  := tensor/blas tensor/fast tensor/print tensor/reduce tensor/threads layers/fast layers/pooling nn/callbacks nn/check nn/data nn/export_c nn/fast nn/files nn/groups nn/onnx nn/ranks nn/share
+ANNEXES  := tensor/blas tensor/fast tensor/print tensor/reduce tensor/threads layers/describe layers/fast layers/pooling nn/callbacks nn/check nn/data nn/export_c nn/fast nn/files nn/groups nn/onnx nn/ranks nn/share
 MPI_CORE := nn/ranks/mpi.c
 PICTURES_CORE := $(wildcard nn/pictures/*.c)
 CORE      = $(filter-out $(MPI_CORE) nn/onnx/%,$(wildcard $(addsuffix /*.c,tensor layers nn $(ANNEXES)))) \

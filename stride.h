@@ -2,6 +2,7 @@
 #ifndef STRIDE_H
 #define STRIDE_H
 
+#include "layers/describe/describe.h"
 #include "layers/layers.h"
 #include "layers/pooling/pooling.h"
 #include "nn/data.h"
@@ -15,10 +16,12 @@
 #include "nn/check/scores.h"
 #include "nn/check/summary.h"
 #include "nn/loss.h"
+#include "nn/losses.h"
 #include "nn/net.h"
 #include "nn/data/normalize.h"
 #include "nn/onnx/onnx.h"
 #include "nn/optim.h"
+#include "nn/optimizers.h"
 #include "nn/callbacks/callbacks.h"
 #include "nn/callbacks/watch.h"
 #include "nn/files/checkpoint.h"
@@ -26,6 +29,7 @@
 #include "nn/files/replace.h"
 #include "nn/files/save.h"
 #include "nn/schedule.h"
+#include "nn/schedules.h"
 #include "nn/train.h"
 #include "nn/ranks/ranks.h"
 #include "nn/share/share.h"

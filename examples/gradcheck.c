@@ -1,4 +1,5 @@
 /* gradcheck.c: every layer we ship, in several configurations, held against central differences. */
+#include "layers/describe/describe.h"
 #include "layers/pooling/pooling.h"
 #include "nn/check/gradcheck.h"
 #include "nn/net.h"

@@ -1,4 +1,4 @@
-/* layer.c: making, describing and freeing layers; options are checked with the type's table. */
+/* layer.c: making and freeing layers; options are checked with the type's table. */
 #include "layers/layer.h"
 #include "layers/layer_impl.h"
 #include "tensor/array.h"
@@ -138,7 +138,7 @@ void st_layer_free(st_layer *l)
     free(l);
 }
 
-/* ---- describing -------------------------------------------------------------------------------- */
+/* ---- messages ---------------------------------------------------------------------------------- */
 
 int st_layer_refuse(const st_layer *l, const char *format, ...)
 {
@@ -148,15 +148,6 @@ int st_layer_refuse(const st_layer *l, const char *format, ...)
     vsnprintf(text, sizeof text, format ? format : "refused", arguments);
     va_end(arguments);
     return layer_given(l, "st_layer_refuse") ? st_error_set("%s: %s", l->type->name, text) : -1;
-}
-
-size_t st_layer_describe(const st_layer *l, char *to, size_t size)
-{
-    char text[ST_ERROR_SIZE];
-    if (to && size > 0) to[0] = '\0';
-    if (!layer_given(l, "st_layer_describe")) return 0;
-    bool plain = st_options_text(l->type->fields, l->options, text, sizeof text) == 0;
-    return (size_t)snprintf(to, to ? size : 0, plain ? "%s" : "%s(%s)", l->type->name, text);
 }
 
 double layer_option(const st_layer *l, const char *name)

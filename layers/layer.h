@@ -168,10 +168,6 @@ void st_layer_free(st_layer *l); /* and its children; NULL is allowed */
  * st_layer_new would resolve them again, and { 1, 0 } would become { 1, 1 }.) */
 st_layer *st_layer_clone(const st_layer *l);
 
-/* "conv2d(out_channels=32, kernel=3x3)": the type and the options that differ from their defaults. As
- * snprintf: writes at most `size` bytes with the final zero, returns the full length. */
-size_t st_layer_describe(const st_layer *l, char *to, size_t size);
-
 /* Calls visit for every layer of the tree, parents first, with its path ("", "0", "3.body.1"). */
 void st_layer_visit(st_layer *root, void (*visit)(st_layer *l, const char *path, void *context),
                     void *context);

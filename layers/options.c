@@ -1,12 +1,10 @@
-/* options.c: defaults, validation and text of options, driven by their table. */
+/* options.c: defaults and validation of options, driven by their table. */
 #include "layers/options.h"
 #include "tensor/error.h"
 
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
-
-/* ---- defaults and validation --------------------------------------------------------------------- */
 
 static int check(const char *who, const st_field *f, double value)
 {
@@ -72,49 +70,4 @@ double st_options_number(const st_field *fields, const void *options, const char
     const void *at = (const char *)options + f->offset;
     if (f->kind == ST_FIELD_BOOL) return *(const bool *)at;
     return f->kind == ST_FIELD_REAL ? *(const double *)at : *(const int *)at;
-}
-
-/* ---- text ---------------------------------------------------------------------------------------- */
-
-/* "name=value" of an option that differs from its default; otherwise "". */
-static void field_text(const st_field *f, const void *options, char *to, size_t size)
-{
-    const void *at = (const char *)options + f->offset;
-    const int *i = at;
-    const double *d = at;
-    to[0] = '\0';
-    switch (f->kind) {
-    case ST_FIELD_INT:
-        if (*i != (int)f->fallback) snprintf(to, size, "%s=%d", f->name, *i);
-        break;
-    case ST_FIELD_PAIR:
-        if (i[0] != (int)f->fallback || i[1] != (int)f->fallback)
-            snprintf(to, size, "%s=%dx%d", f->name, i[0], i[1]);
-        break;
-    case ST_FIELD_REAL:
-        if (*d != f->fallback) snprintf(to, size, "%s=%g", f->name, *d == 0 ? 0 : *d);
-        break;
-    case ST_FIELD_BOOL:
-        if (*(const bool *)at) snprintf(to, size, "%s", f->name);
-        break;
-    case ST_FIELD_CHOICE:
-        if (*i != 0) snprintf(to, size, "%s=%s", f->name, f->choices[*i]);
-        break;
-    case ST_FIELD_NAMED: snprintf(to, size, "%s=%s", f->name, **(const char *const *const *)at); break;
-    }
-}
-
-size_t st_options_text(const st_field *fields, const void *options, char *to, size_t size)
-{
-    size_t used = 0;
-    if (!to) size = 0;
-    if (size > 0) to[0] = '\0';
-    for (const st_field *f = fields; options && f && f->name; f++) {
-        char text[128];
-        field_text(f, options, text, sizeof text);
-        if (!text[0]) continue;
-        used += (size_t)snprintf(used < size ? to + used : NULL, used < size ? size - used : 0, "%s%s",
-                                 used ? ", " : "", text);
-    }
-    return used;
 }

@@ -55,10 +55,6 @@ typedef union st_option_bytes {
  * with an error "who: name is value, expected range". */
 int st_options_resolve(const char *who, const st_field *fields, void *options);
 
-/* "kernel=3x3, padding=1x1": the options that differ from their defaults, in the table's order. As snprintf:
- * writes at most `size` bytes with the end, returns the whole length. */
-size_t st_options_text(const st_field *fields, const void *options, char *to, size_t size);
-
 /* The INT, REAL or BOOL option of that name as a number; 0: there is none. */
 double st_options_number(const st_field *fields, const void *options, const char *name);
 

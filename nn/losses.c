@@ -1,4 +1,5 @@
 /* losses.c: the losses of the library, and their derivatives. */
+#include "nn/losses.h"
 #include "nn/loss_impl.h"
 
 #include <math.h>

@@ -1,8 +1,7 @@
 /* optim.h: optimizers. Formulas and defaults are PyTorch's.
  *
  * An optimizer works on flat tensors, such as st_net_parameters and st_net_gradients, and keeps flat states
- * of the same length. Below, w are the parameters and g their gradients, to which weight decay adds
- * weight_decay w (except in AdamW). An option that is 0 takes the default in its comment; ST_ZERO means 0. */
+ * of the same length. */
 #ifndef STRIDE_NN_OPTIM_H
 #define STRIDE_NN_OPTIM_H
 
@@ -70,43 +69,6 @@ struct st_optim {
 
 /* NULL with an error: a kind without name, step or lr, an option out of range. */
 st_optim *st_optim_new(const st_optim_kind *kind, const void *options);
-
-/* The kinds below; ends with NULL. */
-extern const st_optim_kind *const st_optim_kinds[];
-
-/* v = momentum v + (1 - dampening) g (the first v is g); w -= lr v, or with Nesterov lr (g + momentum v). */
-typedef struct st_sgd_options {
-    double lr; /* required */
-    double momentum, dampening, weight_decay;
-    bool nesterov;
-} st_sgd_options;
-st_optim *st_sgd_new(st_sgd_options options);
-#define st_sgd(...) st_sgd_new(ST_OPTIONS(st_sgd_options, __VA_ARGS__))
-
-/* Kingma and Ba 2015: m and v are running means of g and g², w -= lr m^ / (sqrt(v^) + epsilon). */
-typedef struct st_adam_options {
-    double lr;           /* 0.001 */
-    double beta1, beta2; /* 0.9, 0.999 */
-    double epsilon;      /* 1e-8 */
-    double weight_decay; /* adam: 0; adamw: 0.01 */
-} st_adam_options;
-st_optim *st_adam_new(st_adam_options options);
-#define st_adam(...) st_adam_new(ST_OPTIONS(st_adam_options, __VA_ARGS__))
-/* Loshchilov and Hutter 2019: w -= lr weight_decay w, apart from g */
-st_optim *st_adamw_new(st_adam_options options);
-#define st_adamw(...) st_adamw_new(ST_OPTIONS(st_adam_options, __VA_ARGS__))
-
-/* Hinton 2012: s is a running mean of g²; w -= lr g / (sqrt(s) + epsilon), with momentum on that step;
- * with `centered` s is an estimate of the variance (Graves 2013). */
-typedef struct st_rmsprop_options {
-    double lr;      /* 0.01 */
-    double alpha;   /* 0.99 */
-    double epsilon; /* 1e-8 */
-    double momentum, weight_decay;
-    bool centered;
-} st_rmsprop_options;
-st_optim *st_rmsprop_new(st_rmsprop_options options);
-#define st_rmsprop(...) st_rmsprop_new(ST_OPTIONS(st_rmsprop_options, __VA_ARGS__))
 
 void st_optim_free(st_optim *o); /* NULL is allowed */
 

@@ -1,5 +1,5 @@
-/* optimizers.c: the optimizers of the library and their options; optimizers.h has their steps. */
-#include "nn/optimizers.h"
+/* optimizers.c: the optimizers of the library and their options; optimizers_impl.h has their steps. */
+#include "nn/optimizers_impl.h"
 
 #define REAL(KIND, NAME, ...)                                                                                \
     {                                                                                                        \

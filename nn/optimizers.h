@@ -1,78 +1,51 @@
-/* optimizers.h: the steps of the optimizers; private to the library.
+/* optimizers.h: the optimizers of the library, and their options. Formulas and defaults are PyTorch's.
  *
- * They are inline, so that nn/fast/ compiles the same definitions for each instruction set. Their iterations
- * are independent, and arrays do not overlap. */
+ * w are the parameters and g their gradients, to which weight decay adds weight_decay w (except in AdamW). An
+ * option that is 0 takes the default in its comment; ST_ZERO means 0. */
 #ifndef STRIDE_NN_OPTIMIZERS_H
 #define STRIDE_NN_OPTIMIZERS_H
 
 #include "nn/optim.h"
-#include "tensor/inline.h"
 
-#include <math.h>
+ST_API_BEGIN
 
-extern const st_optim_kind optim_kind_sgd, optim_kind_adam, optim_kind_adamw, optim_kind_rmsprop;
+/* v = momentum v + (1 - dampening) g (the first v is g); w -= lr v, or with Nesterov lr (g + momentum v). */
+typedef struct st_sgd_options {
+    double lr; /* required */
+    double momentum, dampening, weight_decay;
+    bool nesterov;
+} st_sgd_options;
+st_optim *st_sgd_new(st_sgd_options options);
+#define st_sgd(...) st_sgd_new(ST_OPTIONS(st_sgd_options, __VA_ARGS__))
 
-INLINE void optim_sgd(const st_optim_call *c, ptrdiff_t n, st_real *w, const st_real *g)
-{
-    const st_sgd_options *o = c->options;
-    const st_real rate = (st_real)c->lr, decay = (st_real)c->weight_decay, momentum = (st_real)o->momentum;
-    const st_real fresh = c->steps == 0 ? 1 : (st_real)(1 - o->dampening);
-    const bool nesterov = o->nesterov;
-    st_real *v = c->state[0];
-    for (ptrdiff_t i = 0; i < n && !v; i++) w[i] -= rate * (g[i] + decay * w[i]);
-    for (ptrdiff_t i = 0; i < n && v; i++) {
-        st_real d = g[i] + decay * w[i];
-        v[i] = momentum * v[i] + fresh * d;
-        w[i] -= rate * (nesterov ? d + momentum * v[i] : v[i]);
-    }
-}
+/* Kingma and Ba 2015: m and v are running means of g and g², w -= lr m^ / (sqrt(v^) + epsilon). */
+typedef struct st_adam_options {
+    double lr;           /* 0.001 */
+    double beta1, beta2; /* 0.9, 0.999 */
+    double epsilon;      /* 1e-8 */
+    double weight_decay; /* adam: 0; adamw: 0.01 */
+} st_adam_options;
+st_optim *st_adam_new(st_adam_options options);
+#define st_adam(...) st_adam_new(ST_OPTIONS(st_adam_options, __VA_ARGS__))
+/* Loshchilov and Hutter 2019: w -= lr weight_decay w, apart from g */
+st_optim *st_adamw_new(st_adam_options options);
+#define st_adamw(...) st_adamw_new(ST_OPTIONS(st_adam_options, __VA_ARGS__))
 
-/* Both bias corrections are outside of the loop. */
-INLINE void optim_adam_or_adamw(const st_optim_call *c, ptrdiff_t n, st_real *w, const st_real *g,
-                                bool decoupled)
-{
-    const st_adam_options *o = c->options;
-    const double t = (double)c->steps + 1;
-    const st_real b1 = (st_real)o->beta1, b2 = (st_real)o->beta2, epsilon = (st_real)o->epsilon;
-    const st_real a1 = (st_real)(1 - o->beta1), a2 = (st_real)(1 - o->beta2);
-    const st_real rate = (st_real)(c->lr / (1 - pow(o->beta1, t)));
-    const st_real root = (st_real)(1 / sqrt(1 - pow(o->beta2, t)));
-    const st_real decay = decoupled ? 0 : (st_real)c->weight_decay;
-    const st_real keep = decoupled ? (st_real)(1 - c->lr * c->weight_decay) : 1;
-    st_real *m = c->state[0], *v = c->state[1];
-    for (ptrdiff_t i = 0; i < n; i++) {
-        st_real d = g[i] + decay * w[i];
-        m[i] = b1 * m[i] + a1 * d;
-        v[i] = b2 * v[i] + a2 * d * d;
-        w[i] = keep * w[i] - rate * m[i] / ((st_real)sqrt(v[i]) * root + epsilon);
-    }
-}
+/* Hinton 2012: s is a running mean of g²; w -= lr g / (sqrt(s) + epsilon), with momentum on that step;
+ * with `centered` s is an estimate of the variance (Graves 2013). */
+typedef struct st_rmsprop_options {
+    double lr;      /* 0.01 */
+    double alpha;   /* 0.99 */
+    double epsilon; /* 1e-8 */
+    double momentum, weight_decay;
+    bool centered;
+} st_rmsprop_options;
+st_optim *st_rmsprop_new(st_rmsprop_options options);
+#define st_rmsprop(...) st_rmsprop_new(ST_OPTIONS(st_rmsprop_options, __VA_ARGS__))
 
-INLINE void optim_adam(const st_optim_call *c, ptrdiff_t n, st_real *w, const st_real *g)
-{
-    optim_adam_or_adamw(c, n, w, g, false);
-}
+/* These kinds; ends with NULL. */
+extern const st_optim_kind *const st_optim_kinds[];
 
-INLINE void optim_adamw(const st_optim_call *c, ptrdiff_t n, st_real *w, const st_real *g)
-{
-    optim_adam_or_adamw(c, n, w, g, true);
-}
-
-INLINE void optim_rmsprop(const st_optim_call *c, ptrdiff_t n, st_real *w, const st_real *g)
-{
-    const st_rmsprop_options *o = c->options;
-    const st_real rate = (st_real)c->lr, decay = (st_real)c->weight_decay, momentum = (st_real)o->momentum;
-    const st_real b = (st_real)o->alpha, a = (st_real)(1 - o->alpha), epsilon = (st_real)o->epsilon;
-    const bool centered = o->centered;
-    st_real *s = c->state[0], *v = c->state[1], *mean = c->state[2];
-    for (ptrdiff_t i = 0; i < n; i++) {
-        st_real d = g[i] + decay * w[i];
-        s[i] = b * s[i] + a * d * d;
-        mean[i] = b * mean[i] + a * d;
-        st_real variance = centered ? s[i] - mean[i] * mean[i] : s[i];
-        v[i] = momentum * v[i] + d / ((st_real)sqrt(variance > 0 ? variance : 0) + epsilon);
-        w[i] -= rate * v[i];
-    }
-}
+ST_API_END
 
 #endif

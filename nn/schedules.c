@@ -1,5 +1,5 @@
 /* schedules.c: the schedules of the library. */
-#include "nn/schedule.h"
+#include "nn/schedules.h"
 
 #include <math.h>
 

@@ -13,10 +13,10 @@
 
 #include "layers/options.h"
 #include "nn/data.h"
-#include "nn/loss.h"
+#include "nn/losses.h"
 #include "nn/net.h"
-#include "nn/optim.h"
-#include "nn/schedule.h"
+#include "nn/optimizers.h"
+#include "nn/schedules.h"
 
 ST_API_BEGIN
 

@@ -12,11 +12,6 @@ void parallel_for(int threads, ptrdiff_t count, parallel_work *work, void *conte
     for (ptrdiff_t i = 0; i < count; i++) work(i, 0, context);
 }
 
-int parallel_check(void)
-{
-    return parallel_threads ? parallel_threads->check() : 0;
-}
-
 int st_num_threads(void)
 {
     return parallel_threads ? parallel_threads->wanted() : 1;

@@ -16,14 +16,11 @@ enum { MOST_THREADS = 64 };
 typedef void parallel_work(ptrdiff_t i, int thread, void *context);
 void parallel_for(int threads, ptrdiff_t count, parallel_work *work, void *context);
 
-/* -1 with an error if the environment's number of threads is not a number. */
-int parallel_check(void);
-
 /* A pool of threads. */
 typedef struct parallel_pool {
     int (*set)(int threads); /* st_set_num_threads, of a number that is not negative */
     int (*wanted)(void);     /* st_num_threads */
-    int (*check)(void);      /* parallel_check */
+    int (*check)(void);      /* -1 with an error: the environment's number of threads is not a number */
     bool (*share)(int threads, ptrdiff_t count, parallel_work *work,
                   void *context); /* false: the pool is in use */
 } parallel_pool;

@@ -39,8 +39,4 @@ static inline st_shape shape_index(st_shape s, ptrdiff_t k)
     return s;
 }
 
-/* The list of axes counted from the front, in ascending order; all axes for an empty list. count is -1, with
- * an error, if one is out of range or repeated. */
-st_axes tensor_axes(st_tensor x, st_axes over, const char *who);
-
 #endif

@@ -155,26 +155,6 @@ int tensor_axis(st_tensor x, int axis, const char *who)
                         st_shape_text(x.shape).text);
 }
 
-st_axes tensor_axes(st_tensor x, st_axes over, const char *who)
-{
-    const st_axes refused = { .count = -1 };
-    bool named[ST_MAX_RANK] = { 0 };
-    if (over.count < 0 || over.count > x.shape.rank) {
-        st_error_set("%s: %d axes of a tensor of rank %d", who, over.count, x.shape.rank);
-        return refused;
-    }
-    for (int i = 0; i < over.count; i++) {
-        int axis = tensor_axis(x, over.axis[i], who);
-        if (axis >= 0 && named[axis]) st_error_set("%s: axis %d is named twice", who, axis);
-        if (axis < 0 || named[axis]) return refused;
-        named[axis] = true;
-    }
-    st_axes all = { 0 };
-    for (int i = 0; i < x.shape.rank; i++)
-        if (named[i] || over.count == 0) all.axis[all.count++] = i;
-    return all;
-}
-
 ptrdiff_t st_numel(st_tensor x)
 {
     if (st_is_null(x)) return 0;

@@ -78,10 +78,13 @@ st_tensor st_permute(st_tensor x, st_axes order)
     if (order.count != x.shape.rank)
         return refused(st_error_set("st_permute: %d axes named, %s has %d", order.count,
                                     st_shape_text(x.shape).text, x.shape.rank));
-    if (tensor_axes(x, order, "st_permute").count < 0) return (st_tensor){ 0 };
     st_tensor y = x;
+    bool named[ST_MAX_RANK] = { 0 };
     for (int i = 0; i < x.shape.rank; i++) {
         int axis = tensor_axis(x, order.axis[i], "st_permute");
+        if (axis >= 0 && named[axis]) st_error_set("st_permute: axis %d is named twice", axis);
+        if (axis < 0 || named[axis]) return (st_tensor){ 0 };
+        named[axis] = true;
         y.shape.n[i] = x.shape.n[axis];
         y.stride[i] = x.stride[axis];
     }

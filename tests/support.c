@@ -4,7 +4,7 @@
 
 #include "nn/data.h"
 #include "nn/net.h"
-#include "nn/optim.h"
+#include "nn/optimizers.h"
 #include "tensor/engine.h"
 #include "tensor/storage.h"
 

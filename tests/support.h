@@ -10,6 +10,7 @@
 #include <stdint.h>
 #include <cmocka.h>
 
+#include "layers/describe/describe.h"
 #include "layers/options.h"
 #include "tensor/error.h"
 #include "tensor/random.h"

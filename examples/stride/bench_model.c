@@ -2,7 +2,8 @@
 #include "examples/stride/commands.h"
 #include "examples/stride/layer_times.h"
 #include "examples/stride/model.h"
-#include "nn/optim.h"
+#include "layers/describe/describe.h"
+#include "nn/optimizers.h"
 
 #include <stdlib.h>
 

@@ -4,9 +4,9 @@
 #define STRIDE_EXAMPLES_STRIDE_KINDS_H
 
 #include "examples/stride/options.h"
-#include "nn/loss.h"
-#include "nn/optim.h"
-#include "nn/schedule.h"
+#include "nn/losses.h"
+#include "nn/optimizers.h"
+#include "nn/schedules.h"
 
 /* The name of kind i; "" after the last. */
 option_word loss_word(int i);

@@ -3,7 +3,7 @@
 #define STRIDE_EXAMPLES_STRIDE_MODEL_H
 
 #include "nn/data/classes.h"
-#include "nn/loss.h"
+#include "nn/losses.h"
 #include "nn/data/normalize.h"
 #include "nn/files/save.h"
 

@@ -7,6 +7,7 @@
 #include "examples/stride/network.h"
 #include "examples/stride/paths.h"
 #include "examples/stride/text.h"
+#include "layers/describe/describe.h"
 #include "nn/files/save.h"
 
 #include <errno.h>

@@ -2,6 +2,7 @@
 #include "examples/stride/report.h"
 #include "examples/stride/page.h"
 #include "examples/stride/scores.h"
+#include "layers/describe/describe.h"
 
 #include <math.h>
 #include <string.h>

@@ -170,9 +170,10 @@ static int prepare(st_layer_run *run)
     const char *given = getenv("STRIDE_GRAIN");
     char *end;
     run->least_work = 1 << 16;
-    if (!given || !given[0]) return parallel_check();
+    if (parallel_threads && parallel_threads->check()) return -1;
+    if (!given || !given[0]) return 0;
     run->least_work = strtod(given, &end);
-    if (*end == '\0' && run->least_work >= 0) return parallel_check();
+    if (*end == '\0' && run->least_work >= 0) return 0;
     return st_error_set("STRIDE_GRAIN=%s: expected a number of elements, at least 0", given);
 }
 

@@ -27,7 +27,7 @@
 #ifndef STRIDE_NN_CHECK_GRADCHECK_H
 #define STRIDE_NN_CHECK_GRADCHECK_H
 
-#include "nn/loss.h"
+#include "nn/losses.h"
 #include "nn/net.h"
 
 ST_API_BEGIN

@@ -3,7 +3,7 @@
 #define STRIDE_NN_CHECK_SCORES_H
 
 #include "nn/data.h"
-#include "nn/loss.h"
+#include "nn/losses.h"
 #include "nn/net.h"
 
 ST_API_BEGIN

@@ -1,4 +1,5 @@
 /* summary.c: prints a net's layers, shapes and memory needs. */
+#include "layers/describe/describe.h"
 #include "layers/layer_impl.h"
 #include "nn/check/summary.h"
 

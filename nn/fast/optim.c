@@ -1,6 +1,6 @@
 /* optim.c: the steps of the optimizers, compiled for each instruction set. */
 #include "nn/optim_impl.h"
-#include "nn/optimizers.h"
+#include "nn/optimizers_impl.h"
 #include "tensor/fast/machine.h"
 
 #include <string.h>

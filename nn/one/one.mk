@@ -2,8 +2,8 @@
 
 # The library as a header and a source to copy into a program (docs/one-file.md).
 ONE        := $(BUILD)/one
-ONE_PUBLIC := tensor/tensor.h tensor/error.h tensor/random.h tensor/reduce/reduce.h tensor/threads.h tensor/print/print.h layers/layers.h \
-              $(wildcard layers/pooling/pooling.h) nn/data.h nn/net.h nn/loss.h nn/optim.h nn/schedule.h nn/train.h \
+ONE_PUBLIC := tensor/tensor.h tensor/error.h tensor/random.h tensor/reduce/reduce.h tensor/threads.h tensor/print/print.h layers/layers.h layers/describe/describe.h \
+              $(wildcard layers/pooling/pooling.h) nn/data.h nn/net.h nn/loss.h nn/losses.h nn/optim.h nn/optimizers.h nn/schedule.h nn/schedules.h nn/train.h \
               nn/check/gradcheck.h nn/check/scores.h nn/check/summary.h nn/data/digits.h nn/data/sets.h nn/data/augment.h \
               nn/callbacks/callbacks.h nn/callbacks/watch.h nn/files/replace.h nn/files/save.h nn/files/metadata.h \
               nn/files/checkpoint.h nn/groups/groups.h nn/share/share.h stride.h
@@ -19,7 +19,7 @@ stride.c: ## join the library to build/one/stride.c and stride.h, which need not
 	@{ echo begin header nn/one/begin.h; echo begin source nn/one/begin.c; \
 	   echo instead jansson.h nn/one/json.c; echo instead zlib.h nn/one/crc32.c; echo instead math.h nn/one/math.h; echo instead tgmath.h nn/one/math.h; echo instead pthread.h nn/one/pthread.h; echo instead stride.h; \
 	   for h in $(ONE_PUBLIC); do echo public $$h; done; for h in $(ONE_LEFT); do echo instead $$h; done; \
-	   $(call one_files,$(wildcard tensor/*.c tensor/reduce/*.c layers/*.c nn/*.c)) \
+	   $(call one_files,$(wildcard tensor/*.c tensor/reduce/*.c layers/*.c layers/describe/*.c nn/*.c)) \
 	   $(call one_files,$(wildcard tensor/threads/*.c),ST_OMIT_THREADS) \
 	   $(call one_files,$(wildcard tensor/fast/*.c layers/fast/*.c nn/fast/*.c),ST_OMIT_FAST) \
 	   $(call one_files,tensor/print/shortest.c) $(call one_files,tensor/print/print.c,ST_OMIT_PRINT) \

@@ -9,12 +9,34 @@
 
 /* ---- sums and maxima ---------------------------------------------------------------------------- */
 
+/* The list of axes counted from the front, in ascending order; all axes for an empty list. count is -1, with
+ * an error, if one is out of range or repeated. */
+static st_axes ascending(st_tensor x, st_axes over, const char *who)
+{
+    const st_axes refused = { .count = -1 };
+    bool named[ST_MAX_RANK] = { 0 };
+    if (over.count < 0 || over.count > x.shape.rank) {
+        st_error_set("%s: %d axes of a tensor of rank %d", who, over.count, x.shape.rank);
+        return refused;
+    }
+    for (int i = 0; i < over.count; i++) {
+        int axis = tensor_axis(x, over.axis[i], who);
+        if (axis >= 0 && named[axis]) st_error_set("%s: axis %d is named twice", who, axis);
+        if (axis < 0 || named[axis]) return refused;
+        named[axis] = true;
+    }
+    st_axes all = { 0 };
+    for (int i = 0; i < x.shape.rank; i++)
+        if (named[i] || over.count == 0) all.axis[all.count++] = i;
+    return all;
+}
+
 /* y, which has the axes of x that are not reduced, expanded to x's shape: its stride is 0 along the reduced
  * axes. */
 static st_tensor expanded(st_tensor y, st_tensor x, st_axes over, const char *who)
 {
     if (!tensor_usable(y, who) || !tensor_usable(x, who)) return (st_tensor){ 0 };
-    st_axes reduced = tensor_axes(x, over, who);
+    st_axes reduced = ascending(x, over, who);
     if (reduced.count < 0) return (st_tensor){ 0 };
     st_tensor wide = { .storage = y.storage, .offset = y.offset, .shape = x.shape };
     st_shape expected = { 0 };
@@ -110,7 +132,7 @@ void st_argmax(ptrdiff_t *index, st_tensor x, st_axes over)
         st_error_set("st_argmax: the index is NULL");
         return;
     }
-    st_axes reduced = tensor_axes(x, over, "st_argmax"), order = { 0 };
+    st_axes reduced = ascending(x, over, "st_argmax"), order = { 0 };
     if (reduced.count < 0) return;
     argmax a = { .index = index, .group = 1 };
     ptrdiff_t results = 1;

@@ -9,9 +9,9 @@
 
 #include "nn/check/summary.h"
 #include "nn/files/metadata.h"
-#include "nn/loss.h"
+#include "nn/losses.h"
 #include "nn/net.h"
-#include "nn/optim.h"
+#include "nn/optimizers.h"
 
 #include <math.h>
 #include <stdatomic.h>

@@ -7,7 +7,7 @@
 
 #include "nn/callbacks/callbacks.h"
 #include "nn/optim_impl.h"
-#include "nn/schedule.h"
+#include "nn/schedules.h"
 
 #include <fenv.h>
 #include <math.h>

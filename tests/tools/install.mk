@@ -10,8 +10,8 @@ DESTDIR    ?=
 
 # The public headers; every other header is private.
 HEADERS = stride.h $(addprefix tensor/,api.h error.h names.h print/print.h random.h real.h reduce/reduce.h tensor.h threads.h) \
-          $(addprefix layers/,layer.h layers.h options.h pool.h pooling/pooling.h) \
-          $(addprefix nn/,data.h loss.h net.h optim.h schedule.h train.h) \
+          $(addprefix layers/,describe/describe.h layer.h layers.h options.h pool.h pooling/pooling.h) \
+          $(addprefix nn/,data.h loss.h losses.h net.h optim.h optimizers.h schedule.h schedules.h train.h) \
           $(addprefix nn/data/,augment.h classes.h digits.h formats.h normalize.h sets.h \
             table.h) \
           $(addprefix nn/files/,checkpoint.h metadata.h replace.h save.h) $(addprefix nn/callbacks/,callbacks.h watch.h) \

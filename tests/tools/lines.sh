@@ -23,7 +23,7 @@ c() { # FOLDER...: the C files that lie in them directly, but for the one that m
     done
 }
 
-annexes="tensor/blas tensor/fast tensor/print tensor/reduce tensor/threads layers/fast layers/pooling nn/callbacks nn/check nn/data nn/export_c nn/fast nn/files nn/groups nn/onnx nn/pictures nn/ranks nn/share"
+annexes="tensor/blas tensor/fast tensor/print tensor/reduce tensor/threads layers/describe layers/fast layers/pooling nn/callbacks nn/check nn/data nn/export_c nn/fast nn/files nn/groups nn/onnx nn/pictures nn/ranks nn/share"
 all='-type f ( -name *.[ch] -o -name *.sh -o -name *.py -o -name *.js -o -name *.awk -o -name *.mk -o -name *.txt )'
 printf '%-18s %7s %9s %7s\n' room code comments lines
 set -f # patterns are find's
@@ -39,7 +39,7 @@ command -v python3 >/dev/null && once=$(tests/tools/called_once.py $(c tensor la
     for room in tensor layers nn; do count $room $(c $room); done
     count core $(c tensor layers nn)
     count "  its engine" $(c tensor nn) $(for part in layer layer_impl plan build run sequence options types init; do ls layers/$part.[ch]; done 2>/dev/null)
-    count "  losses and others" nn/losses.c nn/optimizers.[ch] nn/schedules.c
+    count "  losses and others" nn/losses.[ch] nn/optimizers.[ch] nn/optimizers_impl.h nn/schedules.[ch]
     count "  path of a step" $path
     for room in $annexes; do count $room $(c $room); done
     count library $(c tensor layers nn $annexes)
