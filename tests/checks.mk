@@ -117,7 +117,7 @@ check-documented: ## everything that installed headers declare has a comment
 
 check-docs: ## the manual names what there is, the changelog this version; Doxygen and mandoc warn of nothing
 check-docs: $(PROGRAM) stride.c
-	@tests/one/docs.sh $(ONE)
+	@tests/one/docs.sh $(BUILD)
 	@PROGRAM="$(PROGRAM)" $(CHECK) manual $(HEADERS) $(MPI_HEADERS) $(PICTURES_HEADERS)
 	@if command -v doxygen >/dev/null; then mkdir -p $(BUILD); $(MAKE) docs $(call in_log,docs,make docs); echo \
 	    'ok   make docs'; \

@@ -14,7 +14,7 @@ ONE_DATA   := digits bytes sets augment
 one_files   = $(foreach f,$1,echo $(if $(findstring contract=fast,$(CFLAGS_$(subst /,_,$(basename $f)))),fused,file) $f $2;)
 
 .PHONY: stride.c
-stride.c: ## join the library to build/one/stride.c and stride.h, which need nothing else
+stride.c: ## join the library to build/stride.c and build/stride.h, which need nothing else
 	@mkdir -p $(ONE)
 	@{ echo begin header nn/one/begin.h; echo begin source nn/one/begin.c; \
 	   echo instead jansson.h nn/one/json.c; echo instead zlib.h nn/one/crc32.c; echo instead math.h nn/one/math.h; echo instead tgmath.h nn/one/math.h; echo instead pthread.h nn/one/pthread.h; echo instead stride.h; \
@@ -32,12 +32,12 @@ stride.c: ## join the library to build/one/stride.c and stride.h, which need not
 	   $(call one_files,nn/files/replace.c,ST_OMIT_FILES _WIN32) \
 	   $(call one_files,nn/one/windows.c,ST_OMIT_FILES !_WIN32) \
 	   cat nn/one/pasted; } >$(ONE)/list
-	@awk -v version=$(VERSION) -v license=LICENSE -v header=$(ONE)/stride.h -v source=$(ONE)/stride.c -f nn/one/join.awk \
+	@awk -v version=$(VERSION) -v license=LICENSE -v header=$(BUILD)/stride.h -v source=$(BUILD)/stride.c -f nn/one/join.awk \
 	    $(ONE)/list
-	@wc -c $(ONE)/stride.h $(ONE)/stride.c | awk '{ print "     " $$2 ": " $$1 " bytes" } NR == 2 { exit }'
+	@wc -c $(BUILD)/stride.h $(BUILD)/stride.c | awk '{ print "     " $$2 ": " $$1 " bytes" } NR == 2 { exit }'
 
 .PHONY: check-one everywhere
 check-one: stride.c ## stride.c compiles without a warning, in C11, C17, C23 and C++20's header, and trains
-	@CC=$(call quoted,$(CC)) tests/one/check.sh $(ONE)
+	@CC=$(call quoted,$(CC)) tests/one/check.sh $(BUILD)
 everywhere: stride.c ## train LeNet from stride.c with many compilers on many machines: to one hash (make deps-everywhere)
-	@tests/one/everywhere.sh $(ONE)
+	@tests/one/everywhere.sh $(BUILD)

@@ -4,7 +4,7 @@
 set -u
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/../.." && pwd)
 folder=$(cd "$1" && pwd)
-tmp=$folder/check
+tmp=$folder/one/check
 failed=0
 rm -rf "$tmp" && mkdir -p "$tmp" && cd "$tmp" || exit 1
 

@@ -3,8 +3,8 @@
 set -u
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/../.." && pwd)
 folder=$(cd "$1" && pwd)
-tmp=$folder/docs
-rm -rf "$tmp" && mkdir -p "$tmp/build" && ln -s "$folder" "$tmp/build/one" && cd "$tmp" || exit 1
+tmp=$folder/one/docs
+rm -rf "$tmp" && mkdir -p "$tmp" && ln -s "$folder" "$tmp/build" && cd "$tmp" || exit 1
 awk '/^```sh$/ { inside = 1; next } /^```$/ { inside = 0 } inside' "$root/docs/one-file.md" >run.sh
 if sh -e run.sh >log 2>&1 && [ -s digits.safetensors ] && grep -q '^passed' log; then echo "ok   docs/one-file.md runs"
 else tail -n 20 log && echo "FAIL docs/one-file.md runs" && exit 1; fi

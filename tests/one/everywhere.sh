@@ -8,8 +8,8 @@
 set -u
 cd "$(dirname "${BASH_SOURCE[0]}")/../.."
 folder=$(cd "$1" && pwd)
-mkdir -p "$folder/everywhere"
-cd "$folder/everywhere" || exit 1
+mkdir -p "$folder/one/everywhere"
+cd "$folder/one/everywhere" || exit 1
 lenet=$OLDPWD/tests/one/lenet.c
 failed=0 passed=0 expected_float='' expected_double=''
 

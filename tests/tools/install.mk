@@ -63,7 +63,7 @@ dist: ## pack what is committed, and the two files of make stride.c, into build/
 dist: stride.c
 	@$(IS_CLONE) || { echo 'dist: expected a clone, whose last commit is packed' >&2; exit 1; }
 	@mkdir -p $(BUILD)
-	@git archive --prefix=stride-$(VERSION)/one-file/ $(addprefix --add-file=$(ONE)/,stride.c stride.h) \
+	@git archive --prefix=stride-$(VERSION)/one-file/ $(addprefix --add-file=$(BUILD)/,stride.c stride.h) \
 	    --prefix=stride-$(VERSION)/ -o $(ARCHIVE:.gz=) HEAD && gzip -nf9 $(ARCHIVE:.gz=) && echo \
 	    $(ARCHIVE)
 distcheck: ## what is packed builds elsewhere, passes a test, installs and uninstalls
