@@ -48,7 +48,7 @@ typedef struct pane {
     double most, sum; /* of exp(g - most) */
 } pane;
 
-#define EACH(w, i)                                                                                           \
+#define EACH_ELEMENT(w, i)                                                                                   \
     for (ptrdiff_t r = 0, i = 0; r < (w)->rows.count; r++)                                                   \
         for (ptrdiff_t s = 0; i = (w)->begin + r * (w)->down + s * (w)->right, s < (w)->columns.count; s++)
 
@@ -57,9 +57,9 @@ static pane pane_of(const window *w, pool_span rows, pool_span columns, const st
     pane p = { .rows = rows, .columns = columns, .begin = rows.first * w->size[1] + columns.first };
     p.down = w->dilation[0] * w->size[1], p.right = w->dilation[1];
     p.most = -INFINITY;
-    EACH(&p, i)
+    EACH_ELEMENT(&p, i)
     if (!((double)g[i] <= p.most)) p.most = (double)g[i];
-    EACH(&p, i)
+    EACH_ELEMENT(&p, i)
     p.sum += exp((double)g[i] - p.most);
     return p;
 }
@@ -76,7 +76,7 @@ static void forward(const st_call *c, st_tensor x, st_tensor y)
             for (ptrdiff_t o = 0; o < w->out[0] * w->out[1]; o++) {
                 const pane p = pane_of(w, rows[o / w->out[1]], columns[o % w->out[1]], g);
                 double sum = 0;
-                EACH(&p, i)
+                EACH_ELEMENT(&p, i)
                 sum += exp((double)g[i] - p.most) * (double)image[i];
                 *to++ = p.rows.count > 0 && p.columns.count > 0 ? (st_real)(sum / p.sum) : 0;
             }
@@ -97,7 +97,7 @@ static void slopes(const st_call *c, st_tensor x, const st_real *y, const st_rea
         st_real *dg = st_data(st_scratch(c, SLOPES)) + k * area;
         for (ptrdiff_t o = 0; o < w->out[0] * w->out[1]; o++, y++, dy++) {
             const pane p = pane_of(w, rows[o / w->out[1]], columns[o % w->out[1]], g);
-            EACH(&p, i)
+            EACH_ELEMENT(&p, i)
             {
                 const double share = (double)*dy * exp((double)g[i] - p.most) / p.sum;
                 dg[i] += (st_real)(share * ((double)image[i] - (double)*y));
