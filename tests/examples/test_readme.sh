@@ -82,12 +82,14 @@ names_are_targets() {
         grep -qE "^($target|.*\\b$target\\b.*):" "$tmp/makefiles" || { echo "no target $target"; return 1; }
     done
 }
-# A path stands in the project; a name without a folder is that of some file there. Links lead to pages.
+# A path stands in the project, or is built; a name without a folder is that of some file there, or of one that a page
+# writes. Links lead to pages.
 names_are_files() {
     local name page
     # shellcheck disable=SC2086
     for name in $(grep -ohE '`([a-z]+/)*[A-Za-z0-9_-]+\.(c|h|mk|sh|py|md|txt|net)`|`(tensor|layers|nn|tests|examples|docs)/[A-Za-z0-9_./-]*`' $pages | tr -d '`' | sort -u); do
-        [ -e "$name" ] || [ "$name" = math.h ] || { [ "${name#*/}" = "$name" ] && [ "$(find tensor layers nn tests examples -name "$name")" ]; } ||
+        [ -e "$name" ] || [ "$name" = math.h ] || [ "${name#build/}" != "$name" ] || { [ "${name#*/}" = "$name" ] && [ "$(find tensor layers nn tests examples -name "$name")" ]; } ||
+            grep -qF "cat >$name <<" $pages ||
             { echo "no file $name"; return 1; }
     done
     # shellcheck disable=SC2086
@@ -103,10 +105,10 @@ folders_are_on_the_map() {
         grep -qF "\`$folder/" README.md || { echo "README.md does not name $folder/"; return 1; }
     done
 }
-# Names that the documents mention stand in a header.
+# Names that the documents mention stand in a header, or in what begins the joined file.
 names_are_declared() {
     grep -hoE '\<(st|ST)_[A-Za-z0-9_]+' $pages | sort -u >"$tmp/mentioned"
-    find tensor layers nn -name '*.h' -exec grep -hoE '\<(st|ST)_[A-Za-z0-9_]+' {} + | sort -u |
+    find tensor layers nn \( -name '*.h' -o -path 'nn/one/*.c' \) -exec grep -hoE '\<(st|ST)_[A-Za-z0-9_]+' {} + | sort -u |
         comm -23 "$tmp/mentioned" - >"$tmp/unknown"
     [ -s "$tmp/mentioned" ] && ! [ -s "$tmp/unknown" ] || { cat "$tmp/unknown"; return 1; }
 }
