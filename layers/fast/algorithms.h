@@ -25,6 +25,8 @@ int layer_choose_algorithm(st_layer *l);
 extern const layer_algorithm conv_winograd, conv_implicit, conv_transpose_implicit;
 extern const layer_algorithm dense_unpacked;
 extern const layer_algorithm maxpool_vectors, avgpool_vectors;
+extern const layer_algorithm maxpool_rows, avgpool_rows, adaptive_avgpool_rows, lppool_rows, upsample_rows,
+    pad2d_rows;
 extern const layer_algorithm batchnorm_sets, layernorm_sets, rmsnorm_sets, groupnorm_sets;
 extern const layer_algorithm sequence_fused;
 extern const layer_algorithm softmax_vectors, log_softmax_vectors;

@@ -250,21 +250,33 @@ INLINE double wide_log1p(double t)
     return s * (2 + z * log1p_polynomial(z));
 }
 
+/* The n of 2^n <= x < 2^(n+1), for normal x > 0, and 2^-n. */
+INLINE double wide_binary_exponent(double x, double *scale)
+{
+    const double magic = 0x1p52;
+    uint64_t bits, power, number;
+    memcpy(&bits, &x, sizeof bits);
+    power = (2046 - (bits >> 52)) << 52;
+    memcpy(scale, &power, sizeof *scale);
+    memcpy(&number, &magic, sizeof number);
+    number |= bits >> 52;
+    double n;
+    memcpy(&n, &number, sizeof n);
+    return n - magic - 1023;
+}
+
 /* log(1 + t) of any t >= 0 that is not infinite. */
 INLINE double wide_log_of_1_and(double t)
 {
-    const double whole = 1 + t, magic = 0x1p52;
-    uint64_t bits, power, biased, number;
-    memcpy(&bits, &whole, sizeof bits);
-    biased = bits >> 52;
-    power = (2046 - biased) << 52; /* of 2^-n */
-    double scale, n, none;
-    memcpy(&scale, &power, sizeof scale);
-    memcpy(&number, &magic, sizeof number);
-    number |= biased;
-    memcpy(&n, &number, sizeof n);
-    none = n - magic - 1023;
-    return none * 0.693147180559945309417 + wide_log1p(none > 0 ? t * scale + (scale - 1) : t);
+    double scale, n = wide_binary_exponent(1 + t, &scale);
+    return n * 0.693147180559945309417 + wide_log1p(n > 0 ? t * scale + (scale - 1) : t);
+}
+
+/* For normal x > 0 that is not infinite. */
+INLINE double wide_log(double x)
+{
+    double scale, n = wide_binary_exponent(x, &scale);
+    return n * 0.693147180559945309417 + wide_log1p(x * scale - 1);
 }
 
 /* ---- the normal distribution --------------------------------------------------------------------------- */

@@ -12,6 +12,12 @@ const layer_algorithm *layer_algorithms[] = {
     &dense_unpacked,
     &maxpool_vectors,
     &avgpool_vectors,
+    &maxpool_rows,
+    &avgpool_rows,
+    &adaptive_avgpool_rows,
+    &lppool_rows,
+    &upsample_rows,
+    &pad2d_rows,
     /* clang-format off */
     EACH_ACTIVATION(VECTORS_OF)
     &gelu_none_vectors,

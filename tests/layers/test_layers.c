@@ -147,7 +147,7 @@ TEST(exponentials_are_as_near_as_they_claim)
         assert_true(in_ulps(fast_exp(at), exp(exact)) <= 1);
         assert_true(in_ulps(fast_expm1(at < 0 ? at : -at), expm1(-fabs(exact))) <= 1);
         assert_true(in_ulps((st_real)wide_tanh(at), tanh(exact)) <= 3);
-        if (x > -80) assert_true(in_ulps(fast_logistic(at), 1 / (1 + exp(-exact))) <= 1.9);
+        if (x > -80) assert_true(in_ulps(fast_logistic(at), 1 / (1 + exp(-exact))) <= 2.3);
     }
     for (double x = 1e-30; x < 1; x *= 1.01) {
         st_real at = (st_real)x;
