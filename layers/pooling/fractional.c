@@ -7,8 +7,8 @@
  * `count` steps have the sum `length`, of which alpha = length / count is the mean:
  *     random:        the larger steps are at random places
  *     pseudo-random: a[i] = floor(alpha (i + u)) - floor(alpha u), u in [0, 1) at random
- * Each channel of each image has an axis of its own. In inference the axis is the pseudo-random one of
- * u = 1/2. */
+ * Each channel of each image has an axis of its own. In inference a[i] = floor(alpha i + 1/2), the mean of
+ * these, rounded: an axis of u = 1/2 would lie up to a pixel further, and cost a net its accuracy. */
 #include "layers/pooling/steps.h"
 
 #include <limits.h>
@@ -39,9 +39,8 @@ static void begin_windows(const st_window *at, int axis, ptrdiff_t count, ptrdif
     const st_fractional_maxpool_options *o = at->options;
     const ptrdiff_t step = count > 0 ? length / count : 0;
     selection larger = selection_of(at, at->number, axis, length - step * count, count);
-    const double u = at->training ? st_random_uniform(larger.key, larger.counter) : 0.5;
-    const ptrdiff_t offset =
-        (ptrdiff_t)(u * (double)length); /* floor(alpha i + alpha u) is a whole division */
+    ptrdiff_t offset = count / 2; /* floor(alpha i + offset / count) is a whole division */
+    if (at->training) offset = (ptrdiff_t)(st_random_uniform(larger.key, larger.counter) * (double)length);
     to[0].first = 0;
     for (ptrdiff_t i = 1; i < out; i++)
         to[i].first = at->training && !o->pseudo_random ? to[i - 1].first + step + select_next(&larger)

@@ -187,12 +187,12 @@ TEST(pseudo_random_regions_are_those_of_their_formula)
             const double next = i == 6 ? 10 : floor(alpha * ((double)i + 1 + u)) - floor(alpha * u);
             assert_int_equal(row_of(rows, plane / 4, plane % 4, i), (ptrdiff_t)next - 1);
         }
-    st_layer_mode(l, false, 1, 1); /* as u = 1/2 */
+    st_layer_mode(l, false, 1, 1); /* the mean of these, rounded */
     auto_tensor regular = last_rows(l);
     for (ptrdiff_t plane = 0; plane < 12; plane++)
         for (ptrdiff_t i = 0; i < 6; i++)
             assert_int_equal(row_of(regular, plane / 4, plane % 4, i),
-                             (ptrdiff_t)floor(alpha * ((double)i + 1.5)) - 1);
+                             (ptrdiff_t)floor(alpha * ((double)i + 1) + 0.5) - 1);
 }
 
 /* Of each strip of 6 rows, 3; of the last one, of 4 rows, 2; the same for all channels of an image. */
