@@ -74,6 +74,7 @@ static const struct {
     { MEANS, "ordinal_pool 2", 0.25 },
     { MEANS, "gem_pool 2", 1 },
     { MEANS, "blur_pool 2", 0 },
+    { MEANS, "local_importance_pool 2", 0 },
     { MAXIMA, "fractional_maxpool output_ratio=0.5", 0 },
 };
 enum { ROWS = sizeof rows / sizeof *rows };

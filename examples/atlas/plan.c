@@ -22,7 +22,7 @@ const pooling plan_poolings[] = {
     { "stochastic", "stochastic_pool" WINDOW,
       "training: y = xₖ with probability xₖ / Σ xᵢ; inference: y = Σ xᵢ² / Σ xᵢ", "Zeiler and Fergus 2013" },
     { "local importance", "local_importance_pool" WINDOW,
-      "y = Σ exp(gᵢ) xᵢ / Σ exp(gᵢ), g = w x + b is learned", "Gao et al. 2019" },
+      "y = Σ wᵢ xᵢ, w = softmax(g), g is a learned 1×1 convolution of x", "Gao et al. 2019" },
     { "ordinal", "ordinal_pool" WINDOW, "y = Σ wᵢ x₍ᵢ₎, x₍₁₎ ≥ x₍₂₎ ≥ …, w is learned",
       "Deliège et al. 2019" },
     { "rank", "rank_pool" WINDOW, "y = Σ wᵢ x₍ᵢ₎, x₍₁₎ ≥ x₍₂₎ ≥ …, each wᵢ is half of the one before",
