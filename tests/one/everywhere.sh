@@ -78,7 +78,7 @@ power qemu-ppc64le powerpc64le-linux-gnu-gcc
 s390x qemu-s390x s390x-linux-gnu-gcc
 x86-32-bit qemu-i386 i686-linux-gnu-gcc $sse
 END
-libs=-lm suffix=.js build webassembly node emcc -O2 -sALLOW_MEMORY_GROWTH -sNODERAWFS
+libs=-lm suffix=.js build webassembly "node --no-experimental-fetch" emcc -O1 -sALLOW_MEMORY_GROWTH -sNODERAWFS
 
 # Any number of threads, in one build.
 for threads in 1 2 3; do STRIDE_THREADS=$threads build "gcc-$threads-threads" - gcc -O2; done
