@@ -130,7 +130,6 @@ function find_macros(path,    i, name) {
         name = token[path, next_text(path, i)]
         if (path ~ /\.h$/ && name ~ /_H$/) { guard[path] = name; continue }
         if (name in feature) continue
-        if (path ~ /\.c$/ && name in macro) complain(path ": the macro " name " is one of " macro[name])
         if (path ~ /\.h$/) macro[name] = path
         own_macro[path, name] = 1
         macros_of[path] = macros_of[path] " " name
@@ -221,6 +220,10 @@ function find_clashes(    name, n, list, k, headers) {
         if (headers > 1) complain("two headers declare " name ":" files_of[name])
         for (k = 1; (n > 1 || name in macro) && k <= n; k++)
             if (list[k] ~ /\.c$/ && declared[list[k], name] && !(headers && declared[list[k], name] == 2)) renamed[list[k], name] = stem(list[k]) "__" name
+    }
+    for (k in own_macro) {
+        split(k, list, SUBSEP)
+        if (list[1] ~ /\.c$/ && list[2] in macro) renamed[list[1], list[2]] = stem(list[1]) "__" list[2]
     }
     for (k in renamed) if (renamed[k] in files_of) fail("the name " renamed[k] " is taken")
 }
@@ -405,12 +408,13 @@ function condition(path,    n, list, k, out) {
     return out
 }
 
-# Runs of blank lines become one, lines lose spaces at their ends, and with `indent` four in front become a tab.
+# Runs of blank lines become one, lines lose spaces at their ends and before a backslash, and with `indent` four in front become a tab.
 function tidy(text, indent,    n, lines, i, out, blank, tabs) {
     n = split(text, lines, "\n")
     blank = 1
     for (i = 1; i <= n; i++) {
         sub(/[ \t]+$/, "", lines[i])
+        sub(/[ \t]+\\$/, " \\", lines[i])
         if (lines[i] == "" && blank) continue
         blank = lines[i] == ""
         for (tabs = ""; indent && substr(lines[i], 1, 4) == "    "; lines[i] = substr(lines[i], 5)) tabs = tabs "\t"
@@ -425,7 +429,7 @@ function source_text(path,    text, n, list, k, before) {
     in_part = part[path] != ""
     text = tidy(text_of(path), 1)
     n = split(macros_of[path], list, " ")
-    for (k = 1; k <= n; k++) text = text "#undef " list[k] "\n"
+    for (k = 1; k <= n; k++) text = text "#undef " ((path, list[k]) in renamed ? renamed[path, list[k]] : list[k]) "\n"
     n = split(pasted[path], list, " ")
     for (k = 1; k <= n; k++) text = "#define " list[k] " " stem(path) "__" list[k] "\n" text "#undef " list[k] "\n"
     if (path in fused) text = "FUSED_BEGIN\n" text "FUSED_END\n"
