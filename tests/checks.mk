@@ -49,8 +49,8 @@ check-sanitize check-threads:
 	     echo "ok   $(what): $$(tail -n 1 $(BUILD)/$@.log)"; \
 	 else echo 'skip $(what): it does not work here'; fi
 
-check-scripts: ## the tutorial prints what it shows, what is installed works, no function that is misused crashes
-	@$(MAKE) TEST="tutorial install misuse" test
+check-scripts: ## the tutorial prints what it shows, what is installed works, no misused function crashes, the atlas runs
+	@$(MAKE) TEST="tutorial install misuse atlas" test
 
 check-warnings: check-warnings-gcc check-warnings-clang ## gcc and clang, warnings as errors
 check-warnings-%:

@@ -9,7 +9,7 @@ TEST_AID   := $(filter-out $(TESTS) tests/runner.c tests/onnx/export.c,$(wildcar
 # The longest comes first, so that it does not run alone in the end.
 SCRIPTS    := tests/examples/test_stride.sh $(filter-out %/test_stride.sh,$(wildcard tests/*/test_*.sh))
 # These are long, and run by make check-scripts, or where TEST names them; a sanitizer has its own say on misuse.
-CHECKED    := tests/examples/test_tutorial.sh tests/install/test_install.sh \
+CHECKED    := tests/examples/test_tutorial.sh tests/examples/test_atlas.sh tests/install/test_install.sh \
               $(if $(SANITIZE),,tests/door/test_misuse.sh)
 SUITES     := $(wildcard tests/conformance/suite_*.sh)
 # Tests of each precision; in double, those that compute and those that convert numbers.
