@@ -9,7 +9,7 @@
 
 /* Scratch: a window and its adjoint; sums of parameters' derivatives, as doubles; rows and columns of
  * windows; a window's room. */
-enum { WINDOW, DWINDOW, SUMS, SPANS, ROOM, SLOTS };
+enum { WINDOW, DWINDOW, SUMS, SPANS, ROOM, SLOTS = POOL_SCRATCHES };
 enum {
     REALS_OF_DOUBLE = sizeof(double) / sizeof(st_real),
     REALS_OF_SPAN = sizeof(pool_span) / sizeof(st_real),
@@ -147,14 +147,6 @@ int st_pool_plan(st_layer *l, st_shape x, st_shape *y)
 
 /* ---- all windows of a channel ------------------------------------------------------------------------- */
 
-/* The window that is being computed, and what all windows of a channel share. */
-typedef struct plane {
-    const pool_plan *plan;
-    const pool_span *rows, *columns;
-    st_window at;
-    st_real *x, *dx; /* of the window */
-} plane;
-
 /* The parameters of a channel, and their sums, which are 0. */
 static void bind_parameters(const st_call *c, st_window *at)
 {
@@ -167,7 +159,7 @@ static void bind_parameters(const st_call *c, st_window *at)
     }
 }
 
-static void add_parameters(const st_call *c, const st_window *at)
+void pool_add_parameters(const st_call *c, const st_window *at)
 {
     for (int i = 0; i < c->layer->params; i++) {
         const ptrdiff_t count = elements(c->layer, i), each = c->param[i].shape.n[0] > 1 ? at->channel : 0;
@@ -176,11 +168,11 @@ static void add_parameters(const st_call *c, const st_window *at)
     }
 }
 
-static plane plane_of(const st_call *c, ptrdiff_t image, ptrdiff_t channel)
+pool_plane pool_plane_of(const st_call *c, ptrdiff_t image, ptrdiff_t channel)
 {
     const pool_plan *p = c->plan;
     pool_span *spans = (pool_span *)(void *)st_data(st_scratch(c, SPANS));
-    plane a = { .plan = p, .rows = spans, .columns = spans + p->w.out[0] };
+    pool_plane a = { .plan = p, .rows = spans, .columns = spans + p->w.out[0] };
     a.x = st_data(st_scratch(c, WINDOW)), a.dx = st_data(st_scratch(c, DWINDOW));
     a.at = (st_window){ .options = c->options, .x = a.x, .channel = channel, .training = c->training };
     a.at.room = (ptrdiff_t *)(void *)st_data(st_scratch(c, ROOM));
@@ -197,8 +189,7 @@ static bool is_padding(const window *w, ptrdiff_t row, ptrdiff_t column)
     return row < 0 || row >= w->size[0] || column < 0 || column >= w->size[1];
 }
 
-/* Makes window [row, column] the current one: copies its elements. */
-static void gather(plane *a, st_tensor x, ptrdiff_t row, ptrdiff_t column)
+void pool_gather(pool_plane *a, st_tensor x, ptrdiff_t row, ptrdiff_t column)
 {
     const window *w = &a->plan->w;
     const pool_span rows = a->rows[row], columns = a->columns[column];
@@ -213,8 +204,8 @@ static void gather(plane *a, st_tensor x, ptrdiff_t row, ptrdiff_t column)
     a->at.whole = rows.whole * columns.whole;
 }
 
-/* The adjoint of gather: adds the adjoint of the current window. */
-static void scatter(const plane *a, st_tensor dx)
+/* The adjoint of pool_gather. */
+void pool_scatter(const pool_plane *a, st_tensor dx)
 {
     const window *w = &a->plan->w;
     const pool_span rows = a->rows[a->at.row], columns = a->columns[a->at.column];
@@ -226,7 +217,7 @@ static void scatter(const plane *a, st_tensor dx)
 }
 
 /* By central differences. */
-static void differences(const plane *a, st_real dy)
+static void differences(const pool_plane *a, st_real dy)
 {
     const double relative = cbrt((double)ST_REAL_EPSILON); /* balances truncation and rounding errors */
     for (ptrdiff_t k = 0; k < a->at.n; k++) {
@@ -243,10 +234,10 @@ static void differences(const plane *a, st_real dy)
 
 void pool_forward_plane(const st_call *c, ptrdiff_t image, ptrdiff_t channel, st_tensor x, st_real *y)
 {
-    plane a = plane_of(c, image, channel);
+    pool_plane a = pool_plane_of(c, image, channel);
     for (ptrdiff_t row = 0; row < a.plan->w.out[0]; row++)
         for (ptrdiff_t column = 0; column < a.plan->w.out[1]; column++, a.at.number++) {
-            gather(&a, x, row, column);
+            pool_gather(&a, x, row, column);
             *y++ = a.plan->kind->value(&a.at);
         }
 }
@@ -255,16 +246,16 @@ void pool_forward_plane(const st_call *c, ptrdiff_t image, ptrdiff_t channel, st
 static void backward_plane(const st_call *c, bool gradient, ptrdiff_t image, ptrdiff_t channel, st_tensor x,
                            const st_real *y, const st_real *dy, st_tensor dx)
 {
-    plane a = plane_of(c, image, channel);
+    pool_plane a = pool_plane_of(c, image, channel);
     if (!st_is_null(dx)) st_fill(dx, 0);
     for (ptrdiff_t row = 0; row < a.plan->w.out[0]; row++)
         for (ptrdiff_t column = 0; column < a.plan->w.out[1]; column++, a.at.number++, y++, dy++) {
-            gather(&a, x, row, column);
+            pool_gather(&a, x, row, column);
             if (a.plan->kind->adjoint) a.plan->kind->adjoint(&a.at, *y, *dy, a.dx);
             else differences(&a, *dy);
-            if (!st_is_null(dx)) scatter(&a, dx);
+            if (!st_is_null(dx)) pool_scatter(&a, dx);
         }
-    if (gradient) add_parameters(c, &a.at);
+    if (gradient) pool_add_parameters(c, &a.at);
 }
 
 void pool_backward_plane(const st_call *c, ptrdiff_t image, ptrdiff_t channel, st_tensor x, const st_real *y,

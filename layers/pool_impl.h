@@ -41,6 +41,24 @@ int pool_counted(const window *w, int axis, ptrdiff_t at, bool exclude_pad);
 /* Requests the scratch that the definition needs, in its order. */
 int pool_request_scratch(st_layer *l, const pool_plan *p);
 
+enum { POOL_SCRATCHES = 5 }; /* their number */
+
+/* A channel of an image: its windows; the one that is being computed, and its elements. */
+typedef struct pool_plane {
+    const pool_plan *plan;
+    const pool_span *rows, *columns;
+    st_window at;
+    st_real *x, *dx; /* of the window */
+} pool_plane;
+pool_plane pool_plane_of(const st_call *c, ptrdiff_t image, ptrdiff_t channel);
+
+/* Makes window [row, column] the current one: copies its elements. The adjoint adds those of its adjoint. */
+void pool_gather(pool_plane *a, st_tensor x, ptrdiff_t row, ptrdiff_t column);
+void pool_scatter(const pool_plane *a, st_tensor dx);
+
+/* Adds the sums of a channel's parameters to the gradients. */
+void pool_add_parameters(const st_call *c, const st_window *at);
+
 /* The definition for one channel x [H, W] of image i of the call: y; and the adjoint, which overwrites dx. */
 void pool_forward_plane(const st_call *c, ptrdiff_t image, ptrdiff_t channel, st_tensor x, st_real *y);
 void pool_backward_plane(const st_call *c, ptrdiff_t image, ptrdiff_t channel, st_tensor x, const st_real *y,

@@ -28,19 +28,15 @@ static double clamped(const st_window *w, ptrdiff_t i)
 
 static st_real value(const st_window *w)
 {
-    return (st_real)power_mean(w, clamped, (double)w->param[0][0], NULL);
+    return (st_real)power_mean(w, clamped, (double)w->param[0][0]);
 }
 
 static void adjoint(const st_window *w, st_real y, st_real dy, st_real *dx)
 {
     (void)y;
-    double slope;
-    const double p = (double)w->param[0][0], mean = power_mean(w, clamped, p, &slope), d = (double)dy;
-    w->dparam[0][0] += d * slope;
-    for (ptrdiff_t i = 0; i < w->n; i++) {
-        const double x = (double)w->x[i];
-        dx[i] = x <= epsilon_of(w) ? 0 : (st_real)(d * pow(x / mean, p - 1) / (double)w->n);
-    }
+    w->dparam[0][0] += power_adjoint(w, clamped, (double)w->param[0][0], (double)dy, dx);
+    for (ptrdiff_t i = 0; i < w->n; i++)
+        if ((double)w->x[i] <= epsilon_of(w)) dx[i] = 0;
 }
 
 static const st_field fields[] = {

@@ -30,20 +30,16 @@ static double order(const st_window *w)
 
 static st_real value(const st_window *w)
 {
-    return (st_real)power_mean(w, size, order(w), NULL);
+    return (st_real)power_mean(w, size, order(w));
 }
 
 static void adjoint(const st_window *w, st_real y, st_real dy, st_real *dx)
 {
     (void)y;
-    double slope;
-    const double p = order(w), norm = power_mean(w, size, p, &slope), d = (double)dy;
-    w->dparam[0][0] += d * slope / (1 + exp(-(double)w->param[0][0]));
-    for (ptrdiff_t i = 0; i < w->n; i++) {
-        const double x = (double)w->x[i];
-        dx[i] =
-            x == 0 || norm == 0 ? 0 : (st_real)(d * copysign(pow(fabs(x) / norm, p - 1), x) / (double)w->n);
-    }
+    const double slope = power_adjoint(w, size, order(w), (double)dy, dx);
+    w->dparam[0][0] += slope / (1 + exp(-(double)w->param[0][0]));
+    for (ptrdiff_t i = 0; i < w->n; i++)
+        if (w->x[i] < 0) dx[i] = -dx[i];
 }
 
 static const st_field fields[] = {

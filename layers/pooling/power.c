@@ -1,39 +1,61 @@
-/* power.c: see power.h. */
+/* power.c: see power.h. With r = a / m, m the greatest a:
+ *
+ *     log y = log m + log(mean of r^p) / p
+ *     dy/da = (r^(p - 1) / sum of r^p) (y / m)
+ *     dy/dp = y ((sum of r^p log r) / (p sum of r^p) - log(mean of r^p) / p²)
+ *
+ * and in the limit p = 0, the geometric mean, dy/dp is y times half of the variance of log r. */
 #include "layers/pooling/power.h"
 
 #include <math.h>
 
-/* The limit p = 0, the geometric mean; the derivative of its logarithm is half of the variance of log r. */
-static double geometric_mean(const st_window *w, power_base *base, double most, double *slope)
-{
-    double mean = 0, squares = 0;
-    for (ptrdiff_t i = 0; i < w->n; i++) {
-        const double part = log(base(w, i) / most) / (double)w->n;
-        mean += part, squares += part * part * (double)w->n;
-    }
-    const double y = most * exp(mean);
-    if (slope) *slope = y > 0 ? y * (squares - mean * mean) / 2 : 0;
-    return y;
-}
+/* The sums of a window. */
+typedef struct sums {
+    double most, power, weighted, squares; /* m; sums of r^p, and of it times log r and (log r)² */
+} sums;
 
-/* With r = a / m, m the greatest a: log y = log m + log(mean of r^p) / p, whose derivative is
- *     (sum of r^p log r) / (p sum of r^p) - log(mean of r^p) / p² */
-double power_mean(const st_window *w, power_base *base, double p, double *slope)
+/* Writes r^p to `powers` unless it is NULL. */
+static sums sums_of(const st_window *w, power_base *base, double p, st_real *powers)
 {
-    double most = 0, sum = 0, weighted = 0;
+    sums s = { 0 };
     for (ptrdiff_t i = 0; i < w->n; i++) {
         const double a = base(w, i);
-        if (isnan(a) || a > most) most = a;
+        if (isnan(a) || a > s.most) s.most = a;
     }
-    if (slope) *slope = 0;
-    if (!(most > 0) || isinf(most)) return most;
-    if (p == 0) return geometric_mean(w, base, most, slope);
+    const double most = log(s.most);
+    for (ptrdiff_t i = 0; i < w->n && s.most > 0 && !isinf(s.most); i++) {
+        const double ratio = log(base(w, i)) - most, power = exp(p * ratio);
+        if (powers) powers[i] = (st_real)power;
+        s.power += power;
+        if (power > 0 && powers) s.weighted += power * ratio, s.squares += ratio * ratio;
+    }
+    return s;
+}
+
+static double mean_of(const st_window *w, sums s, double p)
+{
+    if (!(s.most > 0) || isinf(s.most)) return s.most;
+    if (p == 0) return s.most * exp(s.weighted / (double)w->n);
+    return s.most * exp(log(s.power / (double)w->n) / p);
+}
+
+double power_mean(const st_window *w, power_base *base, double p)
+{
+    sums s = sums_of(w, base, p, NULL);
+    for (ptrdiff_t i = 0; i < w->n && p == 0 && s.most > 0; i++) s.weighted += log(base(w, i) / s.most);
+    return mean_of(w, s, p);
+}
+
+double power_adjoint(const st_window *w, power_base *base, double p, double dy, st_real *dx)
+{
+    const sums s = sums_of(w, base, p, dx);
+    const double y = mean_of(w, s, p), n = (double)w->n;
+    if (y == 0) fill_window(w, 0, dx);
+    if (y == 0 || w->n == 0) return 0;
     for (ptrdiff_t i = 0; i < w->n; i++) {
-        const double r = base(w, i) / most, power = p == 1 ? r : p == 2 ? r * r : pow(r, p);
-        sum += power;
-        if (slope && power > 0) weighted += power * log(r);
+        const double a = base(w, i);
+        dx[i] = a == 0 ? 0 : (st_real)(dy * (double)dx[i] * y / (a * s.power));
     }
-    const double log_mean = log(sum / (double)w->n), y = most * exp(log_mean / p);
-    if (slope) *slope = y * (weighted / (p * sum) - log_mean / (p * p));
-    return y;
+    if (p == 0) return dy * y * (s.squares / n - s.weighted / n * (s.weighted / n)) / 2;
+    return dy * y * (s.weighted / (p * s.power) - log(s.power / n) / (p * p));
 }

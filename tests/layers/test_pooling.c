@@ -132,7 +132,7 @@ TEST(rank_pooling_draws_by_rank_and_infers_the_mean)
     assert_drawn(l, (const double[]){ 1, 4, 2, 3 }, (const double[]){ 1 / 15., 8 / 15., 2 / 15., 4 / 15. });
 }
 
-/* ---- grids that are drawn -------------------------------------------------------------------------------- */
+/* ---- grids that are drawn --------------------------------------------------------------------------- */
 
 /* The last rows of windows: maxima of an image of row numbers. */
 static st_tensor last_rows(st_layer *l)
@@ -234,7 +234,7 @@ TEST(s3_infers_means_of_maxima)
     assert_same(dx, expected_dx);
 }
 
-/* ---- NaN, and options that do not fit ------------------------------------------------------------------------ */
+/* ---- NaN, and options that do not fit ----------------------------------------------------------------- */
 
 TEST(nan_reaches_y_of_its_window)
 {
@@ -251,9 +251,9 @@ TEST(nan_reaches_y_of_its_window)
     for (size_t i = 0; i < sizeof all / sizeof *all; i++) {
         auto_layer *l = all[i];
         about("%s", l->type->name);
-        build(l, ST_SHAPE(1, 1, 4, 4), 1);
+        build(l, ST_SHAPE(1, 1, 4, 12), 1); /* lanes, too */
         auto_tensor x = full(l->x, 1), y = st_tensor_new(l->y);
-        *element(x, 5) = (st_real)NAN; /* the last one of the first window */
+        *element(x, 13) = (st_real)NAN; /* the last one of the first window */
         for (int training = 0; training < 2; training++) {
             st_layer_mode(l, training, 1, 1);
             st_layer_forward(l, x, y);
