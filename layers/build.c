@@ -54,17 +54,6 @@ ptrdiff_t layer_own_parameters(const st_layer *l)
     return own;
 }
 
-static void lay_out_parameters(st_layer *l, layout *to)
-{
-    for (int i = 0; i < l->params; i++) {
-        cut(&to->parameters, &l->param[i], 1);
-        if (st_is_null(to->gradients.flat)) continue;
-        l->grad[i].shape = l->param[i].shape;
-        cut(&to->gradients, &l->grad[i], 1);
-    }
-    for (int i = 0; i < l->states; i++) cut(&to->states, &l->state[i], 1);
-}
-
 /* Scratch of a layer that holds layers is memory, as it is in use while they run. */
 static void lay_out(st_layer *l, const char *path, void *context)
 {
@@ -73,7 +62,13 @@ static void lay_out(st_layer *l, const char *path, void *context)
     layer_impl *own = l->impl;
     const ptrdiff_t chunks = layer_most_chunks(l, l->x.n[0]), parameters = layer_own_parameters(l);
     cursor block = { to->scratch, 0 };
-    lay_out_parameters(l, to);
+    for (int i = 0; i < l->params; i++) {
+        cut(&to->parameters, &l->param[i], 1);
+        if (st_is_null(to->gradients.flat)) continue;
+        l->grad[i].shape = l->param[i].shape;
+        cut(&to->gradients, &l->grad[i], 1);
+    }
+    for (int i = 0; i < l->states; i++) cut(&to->states, &l->state[i], 1);
     for (int i = 0; i < own->memories; i++) cut(&to->memory, &own->memory[i], CACHE_LINE);
     if (own->output.shape.rank > 0) cut(&to->memory, &own->output, CACHE_LINE);
     for (int i = 0; i < own->scratches; i++)
@@ -233,22 +228,17 @@ int st_layer_build(st_layer *root, st_shape x, uint64_t seed)
 
 /* ---- flat tensors of a built tree ---------------------------------------------------------------- */
 
-static bool is_built(const st_layer *root)
-{
-    return root && root->impl && root->impl->run;
-}
-
 st_tensor st_layer_parameters(const st_layer *root)
 {
-    return is_built(root) ? root->impl->run->parameters : (st_tensor){ 0 };
+    return layer_run_of(root) ? layer_run_of(root)->parameters : (st_tensor){ 0 };
 }
 
 st_tensor st_layer_gradients(const st_layer *root)
 {
-    return is_built(root) ? root->impl->run->gradients : (st_tensor){ 0 };
+    return layer_run_of(root) ? layer_run_of(root)->gradients : (st_tensor){ 0 };
 }
 
 st_tensor st_layer_states(const st_layer *root)
 {
-    return is_built(root) ? root->impl->run->states : (st_tensor){ 0 };
+    return layer_run_of(root) ? layer_run_of(root)->states : (st_tensor){ 0 };
 }

@@ -70,6 +70,12 @@ struct st_layer_run {
     st_tensor partial;                       /* flat: chunks' gradients before they are added in order */
 };
 
+/* NULL: the tree is not built. */
+static inline st_layer_run *layer_run_of(const st_layer *root)
+{
+    return root && root->impl ? root->impl->run : NULL;
+}
+
 /* Latches "who: the layer is NULL" unless st_layer_new made it; the second for a hook's call. */
 bool layer_given(const st_layer *l, const char *who);
 bool layer_call_given(const st_call *c, const char *who);

@@ -237,14 +237,9 @@ void st_backward_child(const st_call *c, int i, st_tensor x, st_tensor dy, st_te
 
 /* ---- mode -------------------------------------------------------------------------------------- */
 
-static st_layer_run *run_of_tree(st_layer *root)
-{
-    return root && root->impl ? root->impl->run : NULL;
-}
-
 void st_layer_mode(st_layer *root, bool training, uint64_t seed, uint64_t step)
 {
-    st_layer_run *run = run_of_tree(root);
+    st_layer_run *run = layer_run_of(root);
     if (!run) return;
     run->training = training;
     run->inference_only = false;
@@ -263,5 +258,5 @@ int st_layer_freeze(st_layer *l, int i, bool frozen)
 
 void st_layer_inference_only(st_layer *root, bool inference_only)
 {
-    if (run_of_tree(root)) run_of_tree(root)->inference_only = inference_only;
+    if (layer_run_of(root)) layer_run_of(root)->inference_only = inference_only;
 }

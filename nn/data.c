@@ -105,17 +105,6 @@ static int check_shape(st_tensor t, st_shape sample, ptrdiff_t n, const char *wh
                         st_shape_text(expected).text);
 }
 
-static int check_order(const st_dataset *d, const ptrdiff_t *order, ptrdiff_t first, ptrdiff_t n)
-{
-    if (!order && (first < 0 || first > d->count || n > d->count - first))
-        return st_error_set("st_dataset_batch: %td samples from %td on, the set has %td", n, first, d->count);
-    for (ptrdiff_t k = 0; order && k < n; k++)
-        if (order[k] < 0 || order[k] >= d->count)
-            return st_error_set("st_dataset_batch: sample %td (order[%td]), the set has %td", order[k], k,
-                                d->count);
-    return 0;
-}
-
 /* The samples of a batch. */
 typedef struct batch {
     const st_dataset *d;
@@ -143,8 +132,13 @@ int st_dataset_batch(const st_dataset *d, const ptrdiff_t *order, ptrdiff_t firs
 {
     if (!d) return st_error_set("st_dataset_batch: the data set is NULL");
     if (n < 0) return st_error_set("st_dataset_batch: %td samples, expected at least 0", n);
-    if (check_shape(x, d->x, n, "x") || check_shape(y, d->target, n, "y") || check_order(d, order, first, n))
-        return -1;
+    if (check_shape(x, d->x, n, "x") || check_shape(y, d->target, n, "y")) return -1;
+    if (!order && (first < 0 || first > d->count || n > d->count - first))
+        return st_error_set("st_dataset_batch: %td samples from %td on, the set has %td", n, first, d->count);
+    for (ptrdiff_t k = 0; order && k < n; k++)
+        if (order[k] < 0 || order[k] >= d->count)
+            return st_error_set("st_dataset_batch: sample %td (order[%td]), the set has %td", order[k], k,
+                                d->count);
     const bool clear = !st_error(), shared = clear && d->grain > 0 && n / 2 >= d->grain;
     batch b = { d, order, first, n, shared ? d->grain : largest(n, 1), x, y, clear };
     parallel_for(st_num_threads(), ceil_div(n, b.grain), fetch_part, &b);

@@ -111,15 +111,6 @@ static void add_row(ptrdiff_t n, st_real *const at[], const ptrdiff_t stride[], 
         add_position(context, at[0] + i * stride[0], at[1] + i * stride[1], at[2] + i * stride[2]);
 }
 
-static int check_weights(const positions *p)
-{
-    for (ptrdiff_t k = 0; k < p->classes; k++)
-        if (!(weight_of(p, k) >= 0 && isfinite(weight_of(p, k))))
-            return st_error_set("loss %s: weight[%td] is %g, expected a finite number of at least 0",
-                                p->l->kind->name, k, isnan(weight_of(p, k)) ? (double)NAN : weight_of(p, k));
-    return 0;
-}
-
 /* Checks shapes, weights and targets, and adds up the targets' weights. */
 static int begin(positions *p, const st_loss *l, st_tensor y, st_tensor target)
 {
@@ -143,7 +134,12 @@ static int begin(positions *p, const st_loss *l, st_tensor y, st_tensor target)
         loss_refuse(l, y, weight, "a weight for each class as the second");
         return -1;
     }
-    if (check_weights(p)) return -1;
+    for (ptrdiff_t k = 0; k < p->classes; k++) {
+        const double w = weight_of(p, k);
+        if (!(w >= 0 && isfinite(w)))
+            return st_error_set("loss %s: weight[%td] is %g, expected a finite number of at least 0",
+                                l->kind->name, k, isnan(w) ? (double)NAN : w);
+    }
     const ptrdiff_t count = st_numel(y) / p->classes;
     p->area = (double)(count / y.shape.n[0]);
     if (soft) p->total = (double)count;

@@ -17,13 +17,6 @@ typedef struct space {
     ptrdiff_t stride[ST_MAX_RANK][ST_MAX_VIEWS];
 } space;
 
-static bool mergeable(const space *s, int outer, const ptrdiff_t stride[], ptrdiff_t n, int count)
-{
-    for (int v = 0; v < count; v++)
-        if (s->stride[outer][v] != stride[v] * n) return false;
-    return true;
-}
-
 static space canonical(int count, const st_tensor views[], st_order order)
 {
     const st_shape *form = &views[0].shape;
@@ -45,8 +38,12 @@ static space canonical(int count, const st_tensor views[], st_order order)
     space s = { 0 };
     for (int i = 0; i < rank; i++) {
         ptrdiff_t stride[ST_MAX_VIEWS] = { 0 }, n = form->n[axis[i]];
-        for (int v = 0; v < count; v++) stride[v] = views[v].stride[axis[i]];
-        if (s.rank > 0 && mergeable(&s, s.rank - 1, stride, n, count)) n *= s.n[--s.rank];
+        bool merges = s.rank > 0; /* in each view, a step of the axis before is n steps of this one */
+        for (int v = 0; v < count; v++) {
+            stride[v] = views[v].stride[axis[i]];
+            merges = merges && s.stride[s.rank - 1][v] == stride[v] * n;
+        }
+        if (merges) n *= s.n[--s.rank];
         s.n[s.rank] = n;
         memcpy(s.stride[s.rank++], stride, sizeof stride);
     }
