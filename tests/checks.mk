@@ -226,7 +226,7 @@ endif
 MUTATIONS     ?= 200
 MUTATION_SEED ?= 1
 MUTATION_SCORE ?= 80
-MUTATION_ROOMS ?= tensor layers layers/fast nn
+MUTATION_ROOMS ?= tensor tensor/reduce layers layers/fast nn
 MUTATION_TESTS := tensor layers nn data ranks callbacks files
 link_mutant = $(LINK) -Wl,-z,muldefs @OBJECT@ $(run_objects_$1_$2) $(call helpers,$1) $(call lib_all,$1) \
               $(PICTURE_LIBS) $(TEST_LIBS) $(LIBS) -o @PROGRAM@

@@ -1,9 +1,9 @@
 #!/bin/sh
 # lines.sh [path]: lines of code, lines of comments and all lines (blank ones, too), room by room.
 #
-# The engine is the core without the families of layers; it has the losses, optimizers and schedules. The path is what
-# one reads of a training step, from st_train to the product of matrices: the files of its calls, those that they load a
-# batch and windows by, and what they share; `lines.sh path` prints their names.
+# The engine is the core without the families of layers. The next row leaves out the families of losses, optimizers
+# and schedules, too. The path is what one reads of a training step, from st_train to the product of matrices: the files
+# of its calls, those that they load a batch and windows by, and what they share; `lines.sh path` prints their names.
 path="nn/train.c nn/step.c nn/train_impl.h nn/net.c layers/layer_impl.h layers/run.c layers/sequence.c layers/conv.c layers/window.c tensor/gemm.c"
 [ "${1:-}" != path ] || { echo "$path"; exit; }
 count() { # NAME FILE...
@@ -38,8 +38,9 @@ command -v python3 >/dev/null && once=$(tests/tools/called_once.py $(c tensor la
 {
     for room in tensor layers nn; do count $room $(c $room); done
     count core $(c tensor layers nn)
-    count "  its engine" $(c tensor nn) $(for part in layer layer_impl plan build run sequence options types init; do ls layers/$part.[ch]; done 2>/dev/null)
-    count "  losses and others" nn/losses.[ch] nn/optimizers.[ch] nn/optimizers_impl.h nn/schedules.[ch]
+    engine="$(c tensor nn) $(for part in layer layer_impl plan build run sequence options types init; do ls layers/$part.[ch]; done 2>/dev/null)"
+    count "  its engine" $engine
+    count "  without families" $(echo "$engine" | grep -vE 'nn/(losses|optimizers|optimizers_impl|schedules)\.')
     count "  path of a step" $path
     for room in $annexes; do count $room $(c $room); done
     count library $(c tensor layers nn $annexes)
