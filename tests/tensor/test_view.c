@@ -578,6 +578,14 @@ TEST(huge_strides_by_hand_are_refused)
     expect_error("of a storage of 6");
 }
 
+TEST(a_number_by_hand_needs_no_strides)
+{
+    auto_tensor x = tensor_of(ST_SHAPE(2, 3), 0, 1, 2, 3, 4, 5);
+    assert_true(st_item(st_as_strided(x, (st_shape){ 0 }, NULL, 4)) == 4);
+    assert_true(st_is_null(st_as_strided(x, ST_SHAPE(2), NULL, 0)));
+    expect_error("st_as_strided: the strides are NULL");
+}
+
 /* Views cost nothing: a number may be seen 2^50 times, but not more often than can be counted. */
 TEST(views_larger_than_memory_are_counted)
 {
