@@ -28,9 +28,9 @@ void lanes_forward(const st_call *c, st_tensor x, st_tensor y);
 void lanes_backward(const st_call *c, st_tensor x, st_tensor y, st_tensor dy, st_tensor dx);
 void lanes_gradient(const st_call *c, st_tensor x, st_tensor y, st_tensor dy);
 
-/* A type and its constructor: NAME, its fields, and the functions of a window. */
-#define POOLING_BY_LANES(NAME, FIELDS, ...)                                                                  \
-    static const lanes_pooling NAME##_kind = { { __VA_ARGS__ }, values, adjoints };                          \
+/* A type and its constructor: NAME, its fields, the functions of many windows, and those of one. */
+#define POOLING_BY_LANES(NAME, FIELDS, VALUES, ADJOINTS, ...)                                                \
+    static const lanes_pooling NAME##_kind = { { __VA_ARGS__ }, VALUES, ADJOINTS };                          \
     const st_layer_type layer_type_##NAME = {                                                                \
         .name = #NAME,                                                                                       \
         .options_size = sizeof(st_##NAME##_options),                                                         \
