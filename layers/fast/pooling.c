@@ -350,9 +350,10 @@ static bool suits_maxima(const st_layer *l)
 {
     const pool_plan *p = l->plan;
     const window *w = &p->w;
+    const bool three = w->kernel[0] == 3 && w->kernel[1] == 3 && w->stride[0] == w->stride[1];
     return w->dilation[0] == 1 && w->dilation[1] == 1 && w->stride[1] <= STRIDE_MOST &&
-           (double)w->kernel[0] * w->kernel[1] <= NOWHERE && w->size[1] <= COLUMNS &&
-           (!p->zeros || !window_padded(w));
+           (w->stride[1] == 1 || three || paired(w)) && (double)w->kernel[0] * w->kernel[1] <= NOWHERE &&
+           w->size[1] <= COLUMNS && (!p->zeros || !window_padded(w));
 }
 
 static int plan(st_layer *l, const void *given)

@@ -44,18 +44,19 @@ typedef struct rows_plan {
     union {
         pool_plan pool;
         separable separable;
-    } definition;        /* comes first, for the definition's functions */
-    axis axis[2];        /* rows, columns */
-    run *runs;           /* of columns, if each has at most one tap, of weight 1, and they are few: */
-    ptrdiff_t run_count; /* 0: they are not */
-    bool means;          /* zeros: taps outside are zeros */
-    st_real value;       /* where there is no tap */
-    double p;            /* of a p-norm; 0: it is none */
-    int scratch;         /* the first slot */
+    } definition;          /* comes first, for the definition's functions */
+    axis axis[2], each[2]; /* rows, columns */
+    run *runs;             /* of columns, if each has at most one tap, of weight 1, and they are few: */
+    ptrdiff_t run_count;   /* 0: they are not */
+    bool flat, tall, same; /* tall: columns come before rows, which become more; same: y is x */
+    bool means;            /* zeros: taps outside are zeros */
+    st_real value;         /* where there is no tap */
+    double p;              /* of a p-norm; 0: it is none */
+    int scratch;           /* the first slot */
 } rows_plan;
 
-enum { ROOM, IMAGE }; /* scratch, from the plan's first slot on: blocks of rows and columns; an image */
-enum { PLACES };      /* memory: the places of maxima in their channel; -1: none */
+enum { ROOM, IMAGE, HALF }; /* scratch, from the plan's first slot on; an image, and half resized */
+enum { PLACES };            /* memory: the places of maxima in their channel; -1: none */
 
 typedef struct work {
     const rows_plan *plan;
@@ -63,7 +64,32 @@ typedef struct work {
     ptrdiff_t planes;
     st_real *rows, *columns, *out_columns, *out_rows; /* LANES_MOST of each */
     st_real *places, *place_columns;                  /* of maxima */
+    st_real *half;                                    /* an image whose columns alone are resized */
 } work;
+
+/* n <= lanes rows of an image as columns of vectors, by way of `rows`, which begin `pitch` apart. */
+static void enter(const kernel *k, ptrdiff_t n, ptrdiff_t size, ptrdiff_t pitch, const st_real *from,
+                  st_real *rows, st_real *columns)
+{
+    if (n == k->lanes && size >= k->lanes) {
+        kernel_transpose(k, n, size, from, size, columns, n, NULL);
+        return;
+    }
+    if (n < k->lanes) memset(rows, 0, (size_t)(k->lanes * pitch) * sizeof *rows);
+    k->move(n, size, from, size, rows, pitch);
+    kernel_transpose(k, k->lanes, pitch, rows, pitch, columns, k->lanes, NULL);
+}
+
+static void leave(const kernel *k, ptrdiff_t n, ptrdiff_t size, ptrdiff_t pitch, const st_real *columns,
+                  st_real *rows, st_real *to)
+{
+    if (n == k->lanes && size >= k->lanes) {
+        kernel_transpose(k, size, n, columns, n, to, size, NULL);
+        return;
+    }
+    kernel_transpose(k, pitch, k->lanes, columns, k->lanes, rows, pitch, NULL);
+    k->move(n, size, rows, pitch, to, size);
+}
 
 /* ---- rows ------------------------------------------------------------------------------------------ */
 
@@ -134,6 +160,39 @@ typedef struct work {
         *counts = AT(M, count);                                                                              \
     }                                                                                                        \
                                                                                                              \
+    M##_TARGET INLINE void M##_sum_columns(const work *w, M##_vector counts)                                 \
+    {                                                                                                        \
+        const rows_plan *p = w->plan;                                                                        \
+        const axis *columns = &p->axis[1];                                                                   \
+        for (ptrdiff_t i = 0; i < columns->out; i++) {                                                       \
+            M##_vector sum = { 0 };                                                                          \
+            const ptrdiff_t last = columns->begin[i + 1];                                                    \
+            if (columns->begin[i] == last) sum += p->value;                                                  \
+            for (ptrdiff_t k = columns->begin[i]; k < last; k += TOGETHER) {                                 \
+                M##_vector part = { 0 };                                                                     \
+                for (ptrdiff_t j = k; j < last && j < k + TOGETHER; j++)                                     \
+                    part += columns->taps[j].weight *                                                        \
+                            AT(M, w->columns + columns->taps[j].from * MACHINE_LANES(M));                    \
+                sum += part;                                                                                 \
+            }                                                                                                \
+            if (p->means) sum = sum * SHARE(M, counts * columns->counted[i]);                                \
+            AT(M, w->out_columns + i * MACHINE_LANES(M)) = sum;                                              \
+        }                                                                                                    \
+    }                                                                                                        \
+                                                                                                             \
+    M##_TARGET INLINE void M##_spread_columns(const work *w, M##_vector counts)                              \
+    {                                                                                                        \
+        const rows_plan *p = w->plan;                                                                        \
+        const axis *columns = &p->axis[1];                                                                   \
+        memset(w->columns, 0, (size_t)(MACHINE_LANES(M) * columns->pitch) * sizeof *w->columns);             \
+        for (ptrdiff_t i = 0; i < columns->out; i++) {                                                       \
+            M##_vector d = AT(M, w->out_columns + i * MACHINE_LANES(M));                                     \
+            if (p->means) d = d * SHARE(M, counts * columns->counted[i]);                                    \
+            for (ptrdiff_t k = columns->begin[i]; k < columns->begin[i + 1]; k++)                            \
+                AT(M, w->columns + columns->taps[k].from * MACHINE_LANES(M)) += columns->taps[k].weight * d; \
+        }                                                                                                    \
+    }                                                                                                        \
+                                                                                                             \
     M##_TARGET INLINE void M##_sums_of_rows(const work *w, const st_real *x, st_real *y)                     \
     {                                                                                                        \
         const rows_plan *p = w->plan;                                                                        \
@@ -142,34 +201,25 @@ typedef struct work {
         const st_real *end = x + w->planes * area;                                                           \
         for (ptrdiff_t r = 0, n; r < total; r += n) {                                                        \
             n = smallest(total - r, MACHINE_LANES(M));                                                       \
-            if (n < MACHINE_LANES(M))                                                                        \
-                memset(w->rows, 0, (size_t)(MACHINE_LANES(M) * columns.pitch) * sizeof *w->rows);            \
-            for (ptrdiff_t l = 0; l < n; l++) {                                                              \
-                const ptrdiff_t oh = (r + l) % rows.out, first = rows.begin[oh];                             \
-                M##_combine(columns.size, w->rows + l * columns.pitch, rows.taps + first,                    \
-                            rows.begin[oh + 1] - first, x + (r + l) / rows.out * area, columns.size, end);   \
+            if (p->flat)                                                                                     \
+                enter(w->kernel, n, columns.size, columns.pitch, x + r * area, w->rows, w->columns);         \
+            else {                                                                                           \
+                if (n < MACHINE_LANES(M))                                                                    \
+                    memset(w->rows, 0, (size_t)(MACHINE_LANES(M) * columns.pitch) * sizeof *w->rows);        \
+                for (ptrdiff_t l = 0; l < n; l++) {                                                          \
+                    const ptrdiff_t oh = (r + l) % rows.out, first = rows.begin[oh];                         \
+                    M##_combine(columns.size, w->rows + l * columns.pitch, rows.taps + first,                \
+                                rows.begin[oh + 1] - first, x + (r + l) / rows.out * area, columns.size,     \
+                                end);                                                                        \
+                }                                                                                            \
+                kernel_transpose(w->kernel, MACHINE_LANES(M), columns.pitch, w->rows, columns.pitch,         \
+                                 w->columns, MACHINE_LANES(M), NULL);                                        \
             }                                                                                                \
-            kernel_transpose(w->kernel, MACHINE_LANES(M), columns.pitch, w->rows, columns.pitch, w->columns, \
-                             MACHINE_LANES(M), NULL);                                                        \
             M##_vector counts = { 0 };                                                                       \
             if (p->means) M##_count_rows(&counts, &rows, r, n);                                              \
-            for (ptrdiff_t i = 0; i < columns.out; i++) {                                                    \
-                M##_vector sum = { 0 };                                                                      \
-                const ptrdiff_t last = columns.begin[i + 1];                                                 \
-                for (ptrdiff_t k = columns.begin[i]; k < last; k += TOGETHER) {                              \
-                    M##_vector part = { 0 };                                                                 \
-                    for (ptrdiff_t j = k; j < last && j < k + TOGETHER; j++)                                 \
-                        part += columns.taps[j].weight *                                                     \
-                                AT(M, w->columns + columns.taps[j].from * MACHINE_LANES(M));                 \
-                    sum += part;                                                                             \
-                }                                                                                            \
-                if (p->means) sum = sum * SHARE(M, counts * columns.counted[i]);                             \
-                AT(M, w->out_columns + i * MACHINE_LANES(M)) = sum;                                          \
-            }                                                                                                \
-            kernel_transpose(w->kernel, columns.out_pitch, MACHINE_LANES(M), w->out_columns,                 \
-                             MACHINE_LANES(M), w->out_rows, columns.out_pitch, NULL);                        \
-            w->kernel->move(n, columns.out, w->out_rows, columns.out_pitch, y + r * columns.out,             \
-                            columns.out);                                                                    \
+            M##_sum_columns(w, counts);                                                                      \
+            leave(w->kernel, n, columns.out, columns.out_pitch, w->out_columns, w->out_rows,                 \
+                  y + r * columns.out);                                                                      \
         }                                                                                                    \
     }                                                                                                        \
                                                                                                              \
@@ -179,22 +229,17 @@ typedef struct work {
         const axis rows = p->axis[0], columns = p->axis[1];                                                  \
         const ptrdiff_t total = w->planes * rows.out, area = rows.size * columns.size;                       \
         const st_real *end = dx + w->planes * area;                                                          \
-        memset(dx, 0, (size_t)(w->planes * area) * sizeof *dx);                                              \
+        if (!p->flat) memset(dx, 0, (size_t)(w->planes * area) * sizeof *dx);                                \
         for (ptrdiff_t r = 0, n; r < total; r += n) {                                                        \
             n = smallest(total - r, MACHINE_LANES(M));                                                       \
-            w->kernel->move(n, columns.out, dy + r * columns.out, columns.out, w->out_rows,                  \
-                            columns.out_pitch);                                                              \
-            kernel_transpose(w->kernel, MACHINE_LANES(M), columns.out_pitch, w->out_rows, columns.out_pitch, \
-                             w->out_columns, MACHINE_LANES(M), NULL);                                        \
-            memset(w->columns, 0, (size_t)(MACHINE_LANES(M) * columns.pitch) * sizeof *w->columns);          \
+            enter(w->kernel, n, columns.out, columns.out_pitch, dy + r * columns.out, w->out_rows,           \
+                  w->out_columns);                                                                           \
             M##_vector counts = { 0 };                                                                       \
             if (p->means) M##_count_rows(&counts, &rows, r, n);                                              \
-            for (ptrdiff_t i = 0; i < columns.out; i++) {                                                    \
-                M##_vector d = AT(M, w->out_columns + i * MACHINE_LANES(M));                                 \
-                if (p->means) d = d * SHARE(M, counts * columns.counted[i]);                                 \
-                for (ptrdiff_t k = columns.begin[i]; k < columns.begin[i + 1]; k++)                          \
-                    AT(M, w->columns + columns.taps[k].from * MACHINE_LANES(M)) +=                           \
-                        columns.taps[k].weight * d;                                                          \
+            M##_spread_columns(w, counts);                                                                   \
+            if (p->flat) {                                                                                   \
+                leave(w->kernel, n, columns.size, columns.pitch, w->columns, w->rows, dx + r * area);        \
+                continue;                                                                                    \
             }                                                                                                \
             kernel_transpose(w->kernel, columns.pitch, MACHINE_LANES(M), w->columns, MACHINE_LANES(M),       \
                              w->rows, columns.pitch, NULL);                                                  \
@@ -205,6 +250,45 @@ typedef struct work {
                     M##_spread(columns.size, to + rows.taps[k].from * columns.size, end,                     \
                                rows.taps[k].weight, w->rows + l * columns.pitch);                            \
             }                                                                                                \
+        }                                                                                                    \
+    }                                                                                                        \
+                                                                                                             \
+    M##_TARGET INLINE void M##_tall(const work *w, ptrdiff_t planes, const st_real *x, st_real *y)           \
+    {                                                                                                        \
+        const axis rows = w->plan->axis[0], columns = w->plan->axis[1];                                      \
+        const ptrdiff_t total = planes * rows.size;                                                          \
+        for (ptrdiff_t r = 0, n; r < total; r += n) {                                                        \
+            n = smallest(total - r, MACHINE_LANES(M));                                                       \
+            enter(w->kernel, n, columns.size, columns.pitch, x + r * columns.size, w->rows, w->columns);     \
+            M##_sum_columns(w, (M##_vector){ 0 });                                                           \
+            leave(w->kernel, n, columns.out, columns.out_pitch, w->out_columns, w->out_rows,                 \
+                  w->half + r * columns.out);                                                                \
+        }                                                                                                    \
+        for (ptrdiff_t r = 0; r < planes * rows.out; r++) {                                                  \
+            const ptrdiff_t oh = r % rows.out, first = rows.begin[oh];                                       \
+            M##_combine(columns.out, y + r * columns.out, rows.taps + first, rows.begin[oh + 1] - first,     \
+                        w->half + r / rows.out * rows.size * columns.out, columns.out, NULL);                \
+        }                                                                                                    \
+    }                                                                                                        \
+                                                                                                             \
+    M##_TARGET INLINE void M##_tall_back(const work *w, ptrdiff_t planes, const st_real *dy, st_real *dx)    \
+    {                                                                                                        \
+        const axis rows = w->plan->axis[0], columns = w->plan->axis[1];                                      \
+        const ptrdiff_t total = planes * rows.size;                                                          \
+        memset(w->half, 0, (size_t)(total * columns.out) * sizeof *w->half);                                 \
+        for (ptrdiff_t r = 0; r < planes * rows.out; r++) {                                                  \
+            const ptrdiff_t oh = r % rows.out;                                                               \
+            for (ptrdiff_t k = rows.begin[oh]; k < rows.begin[oh + 1]; k++)                                  \
+                M##_add_run(columns.out,                                                                     \
+                            w->half + (r / rows.out * rows.size + rows.taps[k].from) * columns.out,          \
+                            rows.taps[k].weight, dy + r * columns.out);                                      \
+        }                                                                                                    \
+        for (ptrdiff_t r = 0, n; r < total; r += n) {                                                        \
+            n = smallest(total - r, MACHINE_LANES(M));                                                       \
+            enter(w->kernel, n, columns.out, columns.out_pitch, w->half + r * columns.out, w->out_rows,      \
+                  w->out_columns);                                                                           \
+            M##_spread_columns(w, (M##_vector){ 0 });                                                        \
+            leave(w->kernel, n, columns.size, columns.pitch, w->columns, w->rows, dx + r * columns.size);    \
         }                                                                                                    \
     }
 
@@ -224,8 +308,12 @@ typedef struct work {
                 const ptrdiff_t next = k < p->run_count && count > 0 ? runs[k].to : columns.out;             \
                 for (; done < next; done++) y[done] = p->value;                                              \
                 if (next == columns.out) break;                                                              \
-                M##_combine(runs[k].count, y + next, rows.taps + first, count, from + runs[k].from,          \
-                            columns.size, NULL);                                                             \
+                if (runs[k].count == 1 && count == 1)                                                        \
+                    y[next] =                                                                                \
+                        rows.taps[first].weight * from[rows.taps[first].from * columns.size + runs[k].from]; \
+                else                                                                                         \
+                    M##_combine(runs[k].count, y + next, rows.taps + first, count, from + runs[k].from,      \
+                                columns.size, NULL);                                                         \
                 done = next + runs[k].count;                                                                 \
             }                                                                                                \
         }                                                                                                    \
@@ -235,14 +323,27 @@ typedef struct work {
     {                                                                                                        \
         const rows_plan *p = w->plan;                                                                        \
         const axis rows = p->axis[0], columns = p->axis[1];                                                  \
-        const ptrdiff_t area = rows.size * columns.size;                                                     \
+        const ptrdiff_t area = rows.size * columns.size, wide = columns.size;                                \
+        const run *runs = p->runs, *whole = runs;                                                            \
+        while (whole < runs + p->run_count && (whole->from > 0 || whole->count < wide)) whole++;             \
+        if (whole == runs + p->run_count) whole = NULL;                                                      \
         for (ptrdiff_t plane = 0; plane < w->planes; plane++, dx += area) {                                  \
-            memset(dx, 0, (size_t)area * sizeof *dx);                                                        \
+            for (ptrdiff_t r = 0; r < rows.size; r++) w->rows[r] = 0; /* 1: row r of dx is written */        \
             for (ptrdiff_t oh = 0; oh < rows.out; oh++, dy += columns.out)                                   \
-                for (ptrdiff_t k = rows.begin[oh]; k < rows.begin[oh + 1]; k++)                              \
-                    for (const run *at = p->runs; at < p->runs + p->run_count; at++)                         \
-                        M##_add_run(at->count, dx + rows.taps[k].from * columns.size + at->from,             \
-                                    rows.taps[k].weight, dy + at->to);                                       \
+                for (ptrdiff_t k = rows.begin[oh]; k < rows.begin[oh + 1]; k++) {                            \
+                    const tap t = rows.taps[k];                                                              \
+                    st_real *to = dx + t.from * wide;                                                        \
+                    const bool begun = w->rows[t.from] > 0;                                                  \
+                    w->rows[t.from] = 1;                                                                     \
+                    if (!begun && whole)                                                                     \
+                        M##_combine(wide, to, &(tap){ 0, t.weight }, 1, dy + whole->to, wide, NULL);         \
+                    else if (!begun) memset(to, 0, (size_t)wide * sizeof *to);                               \
+                    for (const run *at = runs; at < runs + p->run_count; at++)                               \
+                        if (begun || at != whole)                                                            \
+                            M##_add_run(at->count, to + at->from, t.weight, dy + at->to);                    \
+                }                                                                                            \
+            for (ptrdiff_t r = 0; r < rows.size; r++)                                                        \
+                if (w->rows[r] == 0) memset(dx + r * wide, 0, (size_t)wide * sizeof *dx);                    \
         }                                                                                                    \
     }
 
@@ -344,7 +445,7 @@ INLINE bool all_within(ptrdiff_t n, const st_real *x, st_real low, st_real high)
         }                                                                                                    \
     }                                                                                                        \
                                                                                                              \
-    M##_TARGET INLINE void M##_maxima_of_rows(const work *w, ptrdiff_t r, bool placed)                       \
+    M##_TARGET INLINE void M##_maxima_of_rows(const work *w, ptrdiff_t r, bool placed, bool flat)            \
     {                                                                                                        \
         const axis *rows = &w->plan->axis[0], *columns = &w->plan->axis[1];                                  \
         const M##_vector zero = { 0 };                                                                       \
@@ -362,13 +463,15 @@ INLINE bool all_within(ptrdiff_t n, const st_real *x, st_real low, st_real high)
                 if (inside) v = AT(M, w->columns + from * MACHINE_LANES(M));                                 \
                 M##_mask exceeds = ~(v <= most) & (most == most);                                            \
                 if (placed) {                                                                                \
-                    at = inside ? AT(M, w->place_columns + from * MACHINE_LANES(M)) : AT(M, tops);           \
-                    exceeds |= ((v == most) | ((v != v) & (most != most))) & (at < row);                     \
+                    at = AT(M, tops);                                                                        \
+                    if (inside && flat) at = zero;                                                           \
+                    else if (inside) at = AT(M, w->place_columns + from * MACHINE_LANES(M));                 \
+                    if (!flat) exceeds |= ((v == most) | ((v != v) & (most != most))) & (at < row);          \
                 }                                                                                            \
                 if (k == columns->begin[i]) exceeds = ~(M##_mask){ 0 };                                      \
                 most = MACHINE_PICK(M, exceeds, v, most);                                                    \
                 if (!placed) continue;                                                                       \
-                row = MACHINE_PICK(M, exceeds, at, row);                                                     \
+                row = flat ? zero : MACHINE_PICK(M, exceeds, at, row);                                       \
                 column = MACHINE_PICK(M, exceeds, zero + (st_real)from, column);                             \
             }                                                                                                \
             AT(M, w->out_columns + i * MACHINE_LANES(M)) = most;                                             \
@@ -387,33 +490,33 @@ INLINE bool all_within(ptrdiff_t n, const st_real *x, st_real low, st_real high)
         const ptrdiff_t total = w->planes * rows.out, area = rows.size * columns.size;                       \
         for (ptrdiff_t r = 0, n; r < total; r += n) {                                                        \
             n = smallest(total - r, MACHINE_LANES(M));                                                       \
-            if (n < MACHINE_LANES(M))                                                                        \
-                memset(w->rows, 0, (size_t)(MACHINE_LANES(M) * columns.pitch) * sizeof *w->rows);            \
-            if (n < MACHINE_LANES(M) && places)                                                              \
-                memset(w->places, 0, (size_t)(MACHINE_LANES(M) * columns.pitch) * sizeof *w->places);        \
-            for (ptrdiff_t l = 0; l < n; l++) {                                                              \
-                const ptrdiff_t plane = (r + l) / rows.out;                                                  \
-                M##_maxima_of_columns(p, (r + l) % rows.out, x + plane * area,                               \
-                                      plane < w->planes - 1 && area >= MACHINE_LANES(M),                     \
-                                      w->rows + l * columns.pitch,                                           \
-                                      places ? w->places + l * columns.pitch : NULL);                        \
+            if (p->flat)                                                                                     \
+                enter(w->kernel, n, columns.size, columns.pitch, x + r * area, w->rows, w->columns);         \
+            else {                                                                                           \
+                if (n < MACHINE_LANES(M))                                                                    \
+                    memset(w->rows, 0, (size_t)(MACHINE_LANES(M) * columns.pitch) * sizeof *w->rows);        \
+                if (n < MACHINE_LANES(M) && places)                                                          \
+                    memset(w->places, 0, (size_t)(MACHINE_LANES(M) * columns.pitch) * sizeof *w->places);    \
+                for (ptrdiff_t l = 0; l < n; l++) {                                                          \
+                    const ptrdiff_t plane = (r + l) / rows.out;                                              \
+                    M##_maxima_of_columns(p, (r + l) % rows.out, x + plane * area,                           \
+                                          plane < w->planes - 1 && area >= MACHINE_LANES(M),                 \
+                                          w->rows + l * columns.pitch,                                       \
+                                          places ? w->places + l * columns.pitch : NULL);                    \
+                }                                                                                            \
+                kernel_transpose(w->kernel, MACHINE_LANES(M), columns.pitch, w->rows, columns.pitch,         \
+                                 w->columns, MACHINE_LANES(M), NULL);                                        \
+                if (places)                                                                                  \
+                    kernel_transpose(w->kernel, MACHINE_LANES(M), columns.pitch, w->places, columns.pitch,   \
+                                     w->place_columns, MACHINE_LANES(M), NULL);                              \
             }                                                                                                \
-            kernel_transpose(w->kernel, MACHINE_LANES(M), columns.pitch, w->rows, columns.pitch, w->columns, \
-                             MACHINE_LANES(M), NULL);                                                        \
+            if (p->flat) M##_maxima_of_rows(w, r, places != NULL, true);                                     \
+            else M##_maxima_of_rows(w, r, places != NULL, false);                                            \
+            leave(w->kernel, n, columns.out, columns.out_pitch, w->out_columns, w->out_rows,                 \
+                  y + r * columns.out);                                                                      \
             if (places)                                                                                      \
-                kernel_transpose(w->kernel, MACHINE_LANES(M), columns.pitch, w->places, columns.pitch,       \
-                                 w->place_columns, MACHINE_LANES(M), NULL);                                  \
-            M##_maxima_of_rows(w, r, places != NULL);                                                        \
-            kernel_transpose(w->kernel, columns.out_pitch, MACHINE_LANES(M), w->out_columns,                 \
-                             MACHINE_LANES(M), w->out_rows, columns.out_pitch, NULL);                        \
-            w->kernel->move(n, columns.out, w->out_rows, columns.out_pitch, y + r * columns.out,             \
-                            columns.out);                                                                    \
-            if (!places) continue;                                                                           \
-            kernel_transpose(w->kernel, columns.out_pitch, MACHINE_LANES(M),                                 \
-                             w->columns + columns.pitch * MACHINE_LANES(M), MACHINE_LANES(M), w->out_rows,   \
-                             columns.out_pitch, NULL);                                                       \
-            w->kernel->move(n, columns.out, w->out_rows, columns.out_pitch, places + r * columns.out,        \
-                            columns.out);                                                                    \
+                leave(w->kernel, n, columns.out, columns.out_pitch,                                          \
+                      w->columns + columns.pitch * MACHINE_LANES(M), w->out_rows, places + r * columns.out); \
         }                                                                                                    \
     }
 
@@ -432,6 +535,12 @@ static void maxima_back(const work *w, const st_real *dy, const st_real *places,
 
 /* ---- for each instruction set ---------------------------------------------------------------------- */
 
+static void copy_all(const work *w, const st_real *from, st_real *to)
+{
+    const axis *each = w->plan->each;
+    memcpy(to, from, (size_t)(w->planes * each[0].size * each[1].size) * sizeof *to);
+}
+
 typedef void image_pass(const work *w, const st_real *from, st_real *to);
 typedef void maxima_pass(const work *w, const st_real *x, st_real *y, st_real *places);
 typedef void norm_pass(ptrdiff_t n, const st_real *x, double p, st_real *to);
@@ -441,12 +550,16 @@ typedef void norm_pass(ptrdiff_t n, const st_real *x, double p, st_real *to);
     SUMS(M)                                                                                                  \
     RUNS(M) MAXIMA(M) M##_TARGET static void M##_forward(const work *w, const st_real *x, st_real *y)        \
     {                                                                                                        \
-        if (w->plan->run_count > 0) M##_runs_of_rows(w, x, y);                                               \
+        if (w->plan->same) copy_all(w, x, y);                                                                \
+        else if (w->plan->run_count > 0) M##_runs_of_rows(w, x, y);                                          \
+        else if (w->plan->tall) M##_tall(w, w->planes, x, y);                                                \
         else M##_sums_of_rows(w, x, y);                                                                      \
     }                                                                                                        \
     M##_TARGET static void M##_backward(const work *w, const st_real *dy, st_real *dx)                       \
     {                                                                                                        \
-        if (w->plan->run_count > 0) M##_runs_back(w, dy, dx);                                                \
+        if (w->plan->same) copy_all(w, dy, dx);                                                              \
+        else if (w->plan->run_count > 0) M##_runs_back(w, dy, dx);                                           \
+        else if (w->plan->tall) M##_tall_back(w, w->planes, dy, dx);                                         \
         else M##_sums_back(w, dy, dx);                                                                       \
     }                                                                                                        \
     M##_TARGET static void M##_maxima_any(const work *w, const st_real *x, st_real *y, st_real *places)      \
@@ -494,6 +607,7 @@ static work work_of(const st_call *c, ptrdiff_t planes)
     w.out_rows = w.out_columns + out_pitch;
     w.places = w.out_rows + out_pitch;
     w.place_columns = w.places + pitch;
+    w.half = st_data(st_scratch(c, p->scratch + HALF));
     return w;
 }
 
@@ -508,10 +622,13 @@ static const st_real *image_of(const st_call *c, st_tensor x, ptrdiff_t i)
     return st_data(room);
 }
 
+/* Channels that are computed together: all, or those of one image if it is copied, or resized by halves. */
 static void forward(const st_call *c, st_tensor x, st_tensor y)
 {
-    const ptrdiff_t images = x.shape.n[0], channels = x.shape.n[1], some = st_is_contiguous(x) ? images : 1;
-    const work w = work_of(c, some * channels);
+    const rows_plan *p = c->plan;
+    const bool single = p->tall || !st_is_contiguous(x);
+    const ptrdiff_t images = x.shape.n[0], some = single ? 1 : images;
+    const work w = work_of(c, some * x.shape.n[1]);
     for (ptrdiff_t i = 0; i < images; i += some)
         machines[c->layer->impl->machine].forward(&w, image_of(c, x, i), st_data(st_select(y, 0, i)));
 }
@@ -519,8 +636,12 @@ static void forward(const st_call *c, st_tensor x, st_tensor y)
 static void backward(const st_call *c, st_tensor x, st_tensor y, st_tensor dy, st_tensor dx)
 {
     (void)x, (void)y;
-    const work w = work_of(c, dx.shape.n[0] * dx.shape.n[1]);
-    machines[c->layer->impl->machine].backward(&w, st_data(dy), st_data(dx));
+    const rows_plan *p = c->plan;
+    const ptrdiff_t images = dx.shape.n[0], some = p->tall ? 1 : images;
+    const work w = work_of(c, some * dx.shape.n[1]);
+    for (ptrdiff_t i = 0; i < images; i += some)
+        machines[c->layer->impl->machine].backward(&w, st_data(st_select(dy, 0, i)),
+                                                   st_data(st_select(dx, 0, i)));
 }
 
 static void maxima_forward(const st_call *c, st_tensor x, st_tensor y)
@@ -614,7 +735,13 @@ static bool is_separable(const st_layer *l)
 /* The most taps of an axis; p is the definition's plan. */
 static ptrdiff_t most_taps(const st_layer *l, const void *p, int a)
 {
-    return l->y.n[2 + a] * (is_separable(l) ? MOST_TAPS : ((const pool_plan *)p)->w.kernel[a]);
+    const ptrdiff_t from = l->x.n[2 + a], to = l->y.n[2 + a];
+    tap row[MOST_TAPS];
+    ptrdiff_t taps = 0;
+    if (!is_separable(l)) return to * ((const pool_plan *)p)->w.kernel[a];
+    for (ptrdiff_t i = 0; i < to; i++)
+        taps += ((const separable *)p)->row(l->options, 2 + a, i, from, to, row);
+    return taps;
 }
 
 static bool suits(const st_layer *l)
@@ -636,6 +763,20 @@ static size_t table_of(const axis *a, ptrdiff_t taps)
            (size_t)padded(a->out) * sizeof(double) + (size_t)a->out * sizeof(pool_span);
 }
 
+static axis axis_of(ptrdiff_t size, ptrdiff_t out)
+{
+    return (axis){ .size = size, .out = out, .pitch = padded(size), .out_pitch = padded(out) };
+}
+
+/* Images so narrow that rows fill few vectors are one row each, unless they are large, or windows are. */
+static bool suits_flat(const axis each[], const ptrdiff_t taps[], ptrdiff_t narrow)
+{
+    enum { SMALL = 1024, FEW = 16 };
+    const ptrdiff_t size = each[0].size * each[1].size, out = each[0].out * each[1].out;
+    return smallest(each[1].size, each[1].out) < narrow && size <= SMALL && out <= SMALL &&
+           taps[0] * taps[1] <= FEW * largest(size, out);
+}
+
 static int plan(st_layer *l, const void *given)
 {
     const bool maxima = l->type == &layer_type_maxpool;
@@ -647,20 +788,27 @@ static int plan(st_layer *l, const void *given)
     p->p = l->type == &layer_type_lppool ? ((const st_lppool_options *)l->options)->p : 0;
     if (l->type == &layer_type_pad2d && ((const st_pad2d_options *)l->options)->mode == ST_PAD_CONSTANT)
         p->value = (st_real)((const st_pad2d_options *)l->options)->value;
+    ptrdiff_t taps[2];
     l->impl->tables = 0;
     for (int a = 0; a < 2; a++) {
-        const ptrdiff_t size = l->x.n[2 + a], out = l->y.n[2 + a];
-        p->axis[a] = (axis){ .size = size, .out = out, .pitch = padded(size), .out_pitch = padded(out) };
-        l->impl->tables += table_of(&p->axis[a], most_taps(l, &p->definition, a));
+        p->each[a] = axis_of(l->x.n[2 + a], l->y.n[2 + a]);
+        taps[a] = most_taps(l, given, a);
+        l->impl->tables += table_of(&p->each[a], taps[a]);
     }
+    p->flat = suits_flat(p->each, taps, maxima || l->type == &layer_type_pad2d ? 16 : 32);
+    const axis one = axis_of(1, 1), all = axis_of(l->x.n[2] * l->x.n[3], l->y.n[2] * l->y.n[3]);
+    p->axis[0] = p->flat ? one : p->each[0], p->axis[1] = p->flat ? all : p->each[1];
+    if (p->flat) l->impl->tables += table_of(&one, 1) + table_of(&all, taps[0] * taps[1]);
     if (!is_separable(l) && pool_request_scratch(l, &p->definition.pool)) return -1;
     p->scratch = l->impl->scratches;
     const axis *columns = &p->axis[1];
     const ptrdiff_t area = l->x.n[2] * l->x.n[3], count = l->y.n[2] * l->y.n[3];
     if (maxima && st_layer_memory(l, ST_SHAPE(l->x.n[0], l->x.n[1], count))) return -1;
     const ptrdiff_t row = (maxima ? 4 : 2) * columns->pitch + 3 * columns->out_pitch;
-    if (st_layer_scratch(l, ST_SHAPE(LANES_MOST, row))) return -1;
-    return st_layer_scratch(l, ST_SHAPE(l->x.n[1] * largest(area, count)));
+    if (st_layer_scratch(l, ST_SHAPE(largest(LANES_MOST * row, p->each[0].size)))) return -1;
+    if (st_layer_scratch(l, ST_SHAPE(l->x.n[1] * largest(area, count)))) return -1;
+    const bool may_be_tall = is_separable(l) && l->y.n[2] > l->x.n[2];
+    return st_layer_scratch(l, ST_SHAPE(may_be_tall ? l->x.n[1] * l->x.n[2] * l->y.n[3] : 0));
 }
 
 /* The columns as runs, if they are few. */
@@ -677,13 +825,22 @@ static void find_runs(rows_plan *p)
         if (last && last->to + last->count == i && last->from + last->count == t->from) last->count++;
         else p->runs[count++] = (run){ i, t->from, 1 };
     }
-    if (!p->means && p->p == 0 && (count == 1 || count * RUN <= a->out)) p->run_count = count;
+    if (count == 1 || count * RUN <= a->out) p->run_count = count;
+}
+
+static bool is_identity(const axis *a)
+{
+    for (ptrdiff_t i = 0; i < a->out; i++) {
+        const tap *t = a->taps + a->begin[i];
+        if (a->begin[i + 1] - a->begin[i] != 1 || t->from != i || t->weight != 1) return false;
+    }
+    return a->size == a->out;
 }
 
 static void fill_pooling(const st_layer *l, rows_plan *p, int i, pool_span *spans)
 {
     const pool_plan *pool = &p->definition.pool;
-    axis *a = &p->axis[i];
+    axis *a = &p->each[i];
     const st_window at = { .options = l->options };
     const bool exclude =
         l->type == &layer_type_avgpool && ((const st_avgpool_options *)l->options)->count_exclude_pad;
@@ -696,27 +853,69 @@ static void fill_pooling(const st_layer *l, rows_plan *p, int i, pool_span *span
     }
 }
 
+/* The table of an axis at `at`; returns its end. */
+static char *lay_out(axis *a, ptrdiff_t taps, char *at, run **runs, pool_span **spans)
+{
+    a->taps = (tap *)(void *)at, at += (size_t)taps * sizeof *a->taps;
+    *runs = (run *)(void *)at, at += (size_t)(a->out + 1) * sizeof **runs;
+    *spans = (pool_span *)(void *)at, at += (size_t)a->out * sizeof **spans;
+    a->begin = (ptrdiff_t *)(void *)at, at += (size_t)(a->out + 1) * sizeof *a->begin;
+    a->counted = (st_real *)(void *)at, at += (size_t)padded(a->out) * sizeof(double);
+    a->begin[0] = 0;
+    return at;
+}
+
+static bool is_outside(const axis *a, tap t)
+{
+    return t.from < 0 || t.from >= a->size;
+}
+
+/* Every element of y as one of a row: its taps are those of its row and its column. */
+static void flatten(rows_plan *p)
+{
+    const axis *rows = &p->each[0], *columns = &p->each[1];
+    axis *one = &p->axis[0], *all = &p->axis[1];
+    one->taps[0] = (tap){ 0, 1 }, one->begin[1] = 1, one->counted[0] = 1;
+    for (ptrdiff_t o = 0, n = 0; o < all->out; o++) {
+        const ptrdiff_t oh = o / columns->out, ow = o % columns->out;
+        for (ptrdiff_t i = rows->begin[oh]; i < rows->begin[oh + 1]; i++)
+            for (ptrdiff_t j = columns->begin[ow]; j < columns->begin[ow + 1]; j++) {
+                const tap a = rows->taps[i], b = columns->taps[j];
+                const bool outside = is_outside(rows, a) || is_outside(columns, b);
+                all->taps[n++] = (tap){ outside ? -1 : a.from * columns->size + b.from, a.weight * b.weight };
+            }
+        all->begin[o + 1] = n;
+        all->counted[o] = rows->counted[oh] * columns->counted[ow];
+    }
+}
+
 static void fill(st_layer *l, void *tables)
 {
     rows_plan *p = l->plan;
     char *at = tables;
+    ptrdiff_t taps[2];
+    pool_span *spans;
     for (int i = 0; i < 2; i++) {
-        axis *a = &p->axis[i];
-        const ptrdiff_t taps = most_taps(l, &p->definition, i);
-        a->taps = (tap *)(void *)at, at += (size_t)taps * sizeof *a->taps;
-        p->runs = (run *)(void *)at, at += (size_t)(a->out + 1) * sizeof *p->runs;
-        pool_span *spans = (pool_span *)(void *)at;
-        at += (size_t)a->out * sizeof *spans;
-        a->begin = (ptrdiff_t *)(void *)at, at += (size_t)(a->out + 1) * sizeof *a->begin;
-        a->counted = (st_real *)(void *)at, at += (size_t)padded(a->out) * sizeof(double);
-        a->begin[0] = 0;
+        axis *a = &p->each[i];
+        taps[i] = most_taps(l, &p->definition, i);
+        at = lay_out(a, taps[i], at, &p->runs, &spans);
         if (!is_separable(l)) fill_pooling(l, p, i, spans);
         else
             for (ptrdiff_t o = 0; o < a->out; o++)
-                a->begin[o + 1] = a->begin[o] + separable_taps(l, 2 + i, o, a->taps + a->begin[o]);
+                a->begin[o + 1] = a->begin[o] + separable_taps(l, 2 + i, o, a->taps + a->begin[o]),
+                             a->counted[o] = 1;
     }
     p->run_count = 0;
-    if (l->type != &layer_type_maxpool) find_runs(p);
+    p->same = is_separable(l) && is_identity(&p->each[0]) && is_identity(&p->each[1]);
+    if (p->flat) {
+        at = lay_out(&p->axis[0], 1, at, &p->runs, &spans);
+        lay_out(&p->axis[1], taps[0] * taps[1], at, &p->runs, &spans);
+        flatten(p);
+    } else {
+        p->axis[0] = p->each[0], p->axis[1] = p->each[1];
+        if (is_separable(l)) find_runs(p);
+        p->tall = is_separable(l) && p->run_count == 0 && p->each[0].out > p->each[0].size;
+    }
 }
 
 #define ALGORITHM(NAME, ...)                                                                                 \
