@@ -72,4 +72,4 @@ static const st_field fields[] = { ST_WINDOW_FIELDS(st_gated_pool_options),
                                    PER_CHANNEL_FIELD(st_gated_pool_options),
                                    { 0 } };
 
-POOLING_BY_LANES(gated_pool, fields, values, adjoints, .plan = plan, .value = value, .adjoint = adjoint)
+POOLING_BY_LANES(gated_pool, fields, values, adjoints, NULL, .plan = plan, .value = value, .adjoint = adjoint)

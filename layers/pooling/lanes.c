@@ -18,7 +18,7 @@ int lanes_plan(st_layer *l, st_shape x, st_shape *y)
     return st_layer_scratch(l, s) || st_layer_scratch(l, s) ? -1 : 0;
 }
 
-/* ---- a run of windows ---------------------------------------------------------------------------------- */
+/* ---- a run of windows --------------------------------------------------------------------------- */
 
 static bool has_padding(const pool_plane *a, pool_span rows, pool_span columns)
 {
@@ -33,8 +33,10 @@ static ptrdiff_t at_once(const pool_plane *a, ptrdiff_t row, ptrdiff_t column)
 {
     const ptrdiff_t most = smallest(a->plan->w.out[1] - column, POOL_LANES);
     const pool_span *columns = a->columns + column;
+    const lanes_pooling *kind = (const lanes_pooling *)a->plan->kind;
     ptrdiff_t count = 0;
     if (a->rows[row].count == 0 || columns->count == 0 || !takes_lanes(a->plan)) return 0;
+    if (kind->suits && !kind->suits(&a->at)) return 0;
     while (count < most && columns[count].count == columns->count && columns[count].whole == columns->whole &&
            !has_padding(a, a->rows[row], columns[count]))
         count++;
@@ -72,11 +74,11 @@ static void scatter(const pool_plane *a, st_tensor dx, ptrdiff_t count, lanes *f
         }
 }
 
-/* ---- the windows of a channel ---------------------------------------------------------------------------- */
+/* ---- the windows of a channel ------------------------------------------------------------------- */
 
 static const lanes_pooling *kind_of(const st_call *c)
 {
-    return (const lanes_pooling *)c->layer->type->pooling; /* `one` is its first member */
+    return (const lanes_pooling *)c->layer->type->pooling;
 }
 
 static void forward_plane(const st_call *c, pool_plane a, st_tensor x, st_real *y)
@@ -134,7 +136,7 @@ static void backward_plane(const st_call *c, pool_plane a, st_tensor x, const st
     if (!wanted) pool_add_parameters(c, &a.at);
 }
 
-/* ---- hooks ------------------------------------------------------------------------------------------------ */
+/* ---- hooks -------------------------------------------------------------------------------------- */
 
 /* False with the reference engine. */
 static bool is_fast(const st_call *c)
@@ -174,4 +176,19 @@ void lanes_gradient(const st_call *c, st_tensor x, st_tensor y, st_tensor dy)
 {
     if (is_fast(c)) each_backward(c, x, y, dy, (st_tensor){ 0 });
     else st_pool_gradient(c, x, y, dy);
+}
+
+/* ---- maxima --------------------------------------------------------------------------------------- */
+
+void lanes_max_values(const st_window *w, const lanes *x, st_real *y)
+{
+    lanes_maximum(w, x, y, NULL);
+}
+
+void lanes_max_adjoints(const st_window *w, const lanes *x, const st_real *y, const st_real *dy, lanes *dx)
+{
+    (void)y;
+    lanes most, place;
+    lanes_maximum(w, x, most, place);
+    for (ptrdiff_t i = 0; i < w->n; i++) EACH_LANE(k) dx[i][k] = place[k] == (st_real)i ? dy[k] : 0;
 }

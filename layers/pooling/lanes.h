@@ -18,9 +18,10 @@ typedef st_real lanes[POOL_LANES];
 /* The functions of a window, and of POOL_LANES at once. Of w, x and column are not for them. Lanes without a
  * window repeat one, with a dy of 0. */
 typedef struct lanes_pooling {
-    st_pooling one;
+    st_pooling one; /* first, so that a pointer to it is one to all */
     void (*values)(const st_window *w, const lanes *x, st_real *y);
     void (*adjoints)(const st_window *w, const lanes *x, const st_real *y, const st_real *dy, lanes *dx);
+    bool (*suits)(const st_window *w); /* tests if the channel's parameters do; NULL: all */
 } lanes_pooling;
 
 int lanes_plan(st_layer *l, st_shape x, st_shape *y);
@@ -28,9 +29,9 @@ void lanes_forward(const st_call *c, st_tensor x, st_tensor y);
 void lanes_backward(const st_call *c, st_tensor x, st_tensor y, st_tensor dy, st_tensor dx);
 void lanes_gradient(const st_call *c, st_tensor x, st_tensor y, st_tensor dy);
 
-/* A type and its constructor: NAME, its fields, the functions of many windows, and those of one. */
-#define POOLING_BY_LANES(NAME, FIELDS, VALUES, ADJOINTS, ...)                                                \
-    static const lanes_pooling NAME##_kind = { { __VA_ARGS__ }, VALUES, ADJOINTS };                          \
+/* A type and its constructor: NAME, its fields, the functions of many windows, `suits`, and those of one. */
+#define POOLING_BY_LANES(NAME, FIELDS, VALUES, ADJOINTS, SUITS, ...)                                         \
+    static const lanes_pooling NAME##_kind = { { __VA_ARGS__ }, VALUES, ADJOINTS, SUITS };                   \
     const st_layer_type layer_type_##NAME = {                                                                \
         .name = #NAME,                                                                                       \
         .options_size = sizeof(st_##NAME##_options),                                                         \
@@ -68,6 +69,25 @@ static inline st_real lane_exp(st_real x)
 #endif
 }
 
+/* log(x) of an x above 0, to two units in the last place, and a number of 0: n log(2) + log(m), m about
+ * 1, by the series of artanh((m - 1) / (m + 1)). */
+static inline st_real lane_log(st_real x)
+{
+#ifdef STRIDE_DOUBLE
+    return log(x < DBL_MIN ? DBL_MIN : x);
+#else
+    int32_t bits;
+    float m;
+    memcpy(&bits, &x, sizeof bits);
+    const int32_t n = (bits - 0x3f3504f3) >> 23; /* m is from sqrt(1/2) on */
+    bits -= n * (1 << 23);
+    memcpy(&m, &bits, sizeof m);
+    const float s = (m - 1) / (m + 1), t = s * s;
+    return (float)n * 0x1.62e430p-1f +
+           2 * s * (1 + t * (1 / 3.f + t * (1 / 5.f + t * (1 / 7.f + t * (1 / 9.f)))));
+#endif
+}
+
 /* The maximum of each window, or its first NaN; unless `place` is NULL, the number of the element. */
 static inline void lanes_maximum(const st_window *w, const lanes *x, st_real *most, st_real *place)
 {
@@ -86,5 +106,9 @@ static inline void lanes_sum(const st_window *w, const lanes *x, st_real *sum)
     EACH_LANE(k) sum[k] = 0;
     for (ptrdiff_t i = 0; i < w->n; i++) EACH_LANE(k) sum[k] += x[i][k];
 }
+
+/* Those of a maximum. */
+void lanes_max_values(const st_window *w, const lanes *x, st_real *y);
+void lanes_max_adjoints(const st_window *w, const lanes *x, const st_real *y, const st_real *dy, lanes *dx);
 
 #endif

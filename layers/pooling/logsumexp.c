@@ -63,5 +63,5 @@ static const st_field fields[] = { ST_WINDOW_FIELDS(st_logsumexp_pool_options),
                                    POOL_FIELD(r, ST_FIELD_REAL, st_logsumexp_pool_options, .fallback = 5),
                                    { 0 } };
 
-POOLING_BY_LANES(logsumexp_pool, fields, values, adjoints, .value = value, .adjoint = adjoint,
+POOLING_BY_LANES(logsumexp_pool, fields, values, adjoints, NULL, .value = value, .adjoint = adjoint,
                  .pad_value = ST_PAD_LOWEST)

@@ -52,5 +52,5 @@ static const st_field fields[] = { ST_WINDOW_FIELDS(st_mixed_pool_options),
                                    PER_CHANNEL_FIELD(st_mixed_pool_options),
                                    { 0 } };
 
-POOLING_BY_LANES(mixed_pool, fields, values, adjoints, .plan = plan, .value = value, .adjoint = adjoint,
+POOLING_BY_LANES(mixed_pool, fields, values, adjoints, NULL, .plan = plan, .value = value, .adjoint = adjoint,
                  .pad_value = ST_PAD_LOWEST)

@@ -50,8 +50,8 @@ double power_adjoint(const st_window *w, power_base *base, double p, double dy, 
 {
     const sums s = sums_of(w, base, p, dx);
     const double y = mean_of(w, s, p), n = (double)w->n;
-    if (y == 0) fill_window(w, 0, dx);
-    if (y == 0 || w->n == 0) return 0;
+    if (y == 0 || !isfinite(y)) fill_window(w, y - y, dx); /* 0 or NaN */
+    if (y == 0 || !isfinite(y)) return y - y;
     for (ptrdiff_t i = 0; i < w->n; i++) {
         const double a = base(w, i);
         dx[i] = a == 0 ? 0 : (st_real)(dy * (double)dx[i] * y / (a * s.power));

@@ -64,5 +64,5 @@ static void adjoints(const st_window *w, const lanes *x, const st_real *y, const
         EACH_LANE(k) dx[i][k] *= sum[k] * (x[i][k] < -ST_REAL_MAX ? 0 : 1 + x[i][k] - y[k]);
 }
 
-POOLING_BY_LANES(soft_pool, st_pool_fields, values, adjoints, .value = value, .adjoint = adjoint,
+POOLING_BY_LANES(soft_pool, st_pool_fields, values, adjoints, NULL, .value = value, .adjoint = adjoint,
                  .pad_value = ST_PAD_LOWEST)
