@@ -35,9 +35,9 @@ typedef struct axis {
     st_real *counted; /* elements of a mean along the axis */
 } axis;
 
-/* y[to], ... = x[from], ... */
+/* y[to], y[to + 1], ... = x[from], x[from + step], ...; step is 1, -1 or 0. */
 typedef struct run {
-    ptrdiff_t to, from, count;
+    ptrdiff_t to, from, count, step;
 } run;
 
 typedef struct rows_plan {
@@ -93,6 +93,9 @@ static void leave(const kernel *k, ptrdiff_t n, ptrdiff_t size, ptrdiff_t pitch,
 
 /* ---- rows ------------------------------------------------------------------------------------------ */
 
+enum { QUARTER = 16 / sizeof(st_real) };
+typedef st_real quarter_at __attribute__((vector_size(16), aligned(sizeof(st_real)), may_alias));
+
 /* combine: sums of n elements of rows of x. Unless `end` is NULL, vectors may read beyond a row up to there,
  * and write a whole one.
  * spread: adds weight times n elements, after which a vector's zeros follow, to `to`; vectors may pass its
@@ -105,11 +108,16 @@ static void leave(const kernel *k, ptrdiff_t n, ptrdiff_t size, ptrdiff_t pitch,
         bool inside = n >= MACHINE_LANES(M) || end;                                                          \
         for (ptrdiff_t k = 0; k < count && n < MACHINE_LANES(M) && end; k++)                                 \
             inside = inside && x + t[k].from * pitch + MACHINE_LANES(M) <= end;                              \
-        for (ptrdiff_t begin = 0; begin < n && inside; begin += MACHINE_LANES(M)) {                          \
+        const bool copied = count == 1 && t->weight == 1;                                                    \
+        const st_real *one = copied ? x + t->from * pitch : x;                                               \
+        for (ptrdiff_t begin = 0; begin < n && inside && copied; begin += MACHINE_LANES(M)) {                \
+            const ptrdiff_t i = n < MACHINE_LANES(M) ? 0 : lanes_within(begin, MACHINE_LANES(M), n);         \
+            AT(M, to + i) = AT(M, one + i);                                                                  \
+        }                                                                                                    \
+        for (ptrdiff_t begin = 0; begin < n && inside && !copied; begin += MACHINE_LANES(M)) {               \
             const ptrdiff_t i = n < MACHINE_LANES(M) ? 0 : lanes_within(begin, MACHINE_LANES(M), n);         \
             M##_vector sum = { 0 };                                                                          \
-            if (count == 1 && t->weight == 1) sum = AT(M, x + t->from * pitch + i);                          \
-            else if (count == 2)                                                                             \
+            if (count == 2)                                                                                  \
                 sum = t[0].weight * AT(M, x + t[0].from * pitch + i) +                                       \
                       t[1].weight * AT(M, x + t[1].from * pitch + i);                                        \
             else                                                                                             \
@@ -121,7 +129,10 @@ static void leave(const kernel *k, ptrdiff_t n, ptrdiff_t size, ptrdiff_t pitch,
                 }                                                                                            \
             AT(M, to + i) = sum;                                                                             \
         }                                                                                                    \
-        for (ptrdiff_t i = 0; i < n && !inside; i++) {                                                       \
+        ptrdiff_t quarters = inside ? n : 0;                                                                 \
+        for (; n - quarters >= QUARTER && copied; quarters += QUARTER)                                       \
+            *(quarter_at *)(to + quarters) = *(const quarter_at *)(one + quarters);                          \
+        for (ptrdiff_t i = quarters; i < n; i++) {                                                           \
             st_real sum = 0;                                                                                 \
             for (ptrdiff_t k = 0; k < count; k++) sum += t[k].weight * x[t[k].from * pitch + i];             \
             to[i] = sum;                                                                                     \
@@ -264,11 +275,10 @@ static void leave(const kernel *k, ptrdiff_t n, ptrdiff_t size, ptrdiff_t pitch,
             leave(w->kernel, n, columns.out, columns.out_pitch, w->out_columns, w->out_rows,                 \
                   w->half + r * columns.out);                                                                \
         }                                                                                                    \
-        for (ptrdiff_t r = 0; r < planes * rows.out; r++) {                                                  \
-            const ptrdiff_t oh = r % rows.out, first = rows.begin[oh];                                       \
-            M##_combine(columns.out, y + r * columns.out, rows.taps + first, rows.begin[oh + 1] - first,     \
-                        w->half + r / rows.out * rows.size * columns.out, columns.out, NULL);                \
-        }                                                                                                    \
+        for (ptrdiff_t plane = 0; plane < planes; plane++)                                                   \
+            for (ptrdiff_t oh = 0; oh < rows.out; oh++, y += columns.out)                                    \
+                M##_combine(columns.out, y, rows.taps + rows.begin[oh], rows.begin[oh + 1] - rows.begin[oh], \
+                            w->half + plane * rows.size * columns.out, columns.out, NULL);                   \
     }                                                                                                        \
                                                                                                              \
     M##_TARGET INLINE void M##_tall_back(const work *w, ptrdiff_t planes, const st_real *dy, st_real *dx)    \
@@ -294,23 +304,46 @@ static void leave(const kernel *k, ptrdiff_t n, ptrdiff_t size, ptrdiff_t pitch,
 
 /* ---- runs of columns ---------------------------------------------------------------------------------- */
 
+/* A run that goes back, or stays at an element; and its adjoint. */
+INLINE void turn(const run *r, const tap *t, ptrdiff_t count, const st_real *x, ptrdiff_t pitch,
+                 st_real *restrict y)
+{
+    for (ptrdiff_t j = 0; j < r->count; j++) y[j] = 0;
+    for (ptrdiff_t k = 0; k < count; k++) {
+        const st_real weight = t[k].weight, *restrict row = x + t[k].from * pitch + r->from;
+        if (r->step == -1)
+            for (ptrdiff_t j = 0; j < r->count; j++) y[j] += weight * row[-j];
+        else
+            for (ptrdiff_t j = 0; j < r->count; j++) y[j] += weight * row[0];
+    }
+}
+
+INLINE void turn_back(const run *r, st_real weight, const st_real *restrict dy, st_real *restrict row)
+{
+    st_real *restrict to = row + r->from, sum = 0;
+    if (r->step == -1)
+        for (ptrdiff_t j = 0; j < r->count; j++) to[-j] += weight * dy[j];
+    for (ptrdiff_t j = 0; j < r->count && r->step == 0; j++) sum += dy[j];
+    if (r->step == 0) *to += weight * sum;
+}
+
 #define RUNS(M)                                                                                              \
     M##_TARGET INLINE void M##_runs_of_rows(const work *w, const st_real *x, st_real *y)                     \
     {                                                                                                        \
         const rows_plan *p = w->plan;                                                                        \
         const axis rows = p->axis[0], columns = p->axis[1];                                                  \
         const ptrdiff_t total = w->planes * rows.out, area = rows.size * columns.size;                       \
-        for (ptrdiff_t r = 0; r < total; r++, y += columns.out) {                                            \
-            const ptrdiff_t oh = r % rows.out, first = rows.begin[oh], count = rows.begin[oh + 1] - first;   \
-            const st_real *from = x + r / rows.out * area;                                                   \
+        for (ptrdiff_t r = 0, oh = 0; r < total; r++, y += columns.out) {                                    \
+            const ptrdiff_t first = rows.begin[oh], count = rows.begin[oh + 1] - first;                      \
+            const st_real *from = x;                                                                         \
+            if (++oh == rows.out) oh = 0, x += area;                                                         \
             const run *runs = p->runs;                                                                       \
             for (ptrdiff_t k = 0, done = 0; k <= p->run_count; k++) {                                        \
                 const ptrdiff_t next = k < p->run_count && count > 0 ? runs[k].to : columns.out;             \
                 for (; done < next; done++) y[done] = p->value;                                              \
                 if (next == columns.out) break;                                                              \
-                if (runs[k].count == 1 && count == 1)                                                        \
-                    y[next] =                                                                                \
-                        rows.taps[first].weight * from[rows.taps[first].from * columns.size + runs[k].from]; \
+                if (runs[k].step != 1)                                                                       \
+                    turn(&runs[k], rows.taps + first, count, from, columns.size, y + next);                  \
                 else                                                                                         \
                     M##_combine(runs[k].count, y + next, rows.taps + first, count, from + runs[k].from,      \
                                 columns.size, NULL);                                                         \
@@ -325,7 +358,8 @@ static void leave(const kernel *k, ptrdiff_t n, ptrdiff_t size, ptrdiff_t pitch,
         const axis rows = p->axis[0], columns = p->axis[1];                                                  \
         const ptrdiff_t area = rows.size * columns.size, wide = columns.size;                                \
         const run *runs = p->runs, *whole = runs;                                                            \
-        while (whole < runs + p->run_count && (whole->from > 0 || whole->count < wide)) whole++;             \
+        while (whole < runs + p->run_count && (whole->from > 0 || whole->count < wide || whole->step != 1))  \
+            whole++;                                                                                         \
         if (whole == runs + p->run_count) whole = NULL;                                                      \
         for (ptrdiff_t plane = 0; plane < w->planes; plane++, dx += area) {                                  \
             for (ptrdiff_t r = 0; r < rows.size; r++) w->rows[r] = 0; /* 1: row r of dx is written */        \
@@ -339,7 +373,8 @@ static void leave(const kernel *k, ptrdiff_t n, ptrdiff_t size, ptrdiff_t pitch,
                         M##_combine(wide, to, &(tap){ 0, t.weight }, 1, dy + whole->to, wide, NULL);         \
                     else if (!begun) memset(to, 0, (size_t)wide * sizeof *to);                               \
                     for (const run *at = runs; at < runs + p->run_count; at++)                               \
-                        if (begun || at != whole)                                                            \
+                        if (at->step != 1) turn_back(at, t.weight, dy + at->to, to);                         \
+                        else if (begun || at != whole)                                                       \
                             M##_add_run(at->count, to + at->from, t.weight, dy + at->to);                    \
                 }                                                                                            \
             for (ptrdiff_t r = 0; r < rows.size; r++)                                                        \
@@ -822,8 +857,12 @@ static void find_runs(rows_plan *p)
         if (a->begin[i + 1] == a->begin[i]) continue;
         if (t->weight != 1) return;
         run *last = count > 0 ? &p->runs[count - 1] : NULL;
-        if (last && last->to + last->count == i && last->from + last->count == t->from) last->count++;
-        else p->runs[count++] = (run){ i, t->from, 1 };
+        const bool next = last && last->to + last->count == i;
+        const ptrdiff_t step = next ? t->from - (last->from + (last->count - 1) * last->step) : 2;
+        if (next && step >= -1 && step <= 1 && (last->count == 1 || step == last->step)) {
+            last->step = step;
+            last->count++;
+        } else p->runs[count++] = (run){ i, t->from, 1, 1 };
     }
     if (count == 1 || count * RUN <= a->out) p->run_count = count;
 }
