@@ -44,8 +44,9 @@ static void begin_windows(const st_window *at, int axis, ptrdiff_t count, ptrdif
     if (at->training) offset = (ptrdiff_t)(st_random_uniform(larger.key, larger.counter) * (double)length);
     to[0].first = 0;
     for (ptrdiff_t i = 1; i < out; i++)
-        to[i].first = at->training && !o->pseudo_random ? to[i - 1].first + step + select_next(&larger)
-                                                        : (i * length + offset) / count - offset / count;
+        to[i].first = at->training && !o->pseudo_random
+                          ? to[i - 1].first + step + select_next(&larger)
+                          : (ptrdiff_t)(((int64_t)i * length + offset) / count) - offset / count;
 }
 
 static void spans(const pool_plan *p, const st_window *at, int axis, pool_span *to)

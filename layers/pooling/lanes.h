@@ -60,10 +60,10 @@ static inline st_real lane_exp(st_real x)
     const float r = (x - n * 0x1.62e4p-1f) - n * 0x1.7f7d1cp-20f; /* log 2 in two parts */
     const float power =
         1 + r * (1 + r * (1 / 2.f + r * (1 / 6.f + r * (1 / 24.f + r * (1 / 120.f + r * (1 / 720.f))))));
-    int32_t bits;
+    uint32_t bits;
     float scale;
     memcpy(&bits, &shifted, sizeof bits);
-    bits = (bits - 0x4b400000 + 127) * (1 << 23); /* 0x4b400000 is magic */
+    bits = (bits - 0x4b400000 + 127) << 23; /* 0x4b400000 is magic */
     memcpy(&scale, &bits, sizeof scale);
     return power * scale;
 #endif
@@ -76,11 +76,11 @@ static inline st_real lane_log(st_real x)
 #ifdef STRIDE_DOUBLE
     return log(x < DBL_MIN ? DBL_MIN : x);
 #else
-    int32_t bits;
+    uint32_t bits;
     float m;
     memcpy(&bits, &x, sizeof bits);
-    const int32_t n = (bits - 0x3f3504f3) >> 23; /* m is from sqrt(1/2) on */
-    bits -= n * (1 << 23);
+    const int32_t n = (int32_t)(bits - 0x3f3504f3) >> 23; /* m is from sqrt(1/2) on */
+    bits -= (uint32_t)n << 23;
     memcpy(&m, &bits, sizeof m);
     const float s = (m - 1) / (m + 1), t = s * s;
     return (float)n * 0x1.62e430p-1f +

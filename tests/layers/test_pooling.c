@@ -82,6 +82,17 @@ TEST(fractional_maxima_are_pytorchs_for_the_same_samples)
                                               39, 0, 0, 0,  0, 0,  75, 0, 0,  0, 0, 40 } });
 }
 
+/* Every window's maximum is a zero of the padding, of which the body makes 1/2. */
+TEST(a_maximum_in_the_padding_leads_nowhere)
+{
+    auto_layer *l = st_max_unpool(st_maxpool(.kernel = { 2 }, .padding = { 1 }, .pad_value = ST_PAD_ZERO),
+                                  st_hardsigmoid());
+    build(l, ST_SHAPE(1, 1, 2, 2), 1);
+    auto_tensor x = full(l->x, -1), y = full(l->y, NAN);
+    st_layer_forward(l, x, y);
+    assert_elements(y, 0, 0, 0, 0);
+}
+
 /* ---- how often an element is drawn ------------------------------------------------------------------- */
 
 /* The share of windows { a[0], ..., a[3] } in which y is a[i], within five standard deviations. */
