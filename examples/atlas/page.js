@@ -90,6 +90,7 @@ function learned(r) {
 
 function outcome(r) {
     if (r.missing) return "not in this library";
+    if (r.stuck > 0) return `${r.stuck} of ${r.runs} learned nothing`;
     if (r.failed > 0) return `${r.failed} of ${r.runs} diverged`;
     return r.runs > 0 ? "" : "not run";
 }
@@ -175,7 +176,7 @@ function card(p) {
 find("#facts").append(...data.facts.map(([name, text]) =>
     make("div", {}, make("dt", {}, name), make("dd", {}, text))));
 find("#drawn").hidden = data.comparable;
-const error = x => known(x) ? String(Number(x.toPrecision(3))) : "";
+const error = x => !known(x) ? "" : x === 0 ? "0" : x < 1e-3 ? x.toExponential(1) : value(x);
 find("#golden table").append(headings("<layer", "<case", "error", "of the gradient"), make("tbody", {},
     ...data.golden.map(g => row(label(make("code", {}, g.layer)), cell(g.case, { class: "text" }),
         cell(g.missing ? "not in this library" : error(g.y)), cell(error(g.dx))))));

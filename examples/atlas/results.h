@@ -9,11 +9,13 @@
  *     { "facts": [[name, text], …], "comparable": false for drawn digits,
  *       "golden": golden.h's list, "digit", "poolings": look.h's,
  *       "experiments": [{ "key", "title", "claim", "scaled", "net", "train", "epochs", "seeds",
- *                         "rows": [{ "name", "layers", "claim", "missing", "failed", "parameters", "learned",
- *                                    "error", "consistency", "shifted", "seconds":
+ *                         "rows": [{ "name", "layers", "claim", "missing", "runs", "failed", "stuck",
+ *                                    "learned",
+ *                                    "parameters", "error", "consistency", "shifted", "seconds":
  *                                        { "mean", "deviation", "values": [...] } }] }] }
  *
- * Measures that were not made are left out. NULL with an error. */
+ * Measures that were not made are left out, and so are those of `stuck` runs, which learned nothing: more
+ * than 80 % of their classes are wrong. NULL with an error. */
 json_t *results_gather(const atlas *a);
 
 /* The same as tables in Markdown. */
