@@ -440,8 +440,10 @@ INLINE void norms_after(ptrdiff_t n, const st_real *x, double p, st_real *dx)
 INLINE bool all_within(ptrdiff_t n, const st_real *x, st_real low, st_real high)
 {
     int outside = 0;
-    for (ptrdiff_t i = 0; i < n; i++)
-        outside |= !((x[i] == 0) | ((fabs(x[i]) >= low) & (fabs(x[i]) <= high)));
+    for (ptrdiff_t i = 0; i < n; i++) {
+        const st_real size = fabs(x[i]);
+        outside |= !((size == 0) | ((size >= low) & (size <= high)));
+    }
     return !outside;
 }
 
