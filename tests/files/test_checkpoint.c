@@ -756,9 +756,9 @@ TEST(two_runs_do_not_write_one_file)
     assert_int_equal(read(pipe_of[0], &byte, 1), 1);
     snprintf(expected, sizeof expected, ": process %ld is writing it", (long)child);
     const st_callback none = { 0 };
-    expect_failure(train_into(NULL, file, none), expected);
-    expect_failure(train_into(log, NULL, none), expected);
-    expect_failure(train_into(other, NULL, none), expected);
+    expect_failure(train_into(NULL, file, none), "%s", expected);
+    expect_failure(train_into(log, NULL, none), "%s", expected);
+    expect_failure(train_into(other, NULL, none), "%s", expected);
     kill(child, SIGKILL);
     assert_int_equal(waitpid(child, NULL, 0), child);
     for (int again = 0; again < 2; again++) assert_int_equal(train_into(log, file, none), 0);
