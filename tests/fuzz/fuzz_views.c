@@ -3,6 +3,7 @@
  * fail.
  *
  * An input is a program: each byte chooses a call, or an argument of one. */
+#include "tensor/reduce/reduce.h"
 #include "tests/fuzz/fuzz.h"
 
 #include <stdio.h>
