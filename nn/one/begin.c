@@ -87,4 +87,11 @@ LICENSE */
 #define FUSED_END _Pragma("GCC pop_options")
 #endif
 
+/* Names of arrays that only this file uses. */
+#ifdef ST_DOUBLE
+#define ONE_NAME(x) st_double_one_##x
+#else
+#define ONE_NAME(x) st_one_##x
+#endif
+
 #include "stride.h"

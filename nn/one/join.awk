@@ -12,8 +12,9 @@
 #     pasted FILE.c NAME...   names that macros of this file paste together, and that another file has, too
 #
 # A private header is inserted where it is first included. A static name or a type that another file has as well gets
-# the name of its own file in front; macros of a source end with it. A weak definition is for builds that leave out the
-# part with the strong one. Names that two headers declare, headers that are not found and weak definitions without a
+# the name of its own file in front; macros of a source end with it. What no public header declares becomes static, but for
+# arrays whose size a header leaves open: ONE_NAME(x) names them. A weak definition is for builds that leave out the part
+# with the strong one. Names that two headers declare, headers that are not found and weak definitions without a
 # strong one are errors.
 #
 # The sources are as clang-format leaves them: nothing else is expected to be understood.
@@ -156,35 +157,45 @@ function find_constants(path, from, to,    i, expected) {
 }
 
 # Reads one declaration at file scope, from i on; returns its last token. `found`: its name is known.
-function read_declaration(path, i,    own, tag, last, found, t, k) {
+function read_declaration(path, i,    own, tag, last, found, t, k, start) {
     own = found = 0
     tag = last = ""
+    start = i
     for (; i; i = code(path, i)) {
         t = token[path, i]
         if (t == ";") {
             if (!found) declare(path, last, own)
+            if (!own && !(token[path, start] ~ /^(struct|union|enum)$/ && code(path, code(path, start)) == i)) begins[path, start] = last
             return i
         }
         if (t == "static" || t == "INLINE" || t == "typedef") own = 1
         else if (t ~ /^(struct|union|enum)$/) { tag = t; last = "" }
         else if (t ~ /^(__attribute__|_Static_assert|_Pragma)$/) i = closing(path, code(path, i), "(", ")")
-        else if (t == "[") i = closing(path, i, "[", "]")
+        else if (t == "[") {
+            k = closing(path, i, "[", "]")
+            if (token[path, start] == "extern" && code(path, i) == k) unsized[last] = 1
+            i = k
+        }
         else if (t == "(") {
             k = code(path, i)
             if (!found && token[path, k] == "*") {
                 do k = code(path, k); while (token[path, k] == "const")
                 last = token[path, k]
             }
-            if (!found && (last in macro || (path, last) in own_macro)) last = ""
+            k = closing(path, i, "(", ")")
+            if (!found && (last in macro || (path, last) in own_macro)) { last = ""; start = code(path, k) }
             else if (!found) { declare(path, last, own); found = 1 }
-            i = closing(path, i, "(", ")")
+            i = k
         } else if (t == "{") {
             k = closing(path, i, "{", "}")
             if (tag != "") {
                 if (path ~ /\.c$/) declare(path, last, 2)
                 if (tag == "enum") find_constants(path, i, k)
                 tag = last = ""
-            } else if (found < 2) return k # a function's body
+            } else if (found < 2) { # a function's body
+                if (!own) begins[path, start] = last
+                return k
+            }
             i = k
         } else if (t == "=") {
             if (!found) declare(path, last, own)
@@ -252,7 +263,7 @@ function insert(path) {
 }
 
 # A file's text with its names replaced, without its comments' margins and its include guard.
-function text_of(path,    out, i, t, previous, level, is_struct, pending, level_of_offset, parens, in_weak, weak_at, strong, recent, list_level,
+function text_of(path,    out, i, t, previous, level, is_struct, pending, level_of_offset, parens, in_weak, begins_static, statement, braces, weak_at, strong, recent, list_level,
                  list_parens, list_at, list_count) {
     out = ""
     level = parens = level_of_offset = 0
@@ -282,7 +293,7 @@ function text_of(path,    out, i, t, previous, level, is_struct, pending, level_
         }
         if (in_weak && t == ";") {
             in_weak = 0
-            out = substr(out, 2) ";"
+            out = "static " substr(out, 2) ";"
             if (strong == "") out = weak_at out
             else out = weak_at (condition(strong) == "" ? "" : "#if !(" condition(strong) ")\n" out "\n#endif")
             continue
@@ -294,6 +305,14 @@ function text_of(path,    out, i, t, previous, level, is_struct, pending, level_
                 else if (t == "}") level--
                 else if (t ~ /^[;=)]$/) pending = 0
             }
+            begins_static = 0
+            if (within[path, i]) {
+                if (!within[path, i - 1] || kind[path, i - 1] == "d") statement = braces = 0
+                if (statement && !braces && t ~ /^(const|extern)$/ && is_pasted_object(path, i)) begins_static = 1
+                braces += (t == "{") - (t == "}")
+                statement = t ~ /^[;})]$/ || t == "\\" && statement
+            } else begins_static = is_internal(path, i)
+            if (begins_static && t == "extern") { t = "static"; begins_static = 0 }
             parens += (t == "(") - (t == ")")
             if (previous == "offsetof") level_of_offset = parens
             if (parens < level_of_offset) level_of_offset = 0
@@ -302,6 +321,7 @@ function text_of(path,    out, i, t, previous, level, is_struct, pending, level_
                 !(level > 0 && is_struct[level] && token[path, next_text(path, i)] ~ /^[][;,):]$/))
                 t = renamed[path, t]
             # tcc takes tensors and shapes in a list only in parentheses, and with their number.
+            if (begins_static) { t = "static " t; begins_static = 0 }
             if (t == "}" && list_level && level == list_level - 1) {
                 t = ")" t
                 list_level = 0
@@ -325,6 +345,25 @@ function text_of(path,    out, i, t, previous, level, is_struct, pending, level_
         out = out t
     }
     return out
+}
+
+# Tests if a declaration begins at i that no public header has: it becomes static.
+function is_internal(path, i,    name, n, list, k) {
+    if (!((path, i) in begins) || path in shown || token[path, i] == "__declspec") return 0
+    name = begins[path, i]
+    n = split(files_of[name], list, " ")
+    if (n == 0 || name in unsized) return 0
+    for (k = 1; k <= n; k++) if (list[k] in shown) return 0
+    return 1
+}
+
+# Tests if an object whose name is pasted together is declared or defined at i, in a macro's body.
+function is_pasted_object(path, i,    k, pasted_name, first) {
+    for (k = i; within[path, k] && token[path, k] !~ /^[;=(]$/; k++) {
+        if (token[path, k] == "##" && !pasted_name) pasted_name = 1
+        if (kind[path, k] == "n" && !pasted_name) first = token[path, k]
+    }
+    return pasted_name && within[path, k] && token[path, k] != "(" && first !~ /^st_/
 }
 
 # Tests if a weak definition begins at i.
@@ -455,6 +494,7 @@ $1 == "instead" { instead[$2] = $3 }
 END {
     if (failed) exit 1
     for (i = 1; i <= publics; i++) load_all(public_order[i], "")
+    for (path in loaded) shown[path] = 1
     for (i = 1; i <= count; i++) load_all(files[i], part[files[i]])
     for (i = 1; i <= loads; i++) find_names(order[i])
     find_clashes()
@@ -465,6 +505,7 @@ END {
     printf "%s\n%s%s", slurp(begin["header"]), system_list, tidy(body, 0) "#endif\n" >header
     comments = 0
     system_list = body = ""
+    for (name in unsized) if (name !~ /^st_/) own = own "#define " name " ONE_NAME(" name ")\n"
     for (i = 1; i <= count; i++) body = body source_text(files[i])
-    printf "%s\n%s%s", slurp(begin["source"]), system_list, body >source
+    printf "%s\n%s%s%s", slurp(begin["source"]), system_list, own, body >source
 }

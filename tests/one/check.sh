@@ -69,6 +69,20 @@ claim "the core of it has at most 350 kB" smaller "$(core_bytes)" 350000
 
 accurate() { ${CC:-cc} -O2 -ffp-contract=off "$root/tests/one/math.c" -o math -lm && ./math; }
 claim "functions that libraries compute differently are accurate" accurate
+public_names() {
+    local others
+    for define in ST_FLOAT ST_DOUBLE; do
+        ${CC:-cc} -O0 -D$define -I"$folder" -c "$folder/stride.c" -o $define.o || return
+    done
+    others=$(nm -g --defined-only ST_FLOAT.o ST_DOUBLE.o | awk 'NF == 3 { print $3 }' | grep -v '^st_')
+    [ -z "$others" ] || { echo "$others" && return 1; }
+    printf '#include "stride.h"\nint NAME(void)\n{\n    return st_relu() && sizeof(st_real) == SIZE;\n}\n' >half.c
+    ${CC:-cc} -I"$folder" -DNAME=half -DSIZE=4 -c half.c -o half-float.o &&
+        ${CC:-cc} -I"$folder" -DST_DOUBLE -DNAME=whole -DSIZE=8 -c half.c -o half-double.o &&
+        printf 'int half(void), whole(void);\nint main(void)\n{\n    return !(half() && whole());\n}\n' >both.c &&
+        ${CC:-cc} both.c half-float.o half-double.o ST_FLOAT.o ST_DOUBLE.o -o both -lm -lpthread && ./both
+}
+claim "names of other modules begin with st_, and one program has both precisions" public_names
 # What stays the library's is exact, or rounded correctly.
 own_functions() {
     local taken
