@@ -11,8 +11,8 @@
 #     instead NAME [FILE.h]   #include of NAME includes FILE.h, or nothing
 #     pasted FILE.c NAME...   names that macros of this file paste together, and that another file has, too
 #
-# A private header is inserted where it is first included. A static name or a type that another file has as well gets
-# the name of its own file in front; macros of a source end with it. What no public header declares becomes static, but for
+# A private header is inserted where it is first included. A static name or a type that an earlier file has as well
+# gets the name of its own file in front; macros of a source end with it, if another file has a word like it. What no public header declares becomes static, but for
 # arrays whose size a header leaves open: ONE_NAME(x) names them. A weak definition is for builds that leave out the part
 # with the strong one. Names that two headers declare, headers that are not found and weak definitions without a
 # strong one are errors.
@@ -65,6 +65,7 @@ function first_kind(line, begins) {
 function push(path, k, text, directive) {
     kind[path, tokens[path]] = k
     token[path, tokens[path]] = text
+    if (k == "n" && !((path, text) in uses)) { uses[path, text] = 1; users[text]++ }
     within[path, tokens[path]] = directive
     depth[path, tokens[path]] = nested
 }
@@ -130,7 +131,7 @@ function find_macros(path,    i, name) {
         if (token[path, i] !~ /^#[ \t]*define$/) continue
         name = token[path, next_text(path, i)]
         if (path ~ /\.h$/ && name ~ /_H$/) { guard[path] = name; continue }
-        if (name in feature) continue
+        if (name in feature || path ~ /names\.h$/) continue
         if (path ~ /\.h$/) macro[name] = path
         own_macro[path, name] = 1
         macros_of[path] = macros_of[path] " " name
@@ -184,7 +185,7 @@ function read_declaration(path, i,    own, tag, last, found, t, k, start) {
             }
             k = closing(path, i, "(", ")")
             if (!found && (last in macro || (path, last) in own_macro)) { last = ""; start = code(path, k) }
-            else if (!found) { declare(path, last, own); found = 1 }
+            else if (!found) { declare(path, last, own); found = 1; if (path ~ /\.h$/ && token[path, code(path, i)] != "*") functions[last] = 1 }
             i = k
         } else if (t == "{") {
             k = closing(path, i, "{", "}")
@@ -223,14 +224,15 @@ function stem(path) {
 }
 
 # Finds the names of sources that another file has, too.
-function find_clashes(    name, n, list, k, headers) {
+function find_clashes(    name, n, list, k, headers, kept) {
     for (name in files_of) {
         n = split(files_of[name], list, " ")
         headers = 0
         for (k = 1; k <= n; k++) headers += list[k] ~ /\.h$/ && declared[list[k], name]
         if (headers > 1) complain("two headers declare " name ":" files_of[name])
+        kept = name in macro || headers # the first file keeps its name
         for (k = 1; (n > 1 || name in macro) && k <= n; k++)
-            if (list[k] ~ /\.c$/ && declared[list[k], name] && !(headers && declared[list[k], name] == 2)) renamed[list[k], name] = stem(list[k]) "__" name
+            if (list[k] ~ /\.c$/ && declared[list[k], name] && !(headers && declared[list[k], name] == 2) && kept++) renamed[list[k], name] = stem(list[k]) "__" name
     }
     for (k in own_macro) {
         split(k, list, SUBSEP)
@@ -279,6 +281,11 @@ function text_of(path,    out, i, t, previous, level, is_struct, pending, level_
             while (within[path, i + 1]) i++
             continue
         }
+        # Functions of other libraries are not declared here, so that their names need no replacement.
+        if (t ~ /^#[ \t]*define$/ && path ~ /names\.h$/ && !is_public(token[path, next_text(path, i)])) {
+            while (within[path, i + 1]) i++
+            continue
+        }
         if (t ~ /^#[ \t]*endif/ && depth[path, i] == 0 && path in guard) {
             while (within[path, i + 1]) i++
             continue
@@ -286,6 +293,7 @@ function text_of(path,    out, i, t, previous, level, is_struct, pending, level_
         if (is_weak(path, i)) {
             weak_at = out
             strong = strong_file(path, i)
+            weak_public = is_public(WEAK_NAME)
             out = ""
             i += 5
             in_weak = 1
@@ -293,9 +301,11 @@ function text_of(path,    out, i, t, previous, level, is_struct, pending, level_
         }
         if (in_weak && t == ";") {
             in_weak = 0
-            out = "static " substr(out, 2) ";"
-            if (strong == "") out = weak_at out
-            else out = weak_at (condition(strong) == "" ? "" : "#if !(" condition(strong) ")\n" out "\n#endif")
+            out = (weak_public ? "" : "static ") substr(out, 2) ";"
+            # Without a value, the header's declaration is enough.
+            if (!weak_public && out !~ /=/ || strong != "" && condition(strong) == "") out = ""
+            else if (strong != "") out = "#if !(" condition(strong) ")\n" out "\n#endif"
+            out = weak_at out
             continue
         }
         if (kind[path, i] ~ /[nxqp]/) {
@@ -347,14 +357,18 @@ function text_of(path,    out, i, t, previous, level, is_struct, pending, level_
     return out
 }
 
-# Tests if a declaration begins at i that no public header has: it becomes static.
+function is_public(name,    n, list, k) {
+    n = split(files_of[name], list, " ")
+    for (k = 1; k <= n; k++) if (list[k] in shown) return 1
+    return 0
+}
+
+# Tests if a declaration begins at i that no public header has: it becomes static, unless a private header did that.
 function is_internal(path, i,    name, n, list, k) {
     if (!((path, i) in begins) || path in shown || token[path, i] == "__declspec") return 0
     name = begins[path, i]
-    n = split(files_of[name], list, " ")
-    if (n == 0 || name in unsized) return 0
-    for (k = 1; k <= n; k++) if (list[k] in shown) return 0
-    return 1
+    if (files_of[name] == "" || name in unsized || is_public(name)) return 0
+    return path ~ /\.h$/ || files_of[name] !~ /\.h/ || !(name in functions)
 }
 
 # Tests if an object whose name is pasted together is declared or defined at i, in a macro's body.
@@ -371,10 +385,11 @@ function is_weak(path, i) {
     return token[path, i] == "__attribute__" && token[path, i + 3] == "weak" && token[path, i - 1] == "\n"
 }
 
-# The file with the strong definition of the weak one at i; "" if none is joined.
+# The file with the strong definition of the weak one at i, whose name is then WEAK_NAME; "" if none is joined.
 function strong_file(path, i,    name, k, n, list) {
     for (; token[path, i] !~ /^[;=]$/; i++)
         if (kind[path, i] == "n" && (path, token[path, i]) in declared && !declared[path, token[path, i]]) name = token[path, i]
+    WEAK_NAME = name
     n = split(files_of[name], list, " ")
     for (k = 1; k <= n; k++) if (list[k] ~ /\.c$/ && list[k] != path) return list[k]
     return ""
@@ -468,7 +483,7 @@ function source_text(path,    text, n, list, k, before) {
     in_part = part[path] != ""
     text = tidy(text_of(path), 1)
     n = split(macros_of[path], list, " ")
-    for (k = 1; k <= n; k++) text = text "#undef " ((path, list[k]) in renamed ? renamed[path, list[k]] : list[k]) "\n"
+    for (k = 1; k <= n; k++) if (users[list[k]] > 1) text = text "#undef " ((path, list[k]) in renamed ? renamed[path, list[k]] : list[k]) "\n"
     n = split(pasted[path], list, " ")
     for (k = 1; k <= n; k++) text = "#define " list[k] " " stem(path) "__" list[k] "\n" text "#undef " list[k] "\n"
     if (path in fused) text = "FUSED_BEGIN\n" text "FUSED_END\n"

@@ -52,6 +52,14 @@ for compiler in g++ clang++; do
     claim "stride.h by $compiler as C++20" $compiler -std=c++20 $warnings -I"$folder" -fsyntax-only header.cc
 done
 
+# The programs of the header's first comment are those of docs/one-file.md, which make check-docs runs.
+same_programs() {
+    awk '/^ \*     #include/ { inside = 1 } /^ \* MIT/ { exit } inside && /^ \*(     |$)/ { sub(/^ \* ? ? ? ? ?/, ""); print }' \
+        "$folder/stride.h" | sed '/^$/d' >programs
+    awk "/^cat >.*END/ { inside = 1; next } /^END/ { inside = 0 } inside" "$root/docs/one-file.md" | diff programs -
+}
+claim "the header begins with the programs of docs/one-file.md" same_programs
+
 # ---- sizes --------------------------------------------------------------------------------------------------
 
 # The core is what is left where no part is compiled.
