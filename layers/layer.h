@@ -115,8 +115,8 @@ struct st_layer {
 
 /* ---- for plan --------------------------------------------------------------------------------- */
 
-/* Each requests the next slot of its kind. 0, or -1 with an error: more than ST_LAYER_SLOTS, or an invalid shape.
- * Names are not copied: use string literals. */
+/* Each requests the next slot of its kind. 0, or -1 with an error: more than ST_LAYER_SLOTS, or an invalid
+ * shape. Names are not copied: use string literals. */
 int st_layer_parameter(st_layer *l, const char *name, st_shape s, st_init init);
 int st_layer_state(st_layer *l, const char *name, st_shape s, double value);
 int st_layer_memory(st_layer *l, st_shape s);

@@ -442,7 +442,7 @@ INLINE bool all_within(ptrdiff_t n, const st_real *x, st_real low, st_real high)
     int outside = 0;
     for (ptrdiff_t i = 0; i < n; i++) {
         const st_real size = fabs(x[i]);
-        outside |= !((size == 0) | ((size >= low) & (size <= high)));
+        outside |= !((size == 0) | ((int)(size >= low) & (int)(size <= high)));
     }
     return !outside;
 }

@@ -55,8 +55,8 @@ typedef struct st_gradcheck_result {
     char text[ST_ERROR_SIZE]; /* "passed", or the worst element with its analytic and numeric gradient */
 } st_gradcheck_result;
 
-/* Builds the layer for a batch of shape x and checks it with a random (normal) input. The caller frees the layer. A
- * gradient that is wrong is no st_error(); a layer that cannot be built or has no gradient is. */
+/* Builds the layer for a batch of shape x and checks it with a random (normal) input. The caller frees the
+ * layer. A gradient that is wrong is no st_error(); a layer that cannot be built or has no gradient is. */
 st_gradcheck_result st_gradcheck_layer(st_layer *l, st_shape x, st_gradcheck_options options);
 
 /* Fills all scratch of a built tree with NaN, so that tests find hooks that read it before writing. */

@@ -9,8 +9,8 @@
 
 ST_API_BEGIN
 
-/* Draws all images at once, in all threads, and stores them as bytes; another seed draws others, to test with. NULL on
- * failure. */
+/* Draws all images at once, in all threads, and stores them as bytes. Another seed draws other images, to
+ * test with. NULL on failure. */
 st_dataset *st_digits(ptrdiff_t count, uint64_t seed);
 
 ST_API_END

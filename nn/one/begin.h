@@ -14,8 +14,9 @@
  *     #include <stdio.h>
  *     int main(void)
  *     {
- *         st_net *net = st_net_new(ST_SHAPE(1, 28, 28), st_conv2d(.out_channels = 8, .kernel = { 5 }), st_relu(),
- *                                  st_maxpool(.kernel = { 2 }), st_flatten(), st_dense(.out_features = 10));
+ *         st_net *net =
+ *             st_net_new(ST_SHAPE(1, 28, 28), st_conv2d(.out_channels = 8, .kernel = { 5 }), st_relu(),
+ *                        st_maxpool(.kernel = { 2 }), st_flatten(), st_dense(.out_features = 10));
  *         st_optim *adam = st_adam(.lr = 0.003);
  *         st_train(net, st_digits(6000, 1), .epochs = 2, .loss = st_cross_entropy(), .optim = adam,
  *                  .callbacks = { st_progress(stderr) });
@@ -46,8 +47,9 @@
  *         for (ptrdiff_t i = 0; i < st_numel(y); i++)
  *             *st_data(st_grad(c, 0)) += st_data(y)[i] * st_data(dy)[i] / *st_data(c->param[0]);
  *     }
- *     static const st_layer_type cube = { .name = "cube", .plan = plan, .forward = forward, .backward = backward,
- *                                         .gradient = gradient };
+ *     static const st_layer_type cube = {
+ *         .name = "cube", .plan = plan, .forward = forward, .backward = backward, .gradient = gradient
+ *     };
  *     int main(void)
  *     {
  *         st_layer *l = st_layer_new(&cube, NULL, 0, NULL);

@@ -194,7 +194,7 @@ function read_declaration(path, i,    own, tag, last, found, t, k, start) {
                 if (tag == "enum") find_constants(path, i, k)
                 tag = last = ""
             } else if (found < 2) { # a function's body
-                if (!own) begins[path, start] = last
+                if (!own) { begins[path, start] = last; bodies[last]++; body_in[last] = path; body_at[last] = start }
                 return k
             }
             i = k
@@ -290,6 +290,10 @@ function text_of(path,    out, i, t, previous, level, is_struct, pending, level_
             while (within[path, i + 1]) i++
             continue
         }
+        if ((path, i) in begins && path ~ /\.h$/ && !(path in shown) && token[path, i] != "__declspec" && is_needless(begins[path, i])) {
+            while (token[path, i] != ";") i++
+            continue
+        }
         if (is_weak(path, i)) {
             weak_at = out
             strong = strong_file(path, i)
@@ -368,7 +372,28 @@ function is_internal(path, i,    name, n, list, k) {
     if (!((path, i) in begins) || path in shown || token[path, i] == "__declspec") return 0
     name = begins[path, i]
     if (files_of[name] == "" || name in unsized || is_public(name)) return 0
+    if (path ~ /\.c$/ && is_needless(name)) return 1
     return path ~ /\.h$/ || files_of[name] !~ /\.h/ || !(name in functions)
+}
+
+# Tests if a function of a private header is defined before all its uses, so that it needs no declaration.
+function is_needless(name,    i, k, p) {
+    if (name in needless) return needless[name]
+    needless[name] = 0
+    p = body_in[name]
+    if (bodies[name] != 1 || !(name in functions)) return 0
+    for (i = 1; i <= loads; i++)
+        if ((order[i], name) in uses && order[i] ~ /\.h$/ && !((order[i], name) in declared)) return 0
+    for (i = 1; files[i] != p; i++) if (i > count || (files[i], name) in uses) return 0
+    for (i = 1; i < body_at[name]; i++) if (token[p, i] == name) return 0
+    for (k = 1; k <= loads; k++) if (order[k] ~ /\.h$/ && (order[k], name) in uses) i = mentions(order[k], name)
+    return needless[name] = i == 1
+}
+
+# How often a header has a name outside of comments.
+function mentions(path, name,    i, n) {
+    for (i = 1; i <= tokens[path]; i++) n += token[path, i] == name && kind[path, i] == "n"
+    return n
 }
 
 # Tests if an object whose name is pasted together is declared or defined at i, in a macro's body.

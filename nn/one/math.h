@@ -1,8 +1,9 @@
 /* math.h: the functions that C libraries compute each in its own way, to the same bits everywhere.
  *
- * They are made of sums, products, quotients and powers of 2, which are rounded alike on every machine. Errors are below
- * 5 ulp, most below 2 (tests/one/math.c), of sines for angles below 10^6. Square roots, remainders and the like are exact or rounded
- * correctly in every library, and stay the library's. The results for float are those for double, rounded. */
+ * They are made of sums, products, quotients and powers of 2, which are rounded alike on every machine.
+ * Errors are below 5 ulp, most below 2 (tests/one/math.c), of sines for angles below 10^6. Square roots,
+ * remainders and the like are exact or rounded correctly in every library, and stay the library's. Results
+ * for float are those for double, rounded. */
 #ifndef STRIDE_NN_ONE_MATH_H
 #define STRIDE_NN_ONE_MATH_H
 
@@ -16,7 +17,7 @@
 #define sqrt(x) ONE_TYPE(sqrt, x)
 #endif
 
-/* The upper digits of ln 2 and pi/2, so that their products with small whole numbers are exact, and the rest. */
+/* The upper digits of ln 2 and pi/2, whose products with small whole numbers are exact, and the rest. */
 #define ONE_LN2 0.69314718036912381649
 #define ONE_LN2_REST 1.9082149292705878e-10
 #define ONE_QUARTER 1.5707963267341256142
@@ -162,7 +163,8 @@ static double one_pow(double x, double y)
 
 /* ---- others ---------------------------------------------------------------------------------- */
 
-/* (1 + 2 x) exp(x²) erfc(x) in Chebyshev polynomials of (x - 3.75) / (x + 3.75) (Shepherd and Laframboise 1981). */
+/* (1 + 2 x) exp(x²) erfc(x) in Chebyshev polynomials of (x - 3.75) / (x + 3.75): Shepherd and Laframboise
+ * 1981. */
 static double one_erfc(double x)
 {
     static const double c[] = { 1.1775789345674018,      -0.0045900545806464773,  -0.084249133366517916,

@@ -1,5 +1,7 @@
-/* math.c: the functions of nn/one/math.h against those of the C library in long double; the table of the largest
- * errors, in units of the result's last place. */
+/* math.c: the functions of nn/one/math.h against those of the C library in long double.
+ *
+ *     math          errors above the limits, in units of the result's last place
+ *     math TRIES    the table of the largest errors */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
