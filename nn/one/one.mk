@@ -28,7 +28,8 @@ stride.c: ## join the library to build/stride.c and build/stride.h, which need n
 	   $(call one_files,$(wildcard nn/check/*.c),ST_OMIT_CHECK) \
 	   $(call one_files,$(ONE_DATA:%=nn/data/%.c),ST_OMIT_DATA) \
 	   $(call one_files,$(wildcard nn/callbacks/*.c),ST_OMIT_CALLBACKS) \
-	   $(call one_files,$(filter-out %/replace.c,$(wildcard nn/files/*.c)),ST_OMIT_FILES) \
+	   $(call one_files,$(filter-out %/file.c %/replace.c,$(wildcard nn/files/*.c)),ST_OMIT_FILES) \
+	   $(call one_files,nn/files/file.c) \
 	   $(call one_files,nn/files/replace.c,_WIN32) \
 	   $(call one_files,nn/one/windows.c,!_WIN32) \
 	   cat nn/one/pasted; } >$(ONE)/list
