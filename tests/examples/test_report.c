@@ -505,7 +505,7 @@ TEST(a_page_holds_the_run)
     double expected = 0;
     for (int k = 0; k < times.count; k++) expected += times.layer[k].forward;
     assert_int_equal(i, 10);
-    assert_number(json_real(parameters), (double)st_numel(st_net_parameters(r.n)));
+    assert_true(parameters == (double)st_numel(st_net_parameters(r.n)));
     assert_true(fabs(forward - expected) < 1e-6 * expected);
     json_decref(page), scores_free(&f), layer_times_free(&times), run_free(&r);
 

@@ -118,7 +118,10 @@ summarises() {
         succeeds summary "$networks/$net.net" --as-text && cp "$out" "$tmp/again.net" && says '^input [0-9]' || return
         succeeds summary "$tmp/again.net" --as-text && cmp -s "$out" "$tmp/again.net" || because "$net is not read back" || return
     done
-    (ulimit -v 600000 && "$stride" summary 'dense 40000, dense 10' --input 40000 >"$out" 2>"$err") && says 'peak.* 12.0 GiB|24.0 GiB' || because "a net that is only planned takes memory" || return
+    if [ -z "${SANITIZE:-}" ]; then # which reserves more
+        (ulimit -v 600000 && "$stride" summary 'dense 40000, dense 10' --input 40000 >"$out" 2>"$err") &&
+            says 'peak.* 12.0 GiB|24.0 GiB' || because "a net that is only planned takes memory" || return
+    fi
     succeeds summary 'conv 8 3x3, relu, dense 10' --input 1x28x28 --batch 7 && says '\[7, 8, 26, 26\]' &&
         says '^2 flatten' && says '^total +54,170 ' || return
     succeeds summary 'conv 4 2x4 dilation=1x3 padding=same' --input 1x5x7 --batch 2 && says '\[2, 4, 5, 7\]' || because "padding=same" || return

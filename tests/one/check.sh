@@ -120,6 +120,23 @@ resumes() {
 }
 claim "a run that is resumed from its checkpoint comes to the same bits" resumes
 
+# ---- Windows ------------------------------------------------------------------------------------------------
+
+# Nets that are saved here are read there, and the other way, to the same bits; the library's gradient checks pass.
+windows() {
+    $mingw -O1 -static -I"$folder" predict.c "$folder/stride.c" -o predict.exe -lm || return
+    $mingw -O1 -static -I"$folder" -DST_DOUBLE gradcheck.c "$folder/stride.c" -o gradcheck.exe -lm || return
+    ${CC:-cc} -O1 -I"$folder" predict.c "$folder/stride.c" -o predict -lm -lpthread || return
+    export WINEDEBUG=-all STRIDE_ENGINE=reference
+    ./predict save here.st && wine predict.exe save there.st && cmp here.st there.st &&
+        wine predict.exe load here.st | tr -d '\r' >there.txt && ./predict load there.st >here.txt &&
+        diff here.txt there.txt && [ "$(wc -l <here.txt)" = 20 ] && wine gradcheck.exe | tail -n 1 | grep -q ' 0 failed'
+}
+cp "$root/tests/one/predict.c" . && sed 's/^#include "[a-z].*"/#include "stride.h"/' "$root/examples/gradcheck.c" >gradcheck.c
+if ! have $mingw; then skip "the same on Windows" $mingw
+elif ! have wine; then skip "the same on Windows" wine
+else claim "the same on Windows: nets saved and read, gradients checked" windows; fi
+
 # ---- the script ---------------------------------------------------------------------------------------------
 
 # Two files with a static function of one name, of which one also has a member and a local variable of that name.
