@@ -34,12 +34,12 @@ for compiler in gcc clang; do
     claim "stride.c by $compiler, optimised" compiles $compiler -O3 $warnings
     # shellcheck disable=SC2086
     claim "stride.c by $compiler in double" compiles $compiler -fsyntax-only $warnings -DST_DOUBLE
-    for part in $parts; do
-        # shellcheck disable=SC2086
-        claim "stride.c by $compiler with $part" compiles $compiler -O0 $warnings "-D$part"
-    done
     # shellcheck disable=SC2046,SC2086
     claim "stride.c by $compiler, the core alone" compiles $compiler -O0 $warnings $(printf -- '-D%s ' $parts)
+done
+for part in $parts; do
+    # shellcheck disable=SC2086
+    claim "stride.c with $part" compiles "${CC:-cc}" -O0 $warnings "-D$part"
 done
 if have tcc; then claim "stride.c by tcc" compiles tcc -Wall; else skip "stride.c by tcc" tcc; fi
 mingw=x86_64-w64-mingw32-gcc
