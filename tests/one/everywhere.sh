@@ -28,7 +28,7 @@ build() {
         local to=$name-$precision define=
         [ $precision = float ] || define=-DST_DOUBLE
         # shellcheck disable=SC2086
-        if ! "$@" $define ${part--DST_OMIT_FAST} -I"$folder" "$lenet" "$folder/stride.c" -o "$to" ${libs--lm -lpthread} >"$to.log" 2>&1; then
+        if ! "$@" $define ${part--DST_OMIT_FAST} -I"$folder" "$lenet" "$folder/stride.c" -o "$to${suffix-}" ${libs--lm -lpthread} >"$to.log" 2>&1; then
             say FAIL "$name: does not compile: $(grep -m 1 error "$to.log")"
             failed=$((failed + 1))
             return
