@@ -85,7 +85,8 @@ for threads in 1 2 3; do STRIDE_THREADS=$threads build "gcc-$threads-threads" - 
 
 # ---- from one machine to another ------------------------------------------------------------------------------
 
-# Each machine's checkpoint after 100 steps resumes on the next one.
+# Each machine's checkpoint after 100 steps resumes on the next one. WebAssembly's access to files by node cannot write
+# one: it opens a new file a second time.
 continued() { # WRITER READER
     local from=${1%%|*} to=${2%%|*} hash
     rm -f checkpoint
@@ -96,11 +97,11 @@ continued() { # WRITER READER
     else say FAIL "a checkpoint of $from resumes on $to: ${hash:-nothing}, $(tail -n 1 log)" && failed=$((failed + 1)); fi
 }
 program() {
-    case $1 in windows) echo windows-float.exe ;; webassembly) echo webassembly-float.js ;; *) echo "$1-float" ;; esac
+    case $1 in windows) echo windows-float.exe ;; *) echo "$1-float" ;; esac
 }
 chosen=()
 for machine in ${machines[@]+"${machines[@]}"}; do
-    case $machine in gcc-O2* | windows* | arm-* | s390x* | x86-32* | power* | webassembly*) chosen+=("$machine") ;; esac
+    case $machine in gcc-O2* | windows* | arm-* | s390x* | x86-32* | power*) chosen+=("$machine") ;; esac
 done
 for ((i = 0; i + 1 < ${#chosen[@]}; i++)); do
     continued "${chosen[i]}" "${chosen[i + 1]}"
