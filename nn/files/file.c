@@ -1,8 +1,12 @@
-/* file.c: names of files and texts of files in messages. */
+/* file.c: opening files for reading; names of files and texts of files in messages. */
+#define _XOPEN_SOURCE 700
 #include "nn/files/file.h"
+#include "tensor/error.h"
 
+#include <errno.h>
 #include <stdbool.h>
 #include <string.h>
+#include <sys/stat.h>
 
 enum { LONGEST_NAME = 150 }; /* bytes of a path in a message, which may have two */
 
@@ -10,6 +14,17 @@ const char *file_name(const char *path)
 {
     size_t length = strlen(path);
     return length > LONGEST_NAME ? path + length - LONGEST_NAME : path;
+}
+
+FILE *file_open(const char *path, long long *size)
+{
+    struct stat status;
+    const bool found = stat(path, &status) == 0, regular = found && (status.st_mode & S_IFMT) == S_IFREG;
+    FILE *stream = regular ? fopen(path, "rb") : NULL;
+    if (found && !regular) st_error_set("%s: not a regular file", path);
+    else if (!stream) st_error_set("%s: %s", path, strerror(errno));
+    else *size = status.st_size;
+    return stream;
 }
 
 /* Controls, and characters that are invisible or turn the direction of others. */

@@ -1,4 +1,4 @@
-/* replace.c: opening files, the C locale, replacing files atomically, and holding them, on POSIX systems. */
+/* replace.c: the C locale, replacing files atomically, and holding them, on POSIX systems. */
 #define _XOPEN_SOURCE 700
 #define _DEFAULT_SOURCE /* flock */
 #define _DARWIN_C_SOURCE
@@ -22,17 +22,6 @@
 #ifdef __APPLE__
 #include <xlocale.h>
 #endif
-
-FILE *file_open(const char *path, long long *size)
-{
-    struct stat status;
-    bool found = stat(path, &status) == 0, regular = found && S_ISREG(status.st_mode);
-    FILE *stream = regular ? fopen(path, "rb") : NULL;
-    if (found && !regular) st_error_set("%s: not a regular file", path);
-    else if (!stream) st_error_set("%s: %s", path, strerror(errno));
-    else *size = status.st_size;
-    return stream;
-}
 
 /* ---- the C locale -------------------------------------------------------------------------------- */
 

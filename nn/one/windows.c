@@ -1,4 +1,4 @@
-/* windows.c: files on Windows, for the one file; nn/files/replace.c is that of POSIX systems.
+/* windows.c: replacing files on Windows, for the one file; nn/files/replace.c is for POSIX systems.
  *
  * A file is written under another name and then takes the old one's place at once. Nobody else is kept
  * from writing it: file_hold holds nothing. */
@@ -15,17 +15,6 @@
 
 __declspec(dllimport) int __stdcall MoveFileExA(const char *from, const char *to, unsigned long flags);
 enum { REPLACE_EXISTING = 1, WRITE_THROUGH = 8 };
-
-FILE *file_open(const char *path, long long *size)
-{
-    struct stat status;
-    const bool found = stat(path, &status) == 0, regular = found && (status.st_mode & S_IFMT) == S_IFREG;
-    FILE *stream = regular ? fopen(path, "rb") : NULL;
-    if (found && !regular) st_error_set("%s: not a regular file", path);
-    else if (!stream) st_error_set("%s: %s", path, strerror(errno));
-    else *size = status.st_size;
-    return stream;
-}
 
 void *c_locale_enter(void)
 {
