@@ -1,6 +1,6 @@
 # join.awk: joins the library's sources to one header and one source file.
 #
-#     awk -f join.awk -v header=TO.h -v source=TO.c -v license=FILE -v version=TEXT LIST
+#     awk -f join.awk -v header=TO.h -v source=TO.c -v license=FILE -v version=TEXT -v programs=PAGE LIST
 #
 # LIST has a line for each file, in the order in which they are joined; lines that begin with # are comments:
 #
@@ -368,7 +368,7 @@ function is_public(name,    n, list, k) {
 }
 
 # Tests if a declaration begins at i that no public header has: it becomes static, unless a private header did that.
-function is_internal(path, i,    name, n, list, k) {
+function is_internal(path, i,    name) {
     if (!((path, i) in begins) || path in shown || token[path, i] == "__declspec") return 0
     name = begins[path, i]
     if (files_of[name] == "" || name in unsized || is_public(name)) return 0
@@ -420,7 +420,19 @@ function strong_file(path, i,    name, k, n, list) {
     return ""
 }
 
-# The text of a file, in which VERSION and a line LICENSE are replaced.
+# The program NAME of the page `programs`, as lines of a comment: what follows "cat >NAME" up to END.
+function program(name,    line, text, inside) {
+    while ((getline line <programs) > 0) {
+        if (line == "END") inside = 0
+        if (inside) text = text " *     " line "\n"
+        if (index(line, "cat >" name " <<") == 1) inside = 1
+    }
+    close(programs)
+    if (text == "") fail(programs ": no program " name)
+    return text
+}
+
+# The text of a file, in which VERSION and lines LICENSE and PROGRAM NAME are replaced.
 function slurp(path,    line, text, own) {
     while ((getline line <path) > 0) {
         if (line ~ /^LICENSE/) {
@@ -429,7 +441,7 @@ function slurp(path,    line, text, own) {
             line = " */"
         }
         sub(/VERSION/, version, line)
-        text = text line "\n"
+        text = text (line ~ /^PROGRAM / ? program(substr(line, 9)) : line "\n")
     }
     close(path)
     return text

@@ -33,7 +33,8 @@ stride.c: ## join the library to build/stride.c and build/stride.h, which need n
 	   $(call one_files,nn/files/replace.c,_WIN32) \
 	   $(call one_files,nn/one/windows.c,!_WIN32) \
 	   cat nn/one/pasted; } >$(ONE)/list
-	@awk -v version=$(VERSION) -v license=LICENSE -v header=$(BUILD)/stride.h -v source=$(BUILD)/stride.c -f nn/one/join.awk \
+	@awk -v version=$(VERSION) -v license=LICENSE -v programs=docs/one-file.md \
+	    -v header=$(BUILD)/stride.h -v source=$(BUILD)/stride.c -f nn/one/join.awk \
 	    $(ONE)/list
 	@wc -c $(BUILD)/stride.h $(BUILD)/stride.c | awk '{ print "     " $$2 ": " $$1 " bytes" } NR == 2 { exit }'
 
