@@ -264,10 +264,10 @@ typedef st_real quarter_at __attribute__((vector_size(16), aligned(sizeof(st_rea
         }                                                                                                    \
     }                                                                                                        \
                                                                                                              \
-    M##_TARGET INLINE void M##_tall(const work *w, ptrdiff_t planes, const st_real *x, st_real *y)           \
+    M##_TARGET INLINE void M##_tall(const work *w, const st_real *x, st_real *y)                             \
     {                                                                                                        \
         const axis rows = w->plan->axis[0], columns = w->plan->axis[1];                                      \
-        const ptrdiff_t total = planes * rows.size;                                                          \
+        const ptrdiff_t total = w->planes * rows.size;                                                       \
         for (ptrdiff_t r = 0, n; r < total; r += n) {                                                        \
             n = smallest(total - r, MACHINE_LANES(M));                                                       \
             enter(w->kernel, n, columns.size, columns.pitch, x + r * columns.size, w->rows, w->columns);     \
@@ -275,18 +275,18 @@ typedef st_real quarter_at __attribute__((vector_size(16), aligned(sizeof(st_rea
             leave(w->kernel, n, columns.out, columns.out_pitch, w->out_columns, w->out_rows,                 \
                   w->half + r * columns.out);                                                                \
         }                                                                                                    \
-        for (ptrdiff_t plane = 0; plane < planes; plane++)                                                   \
+        for (ptrdiff_t plane = 0; plane < w->planes; plane++)                                                \
             for (ptrdiff_t oh = 0; oh < rows.out; oh++, y += columns.out)                                    \
                 M##_combine(columns.out, y, rows.taps + rows.begin[oh], rows.begin[oh + 1] - rows.begin[oh], \
                             w->half + plane * rows.size * columns.out, columns.out, NULL);                   \
     }                                                                                                        \
                                                                                                              \
-    M##_TARGET INLINE void M##_tall_back(const work *w, ptrdiff_t planes, const st_real *dy, st_real *dx)    \
+    M##_TARGET INLINE void M##_tall_back(const work *w, const st_real *dy, st_real *dx)                      \
     {                                                                                                        \
         const axis rows = w->plan->axis[0], columns = w->plan->axis[1];                                      \
-        const ptrdiff_t total = planes * rows.size;                                                          \
+        const ptrdiff_t total = w->planes * rows.size;                                                       \
         memset(w->half, 0, (size_t)(total * columns.out) * sizeof *w->half);                                 \
-        for (ptrdiff_t r = 0; r < planes * rows.out; r++) {                                                  \
+        for (ptrdiff_t r = 0; r < w->planes * rows.out; r++) {                                               \
             const ptrdiff_t oh = r % rows.out;                                                               \
             for (ptrdiff_t k = rows.begin[oh]; k < rows.begin[oh + 1]; k++)                                  \
                 M##_add_run(columns.out,                                                                     \
@@ -589,14 +589,14 @@ typedef void norm_pass(ptrdiff_t n, const st_real *x, double p, st_real *to);
     {                                                                                                        \
         if (w->plan->same) copy_all(w, x, y);                                                                \
         else if (w->plan->run_count > 0) M##_runs_of_rows(w, x, y);                                          \
-        else if (w->plan->tall) M##_tall(w, w->planes, x, y);                                                \
+        else if (w->plan->tall) M##_tall(w, x, y);                                                           \
         else M##_sums_of_rows(w, x, y);                                                                      \
     }                                                                                                        \
     M##_TARGET static void M##_backward(const work *w, const st_real *dy, st_real *dx)                       \
     {                                                                                                        \
         if (w->plan->same) copy_all(w, dy, dx);                                                              \
         else if (w->plan->run_count > 0) M##_runs_back(w, dy, dx);                                           \
-        else if (w->plan->tall) M##_tall_back(w, w->planes, dy, dx);                                         \
+        else if (w->plan->tall) M##_tall_back(w, dy, dx);                                                    \
         else M##_sums_back(w, dy, dx);                                                                       \
     }                                                                                                        \
     M##_TARGET static void M##_maxima_any(const work *w, const st_real *x, st_real *y, st_real *places)      \
