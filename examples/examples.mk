@@ -32,13 +32,14 @@ $(TWIN): $(call stride,double)
 
 # The page of reports in one piece, as strings of C, one a line.
 PAGE      := $(OUT)/examples/stride/page.inc
-PAGE_FROM := examples/stride/page.html examples/style.css examples/stride/page.css examples/stride/page.js
+PAGE_FROM := examples/stride/page.html examples/style.css examples/stride/page.css examples/elements.js \
+             examples/stride/page.js
 CFLAGS_examples_stride_page := -I$(OUT)
 $(foreach p,float double,$(OUT)/$p/examples/stride/page.o): $(PAGE)
 $(PAGE): $(PAGE_FROM)
 	@mkdir -p $(@D)
 	$(call say,GEN)sed -e '/^STYLE$$/{r examples/style.css' -e 'r examples/stride/page.css' -e 'd;}' \
-	    -e '/^SCRIPT$$/{r examples/stride/page.js' -e 'd;}' $< | sed 's/[\\"?]/\\&/g; s/.*/"&\\n",/' >$@
+	    -e '/^SCRIPT$$/{r examples/elements.js' -e 'r examples/stride/page.js' -e 'd;}' $< | sed 's/[\\"?]/\\&/g; s/.*/"&\\n",/' >$@
 
 # The lines that say how to run a program, for `make help`; others of PROGRAMS run likewise.
 mnist: ## train on MNIST (and build predict, which reads what it saves)

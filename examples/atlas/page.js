@@ -1,29 +1,7 @@
 /* page.js: fills the page with the JSON of #data, which examples/atlas/results.h describes. */
-"use strict";
-const data = JSON.parse(document.getElementById("data").textContent);
-
-/* ---- elements: texts become text nodes, so that no name is markup ---- */
-
-function fill(element, attributes, children) {
-    for (const [name, value] of Object.entries(attributes)) element.setAttribute(name, value);
-    element.append(...children);
-    return element;
-}
-const make = (name, attributes, ...children) => fill(document.createElement(name), attributes, children);
-const draw = (name, attributes, ...children) =>
-    fill(document.createElementNS("http://www.w3.org/2000/svg", name), attributes, children);
-const find = selector => document.querySelector(selector);
-
-const row = (...cells) => make("tr", {}, ...cells);
-const cell = (text, attributes = {}) => make("td", attributes, text);
-const label = (...children) => make("th", { scope: "row" }, ...children);
-const headings = (...names) => make("thead", {}, row(...names.map(name => name.startsWith("<")
-    ? make("th", { scope: "col", class: "text" }, name.slice(1))
-    : make("th", { scope: "col" }, name))));
 
 /* ---- numbers; undefined where there is none ---- */
 
-const known = x => x !== null && x !== undefined;
 const count = x => x.toLocaleString("en-US", { maximumFractionDigits: 0 });
 const digits = x => Math.abs(x) >= 100 ? 0 : Math.abs(x) >= 10 ? 1 : 2;
 const value = x => x.toFixed(digits(x));

@@ -1,31 +1,11 @@
 /* page.js: fills the page with the JSON of #data, which report.h describes. */
-"use strict";
-const data = JSON.parse(document.getElementById("data").textContent);
 const COLUMNS = ["epoch", "loss", "accuracy", "validationLoss", "validationAccuracy", "lr", "seconds"];
 const runs = data.runs.map(run => ({ ...run,
     epochs: run.epochs.map(numbers => Object.fromEntries(COLUMNS.map((name, i) => [name, numbers[i]]))) }));
 
-/* ---- elements: texts become text nodes, so that no name is markup ---- */
+/* ---- elements ---- */
 
-function fill(element, attributes, children) {
-    for (const [name, value] of Object.entries(attributes)) element.setAttribute(name, value);
-    element.append(...children);
-    return element;
-}
-const make = (name, attributes, ...children) => fill(document.createElement(name), attributes, children);
-const draw = (name, attributes, ...children) =>
-    fill(document.createElementNS("http://www.w3.org/2000/svg", name), attributes, children);
-const find = selector => document.querySelector(selector);
 const show = selector => { find(selector).hidden = false; return find(selector); };
-
-const row = (...cells) => make("tr", {}, ...cells);
-const cell = (text, attributes = {}) => make("td", attributes, text);
-const label = (...texts) => make("th", { scope: "row" }, ...texts);
-
-/* Headings that begin with < stand at the left. */
-const headings = (...names) => make("thead", {}, row(...names.map(name => name.startsWith("<")
-    ? make("th", { scope: "col", class: "text" }, name.slice(1))
-    : make("th", { scope: "col" }, name))));
 
 function bar(part, text) {
     return cell(make("div", {}, make("i", { style: `--part:${part}` }), make("span", {}, text)), { class: "bar" });
@@ -33,7 +13,6 @@ function bar(part, text) {
 
 /* ---- numbers; null where there is none ---- */
 
-const known = x => x !== null && x !== undefined;
 const count = x => known(x) ? x.toLocaleString("en-US", { maximumFractionDigits: 0 }) : "–";
 const value = x => known(x) ? String(Number(x.toPrecision(4))) : "–";
 const percent = x => known(x) ? (100 * x).toFixed(2) + " %" : "–";
