@@ -97,7 +97,6 @@ static void make_part(const implicit_plan *d, const pass *p, const part *q, cons
 void implicit_begin_channels(const st_call *c, const pass *p)
 {
     pack_weights(c, p);
-    if (!p->whole) st_fill(st_narrow(st_scratch(c, RESULT), 0, 0, p->result), 0);
 }
 
 void implicit_make_channels(const st_call *c, const pass *p, ptrdiff_t group, const st_real *plane,
@@ -111,6 +110,8 @@ void implicit_make_channels(const st_call *c, const pass *p, ptrdiff_t group, co
         for (ptrdiff_t first = 0; first < height; first += p->rows) {
             first = smallest(first, height - p->rows); /* the last block overlaps the previous one */
             const st_real *of_part = weight;
+            /* Elements that no part has, which are others in each block. */
+            if (!p->whole) st_fill(st_narrow(st_scratch(c, RESULT), 0, 0, p->result), 0);
             for (ptrdiff_t n = 0; n < p->parts; of_part += p->part[n++].depth * panel)
                 make_part(d, p, &p->part[n], plane, of_part, result, first, p->rows);
             kernel_transpose(d->k, p->rows * width, smallest(panel, p->made - m), result, panel,

@@ -104,7 +104,7 @@ static void assert_as_the_reference(const char *engine, const st_layer *l, st_sh
  * into dy, which in a chain lies behind it. So many channels that a block has the fewest rows, and rows so
  * short that what they lack counts; and a block of fewer windows than lanes at the end of an image, beyond
  * which nothing may be read (a sanitizer sees it). Several blocks of rows where lanes are channels, with a
- * stride and without. More windows in a row than the planes have columns, and more vectors in dy's planes
+ * stride and without, and with rows that no tap reads. More windows in a row than the planes have columns, and more vectors in dy's planes
  * than in x's. */
 TEST(large_and_narrow_images_are_convolved_as_by_the_reference)
 {
@@ -112,6 +112,8 @@ TEST(large_and_narrow_images_are_convolved_as_by_the_reference)
                *many = st_conv2d(20000, { 3 }, .padding = { 1, 1 }), *wide = st_conv2d(4096, { 5 }),
                *channels = st_conv2d(64, { 1 }),
                *strided = st_conv2d(64, { 3 }, .stride = { 2, 2 }, .padding = { 1, 1 }),
+               *apart = st_conv_transpose2d(133, { 2, 3 }, .stride = { 3, 2 }, .padding = { 0, 1 },
+                                            .dilation = { 1, 2 }),
                *framed = st_conv2d(3, { 1 }, .padding = { 1, 1 }),
                *tall = st_conv2d(1, { 20, 1 }, .padding = { 0, 2 });
     for (int i = 1; i < ENGINES; i++) {
@@ -122,6 +124,7 @@ TEST(large_and_narrow_images_are_convolved_as_by_the_reference)
         assert_as_the_reference(engines[i], wide, ST_SHAPE(1, 1, 8, 8));
         assert_as_the_reference(engines[i], channels, ST_SHAPE(1, 64, 50, 47));
         assert_as_the_reference(engines[i], strided, ST_SHAPE(1, 64, 99, 93));
+        assert_as_the_reference(engines[i], apart, ST_SHAPE(3, 52, 13, 19));
         assert_as_the_reference(engines[i], tall, ST_SHAPE(1, 1, 20, 1));
         for (ptrdiff_t h = 1; h < 9; h++) {
             assert_as_the_reference(engines[i], framed, ST_SHAPE(1, 1, h, 1));
