@@ -162,13 +162,13 @@ static void keep_permissions(int descriptor, const struct stat *old)
     (void)!fchmod(descriptor, mode);
 }
 
-/* Writes through another descriptor of the file, so that the lock outlives the stream. 0, or an errno. */
-static int fill(int locked, st_file_writer *write, const void *context)
+/* Writes and closes the file; another descriptor, where there can be one, keeps its lock. 0, or an errno. */
+static int fill(int descriptor, int *locked, st_file_writer *write, const void *context)
 {
-    const int descriptor = fcntl(locked, F_DUPFD_CLOEXEC, 0);
-    FILE *stream = descriptor < 0 ? NULL : fdopen(descriptor, "wb");
+    *locked = fcntl(descriptor, F_DUPFD_CLOEXEC, 0);
+    FILE *stream = fdopen(descriptor, "wb");
     int reason = stream ? 0 : errno;
-    if (!stream && descriptor >= 0) close(descriptor);
+    if (!stream) close(descriptor);
     errno = ENOMEM; /* if the writer sets none */
     if (stream && (write(stream, context) || fflush(stream) || ferror(stream) || fsync(descriptor)))
         reason = errno ? errno : EIO; /* a writer may have set it to 0 */
@@ -209,14 +209,14 @@ static int replace(const char *path, char *name, st_file_writer *write, const vo
     memcpy(name, path, stem);
     const int descriptor = open_temporary(name, stem, exists ? 0600 : 0666);
     if (descriptor >= 0 && exists) keep_permissions(descriptor, &old);
-    int reason = descriptor < 0 ? errno : fill(descriptor, write, context);
+    int locked = -1, reason = descriptor < 0 ? errno : fill(descriptor, &locked, write, context);
     if (!reason && !only_try && rename(name, path)) reason = errno;
     if (descriptor >= 0 && (reason || only_try)) unlink(name);
     if (folder >= 0) {
         fsync(folder); /* flushes the new name; the file is in place, so a failure is not reported */
         close(folder);
     }
-    if (descriptor >= 0) close(descriptor);
+    if (locked >= 0) close(locked);
     return reason;
 }
 

@@ -499,20 +499,30 @@ function condition(path,    n, list, k, out) {
     return out
 }
 
-# Runs of blank lines become one, lines lose spaces at their ends and before a backslash, and with `indent` four in front become a tab.
-function tidy(text, indent,    n, lines, i, out, blank, tabs) {
+# Runs of blank lines become one, and lines lose spaces at their ends and before a backslash. With `indent` a tab stands for
+# four spaces in front, and for the spaces that align a line with a bracket above.
+function tidy(text, indent,    n, lines, i, out, blank, width, base) {
     n = split(text, lines, "\n")
     blank = 1
+    base = 0
     for (i = 1; i <= n; i++) {
         sub(/[ \t]+$/, "", lines[i])
         sub(/[ \t]+\\$/, " \\", lines[i])
         if (lines[i] == "" && blank) continue
         blank = lines[i] == ""
-        for (tabs = ""; indent && substr(lines[i], 1, 4) == "    "; lines[i] = substr(lines[i], 5)) tabs = tabs "\t"
-        lines[i] = tabs lines[i]
+        if (indent) {
+            match(lines[i], /^ */)
+            width = RLENGTH
+            if (width <= base + 4) base = width - width % 4
+            lines[i] = tabs((width > base + 4 ? base + 4 : width) / 4) substr(lines[i], width + 1)
+        }
         out = out lines[i] "\n"
     }
     return out
+}
+
+function tabs(n) {
+    return substr("\t\t\t\t\t\t\t\t\t\t\t\t\t\t\t\t\t\t\t\t\t\t\t\t\t\t\t\t", 1, n)
 }
 
 function source_text(path,    text, n, list, k, before) {

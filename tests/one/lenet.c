@@ -90,7 +90,6 @@ static void print_hash(sha256 *s)
     while (s->bytes % 64 != 56) hash_byte(s, 0);
     for (int i = 7; i >= 0; i--) hash_byte(s, (unsigned char)(bits >> 8 * i));
     for (int i = 0; i < 8; i++) printf("%08lx", (unsigned long)s->h[i]);
-    printf("\n");
 }
 
 /* ---- training -------------------------------------------------------------------------------- */
@@ -120,8 +119,8 @@ int main(int argc, char *argv[])
     st_train(
         n, d, .epochs = EPOCHS, .batch = BATCH, .steps_per_epoch = STEPS_PER_EPOCH,
         .loss = st_cross_entropy(), .optim = o, .schedule = st_cosine_lr(), .seed = 7, .result = &result,
-        .callbacks = { argc > 1 ? st_checkpoint(.path = argv[1], .resume = argc == 2) : (st_callback){ 0 },
-                       { "stop", steps ? stop_after : NULL, &steps } });
+        .callbacks = { { "stop", steps ? stop_after : NULL, &steps },
+                       argc > 1 ? st_checkpoint(.path = argv[1], .resume = argc == 2) : (st_callback){ 0 } });
     if (st_error()) {
         fprintf(stderr, "%s\n", st_error());
         return 1;
@@ -129,6 +128,7 @@ int main(int argc, char *argv[])
     hash_numbers(&s, st_net_parameters(n)), hash_numbers(&s, st_net_states(n));
     printf("%s %.3f ", sizeof(st_real) == 8 ? "double" : "float", result.training.accuracy);
     print_hash(&s);
+    printf(" %ld\n", (long)result.resumed);
     st_net_free(n), st_dataset_free(d), st_dataset_free(digits), st_optim_free(o);
     return 0;
 }
