@@ -1,26 +1,10 @@
-/* evaluate.c: loading batches, and evaluating a net on them. */
+/* evaluate.c: the loss and the accuracy of a net, on a batch and on a data set. */
 #include "nn/loss_impl.h"
 #include "nn/train_impl.h"
-#include "tensor/array.h"
 #include "tensor/counts.h"
 #include "tensor/tables.h"
 
-#include <math.h>
-#include <stdlib.h>
-
-/* ---- samples ------------------------------------------------------------------------------------------- */
-
-int train_fits(const st_net *n, const st_dataset *d, const char *what)
-{
-    if (!d || d->count < 1) return st_error_set("train: the %s set is %s", what, d ? "empty" : "NULL");
-    if (d->x.rank + 1 > ST_MAX_RANK || d->target.rank + 1 > ST_MAX_RANK)
-        return st_error_set("train: samples %s and %s of the %s set leave no axis for the batch",
-                            st_shape_text(d->x).text, st_shape_text(d->target).text, what);
-    if (!st_shape_equal(d->x, n->input))
-        return st_error_set("train: the %s set has samples %s, the net takes %s", what,
-                            st_shape_text(d->x).text, st_shape_text(n->input).text);
-    return 0;
-}
+/* ---- a batch ------------------------------------------------------------------------------------------ */
 
 bool train_has_accuracy(const st_loss *l, const st_net *n, const st_dataset *d)
 {
@@ -28,53 +12,6 @@ bool train_has_accuracy(const st_loss *l, const st_net *n, const st_dataset *d)
     return l->kind->classes && n->output.rank > 0 &&
            st_shape_equal(st_shape_without_batch(n->output), d->target);
 }
-
-int train_batches_new(train_batches *b, const st_net *n, const st_dataset *d, ptrdiff_t images)
-{
-    *b = (train_batches){ .data = d };
-    b->x = st_tensor_new(st_shape_with_batch(d->x, images));
-    b->target = st_tensor_new(st_shape_with_batch(d->target, images));
-    b->dy = st_tensor_new(st_shape_with_batch(n->output, images));
-    return st_is_null(b->x) || st_is_null(b->target) || st_is_null(b->dy) ? -1 : 0;
-}
-
-void train_batches_free(train_batches *b)
-{
-    st_tensor_free(b->x);
-    st_tensor_free(b->target);
-    st_tensor_free(b->dy);
-    free(b->order);
-    *b = (train_batches){ 0 };
-}
-
-/* Checked here, as the loss could only name the position in a shuffled batch. */
-static int check_classes(const train_batches *b, const st_loss *l, const st_net *n, ptrdiff_t first,
-                         st_tensor target)
-{
-    if (!l->kind->classes || !train_has_accuracy(l, n, b->data)) return 0;
-    const ptrdiff_t positions = st_numel(target) / target.shape.n[0];
-    for (ptrdiff_t i = 0; i < st_numel(target); i++) {
-        double class = (double)st_data(target)[i];
-        if (class >= 0 && class < (double)n->output.n[0] && class == floor(class)) continue;
-        if (loss_ignores(l, class)) continue;
-        ptrdiff_t sample = first + i / positions;
-        return st_error_set("train: sample %td: class %g is out of range, the net has %td outputs",
-                            b->order ? b->order[sample] : sample, isnan(class) ? (double)NAN : class,
-                            n->output.n[0]);
-    }
-    return 0;
-}
-
-int train_fetch(const train_batches *b, const st_loss *l, const st_net *n, ptrdiff_t first, ptrdiff_t count,
-                st_tensor *x, st_tensor *target)
-{
-    const ptrdiff_t *order = b->order ? b->order + first : NULL;
-    *x = st_narrow(b->x, 0, 0, count), *target = st_narrow(b->target, 0, 0, count);
-    if (st_dataset_batch(b->data, order, order ? 0 : first, count, *x, *target)) return -1;
-    return check_classes(b, l, n, first, *target);
-}
-
-/* ---- scores -------------------------------------------------------------------------------------------- */
 
 void tally_add(tally *sum, tally t)
 {
@@ -109,7 +46,7 @@ tally train_tally(const train_batches *b, const st_loss *l, const st_net *n, st_
     return t;
 }
 
-/* ---- sets ---------------------------------------------------------------------------------------------- */
+/* ---- a data set ------------------------------------------------------------------------------------------ */
 
 tally train_tally_at(st_net *n, const st_loss *l, const train_batches *b, ptrdiff_t first)
 {

@@ -91,10 +91,9 @@ bool train_step(trainer *t);
 /* Means over this epoch so far. */
 st_metrics train_training_score(const trainer *t);
 
-/* ---- batches and scores (evaluate.c) ------------------------------------------------------------------ */
+/* ---- batches (batches.c) ------------------------------------------------------------------------------ */
 
 int train_fits(const st_net *n, const st_dataset *d, const char *what);
-bool train_has_accuracy(const st_loss *l, const st_net *n, const st_dataset *d);
 
 int train_batches_new(train_batches *b, const st_net *n, const st_dataset *d, ptrdiff_t images);
 void train_batches_free(train_batches *b);
@@ -102,6 +101,10 @@ void train_batches_free(train_batches *b);
 /* Loads samples from position `first` of the order on, and checks their classes. */
 int train_fetch(const train_batches *b, const st_loss *l, const st_net *n, ptrdiff_t first, ptrdiff_t count,
                 st_tensor *x, st_tensor *target);
+
+/* ---- scores (evaluate.c) ------------------------------------------------------------------------------ */
+
+bool train_has_accuracy(const st_loss *l, const st_net *n, const st_dataset *d);
 
 /* The class of the largest output at position i of the targets [N, ...]; y [N, K, ...] is contiguous. */
 ptrdiff_t train_class_of(st_tensor y, ptrdiff_t i);
