@@ -1,5 +1,6 @@
 /* classes.c: names of classes as JSON in a net's metadata. */
 #include "nn/data/classes.h"
+#include "nn/files/file.h"
 #include "nn/files/json.h"
 #include "nn/files/metadata.h"
 #include "tensor/error.h"
@@ -20,21 +21,32 @@ static int check_count(const st_net *n, ptrdiff_t count, const char *who)
     return st_error_set("%s: %td names, the net's output is %s", who, count, st_shape_text(n->output).text);
 }
 
+/* Appends name i to the list; `seen` maps the names before it to their positions. */
+static int append_name(json_t *list, json_t *seen, ptrdiff_t i, const char *name)
+{
+    const json_t *before = name ? json_object_get(seen, name) : NULL;
+    if (before)
+        return st_error_set("st_net_set_classes: names %td and %td are both \"%s\", expected different names",
+                            (ptrdiff_t)json_integer_value(before), i, show_text(name).text);
+    if (json_array_append_new(list, name ? json_string(name) : NULL) == 0 &&
+        json_object_set_new(seen, name, json_integer(i)) == 0)
+        return 0;
+    return st_error_set("st_net_set_classes: name %td is %s", i,
+                        name ? "not UTF-8, or there is no memory" : "NULL");
+}
+
 int st_net_set_classes(st_net *to, ptrdiff_t count, const char *const name[])
 {
     if (!to || !name) return st_error_set("st_net_set_classes: the %s is NULL", to ? "list of names" : "net");
     if (check_count(to, count, "st_net_set_classes")) return -1;
     int status = 0;
-    json_t *list = json_array();
-    for (ptrdiff_t i = 0; i < count && status == 0; i++)
-        if (json_array_append_new(list, name[i] ? json_string(name[i]) : NULL))
-            status = st_error_set("st_net_set_classes: name %td is %s", i,
-                                  name[i] ? "not UTF-8, or there is no memory" : "NULL");
+    json_t *list = json_array(), *seen = json_object();
+    for (ptrdiff_t i = 0; i < count && status == 0; i++) status = append_name(list, seen, i, name[i]);
     char *text = status == 0 ? json_write(list) : NULL;
     if (status == 0)
         status = text ? st_net_set_metadata(to, KEY, text) : st_error_set("st_net_set_classes: no memory");
     free(text);
-    json_decref(list);
+    json_decref(list), json_decref(seen);
     return status;
 }
 

@@ -12,8 +12,8 @@ typedef struct st_class_names {
     const char **name; /* in UTF-8 */
 } st_class_names;
 
-/* Sets the metadata "classes", JSON: ["cat", "dog"]. -1 with an error: the net's output is not [count], or a
- * name is not UTF-8. */
+/* Sets the metadata "classes", JSON: ["cat", "dog"]. -1 with an error: the net's output is not [count], a
+ * name is not UTF-8, or two are the same. */
 int st_net_set_classes(st_net *to, ptrdiff_t count, const char *const name[]);
 
 /* The class names in the metadata; NULL if there are none; NULL with an error if they are invalid. */

@@ -352,6 +352,8 @@ TEST(other_names_are_refused)
     expect_failure(st_net_set_classes(n, 3, names), "st_net_set_classes: name 1 is not UTF-8");
     names[1] = NULL;
     expect_failure(st_net_set_classes(n, 3, names), "name 1 is NULL");
+    names[1] = "b", names[2] = "a";
+    expect_failure(st_net_set_classes(n, 3, names), "st_net_set_classes: names 0 and 2 are both \"a\"");
     assert_null(st_net_metadata(n, "classes"));
     static const char *const texts[] = { "", "{}", "[]", "cat", "[\"a\", \"b\", 3]", "\"abc\"", "[\"a\"" };
     for (size_t i = 0; i < sizeof texts / sizeof *texts; i++) {
