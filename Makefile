@@ -168,11 +168,13 @@ $(foreach p,float double,$(eval $(call rules,$p)))
 include nn/one/one.mk nn/pictures/pictures.mk examples/examples.mk examples/web/web.mk examples/atlas/atlas.mk tests/tests.mk tests/export_c/export_c.mk nn/ranks/mpi.mk tests/bench/bench.mk \
         tests/fuzz/fuzz.mk tests/checks.mk docs/docs.mk tests/tools/install.mk
 
-# Files that change when what they hold changes: the commands, after which all is compiled again, and the
-# list of sources, after which the libraries are made again. The + keeps make -n truthful.
+# Files that change when what they hold changes: the commands, with the flags that single files have, after which
+# all is compiled again, and the list of sources, after which the libraries are made again. The flags of tests follow
+# from that list. The + keeps make -n truthful.
+OWN_FLAGS = $(foreach f,$(sort $(filter-out CFLAGS_tests_%,$(filter CFLAGS_%,$(.VARIABLES)))),$f=$($f))
 hold = @mkdir -p $(@D); echo $1 | cmp -s - $@ || echo $1 >$@
 $(OUT)/flags: FORCE
-	+$(call hold,$(call quoted,$(COMPILE) : $(LINK) : $(VERSION) $(ONNX_MISSING) : $(PICTURE_FLAGS)))
+	+$(call hold,$(call quoted,$(COMPILE) : $(LINK) : $(VERSION) $(PICTURE_FLAGS) : $(CORE_CFLAGS) $(OWN_FLAGS)))
 $(OUT)/blas: $(OUT)/flags
 	@tests/tools/blas.sh $(call quoted,$(CC)) $(LIB_CFLAGS) $(LDFLAGS) $(LIBS) | tee $@
 $(OUT)/sources: FORCE
