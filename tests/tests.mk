@@ -73,7 +73,7 @@ IN_SCRIPT = BIN="$(ROOT)/float/bin" BIN_DOUBLE="$(ROOT)/double/bin" BENCH="$(ROO
     LIBS=$(call quoted,$(LIBS)) SANITIZE=$(call quoted,$(SANITIZE))
 FOR_SCRIPT := $(ATLAS_PROGRAM) $(TWIN) $(foreach p,float double,$(call programs,$p) $(call lib,$p) $(call shared,$p) $(of_pictures)) \
               $(foreach b,bench scaling stride_peer once draw,$(OUT)/float/bench/$b) $(OUT)/float/campaigns/attack \
-              $(addprefix $(OUT)/float/tests/core/,cnn cnn_slow cnn_plain)
+              $(addprefix $(OUT)/float/tests/core/,cnn cnn_slow cnn_plain cnn_core)
 
 # The programs $3 of precision $2 leave their counts in folder $1; the environment $4 is theirs besides.
 define run_programs

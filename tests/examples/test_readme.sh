@@ -52,10 +52,10 @@ int main(void)
     st_gradcheck_result r = st_gradcheck_layer(l, ST_SHAPE(9, 3, 6, 5), (st_gradcheck_options){ 0 });
     if (!r.passed) printf("%s\n", st_error() ? st_error() : r.text);
     st_layer_free(l);
-    st_net *n = st_net_new(ST_SHAPE(1, 28, 28), st_conv2d(8, { 5 }), st_relu(), st_pool(&soft, .kernel = { 4 }),
+    st_net *n = st_net_new(ST_SHAPE(1, 28, 28), st_conv2d(8, { 5 }), st_relu(), st_pool(&soft, .kernel = { 2 }),
                            st_flatten(), st_dense(.out_features = 10));
-    st_dataset *digits = st_digits(3000, 1);
-    st_optim *o = st_adam(.lr = 0.003);
+    st_dataset *digits = st_digits(1000, 1);
+    st_optim *o = st_adam(.lr = 0.01);
     st_metrics score = { 0 };
     st_train(n, digits, .epochs = 3, .loss = st_cross_entropy(), .optim = o);
     st_net_save(n, "soft.safetensors");
@@ -147,6 +147,15 @@ END
     diff "$tmp/types.code" "$tmp/types.readme"
 }
 
+# "layer conv2d" is st_conv2d, "schedule step" is st_step_lr.
+pytorch_has_every_kind() {
+    local kind name
+    while read -r kind name; do
+        [ "$kind" = schedule ] && name=${name}_lr
+        grep -qE "\\<st_$name\\>" docs/pytorch.md || { echo "docs/pytorch.md has no $kind $name"; return 1; }
+    done < <(cut -d : -f 1 "$tmp/types.code")
+}
+
 claim "the first network trains and saves" first_network
 claim "a layer of your own trains and saves" own_layer
 claim "the gradient check passes" gradient_check
@@ -156,4 +165,5 @@ claim "files that the documents name are there, and so are pages that they link"
 claim "every folder of the library is on the README's map" folders_are_on_the_map
 claim "names in the documents are declared" names_are_declared
 claim "the tables of layers, losses, optimizers and schedules are those of the code" layers_are_the_table
+claim "docs/pytorch.md has every layer, loss, optimizer and schedule" pytorch_has_every_kind
 exit $failed
