@@ -90,7 +90,7 @@ const st_grid pool_adaptive_grid = { .plan = plan_adaptive, .spans = adaptive_sp
 
 /* ---- plan ----------------------------------------------------------------------------------------- */
 
-/* Of one channel. */
+/* The number of a parameter's elements for each channel. */
 static ptrdiff_t elements(const st_layer *l, int param)
 {
     return st_shape_numel(l->param[param].shape, l->type->name) / l->param[param].shape.n[0];

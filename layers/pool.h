@@ -89,7 +89,7 @@ typedef struct st_window {
     uint64_t number;   /* and this window's counter: the same in both passes, whatever the threads */
 } st_window;
 
-/* Where the windows lie: in one of the grids below, which read the options that they name. */
+/* A grid says how windows lie; its options are those that its comment names. */
 typedef struct st_grid st_grid;
 extern const st_grid st_regular_grid; /* the options of windows */
 

@@ -7,8 +7,8 @@
 /* True if a target of this number is not counted. */
 bool loss_ignores(const st_loss *l, double target);
 
-/* As st_loss_value; *weight becomes st_loss_weight's. The sum is divided by loss_divisor(*weight): by label
- * smoothing, a part of a batch can have a loss although its weight is 0. */
+/* st_loss_value, but the sum is divided by loss_divisor(*weight), and *weight becomes st_loss_weight's: with
+ * label smoothing, a part of a batch can have a loss although its weight is 0. */
 double loss_part(const st_loss *l, st_tensor y, st_tensor target, st_tensor dy, double *weight);
 
 static inline double loss_divisor(double weight)

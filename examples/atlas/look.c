@@ -135,7 +135,7 @@ static void add_times(json_t *times, const char *what, const char *net, int roun
     }
 }
 
-/* What times are measured with: others are measured again. */
+/* Describes how times are measured: those measured otherwise are measured again. */
 static json_t *speed_plan(int rounds)
 {
     json_t *plan = json_pack("[i, s, s]", rounds, plan_speed_net, plan_speed_layer);

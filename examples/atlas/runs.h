@@ -18,7 +18,7 @@
 
 enum { ATLAS_FOLDER_MOST = 256 }; /* bytes of the folder's path */
 
-/* What the runs of an atlas share. */
+/* An atlas: shared by its runs. */
 typedef struct atlas {
     scale scale;
     const char *folder;

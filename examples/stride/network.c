@@ -75,13 +75,13 @@ static bool is(const token *t, const char *word)
 
 /* ---- messages ---------------------------------------------------------------------------------- */
 
-typedef struct shown {
+typedef struct token_text {
     char text[LONGEST_SHOWN * 2];
-} shown;
+} token_text;
 
-static shown show(const token *t)
+static token_text show(const token *t)
 {
-    shown s;
+    token_text s;
     if (t->kind == END) snprintf(s.text, sizeof s.text, "the end");
     else if (t->kind == NEWLINE) snprintf(s.text, sizeof s.text, "the end of the line");
     else if ((unsigned char)t->at[0] < ' ') snprintf(s.text, sizeof s.text, "byte %d", t->at[0]);

@@ -37,7 +37,7 @@ function roundUp(x) {
     return power * [1, 2, 5, 10].find(part => x / power <= part + 1e-6);
 }
 
-/* As many digits as tell ticks apart. */
+/* The fewest digits that tell ticks apart. */
 function tickText(tick, step, top, percents) {
     const scale = percents ? 100 : 1, digits = Math.max(0, Math.ceil(-Math.log10(scale * step) - 1e-6));
     if (percents) return (100 * tick).toFixed(digits) + "\u2009%";

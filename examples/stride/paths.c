@@ -14,7 +14,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-/* As realpath, but the file itself need not exist. */
+/* Does what realpath does, but the file itself need not exist. */
 static bool resolve(const char *path, char to[PATH_MAX])
 {
     char folder[PATH_MAX], resolved[PATH_MAX];

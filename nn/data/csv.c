@@ -314,9 +314,9 @@ static int read_rows(table *t)
 /* ---- columns --------------------------------------------------------------------------------- */
 
 /* The columns' names for a message. */
-static shown show_names(const table *t)
+static message_text show_names(const table *t)
 {
-    shown s = { "" };
+    message_text s = { "" };
     for (ptrdiff_t i = 0; i < t->columns && strlen(s.text) < sizeof s.text - 8; i++) {
         size_t used = strlen(s.text), room = sizeof s.text - used - 4;
         int length = snprintf(s.text + used, room, "%s%s", i ? ", " : "", t->name[i]);

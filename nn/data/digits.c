@@ -233,7 +233,7 @@ static const glyph *some_glyph(int digit, dice *d)
     return first + st_random_below(d->key, d->thrown++, (uint64_t)variants);
 }
 
-/* As MNIST's digits are: the larger side about 20 pixels, the middle about in the middle. */
+/* Sizes and places are MNIST's: the larger side is about 20 pixels, the middle about in the middle. */
 static void place(path *p, dice *d)
 {
     point low = p->at[0], high = low;

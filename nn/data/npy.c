@@ -80,7 +80,7 @@ static int read_dict(header *h, char *text, size_t size)
     const char *type;
     json_t *sizes;
     json_error_t error;
-    shown given = show_bytes(text, size);
+    message_text given = show_bytes(text, size);
     make_json(text, size);
     json_t *dict = json_read(text, size, "header");
     if (!dict) return st_error_within("%s: %s: ", h->name, given.text);

@@ -52,9 +52,9 @@ static size_t visible(const char *at, size_t size)
     return code < least[length] || is_hidden(code) ? 0 : length;
 }
 
-shown show_bytes(const char *at, size_t size)
+message_text show_bytes(const char *at, size_t size)
 {
-    shown s = { "" };
+    message_text s = { "" };
     const size_t room = sizeof s.text - 4; /* and the dots */
     size_t from = 0, to = 0;
     while (from < size) {
@@ -68,7 +68,7 @@ shown show_bytes(const char *at, size_t size)
     return s;
 }
 
-shown show_text(const char *text)
+message_text show_text(const char *text)
 {
     return show_bytes(text, strlen(text));
 }

@@ -10,11 +10,11 @@
 const char *file_name(const char *path);
 
 /* Untrusted text for a message: visible characters of UTF-8, "?" for other bytes, "..." if cut off. */
-typedef struct shown {
+typedef struct message_text {
     char text[160];
-} shown;
-shown show_text(const char *text);
-shown show_bytes(const char *at, size_t size);
+} message_text;
+message_text show_text(const char *text);
+message_text show_bytes(const char *at, size_t size);
 
 /* Opens a regular file for reading and gives its size; NULL with an error that names it. */
 FILE *file_open(const char *path, long long *size);

@@ -56,7 +56,7 @@ char *json_write(const json_t *value)
 
 static int append(const char *text, size_t size, void *to)
 {
-    shown *s = to;
+    message_text *s = to;
     size_t used = strlen(s->text), room = sizeof s->text - 1 - used;
     memcpy(s->text + used, text, size < room ? size : room);
     if (size <= room) return 0;
@@ -64,9 +64,9 @@ static int append(const char *text, size_t size, void *to)
     return -1;
 }
 
-shown json_show(const json_t *value)
+message_text json_show(const json_t *value)
 {
-    shown s = { "" };
+    message_text s = { "" };
     json_dump_callback(value, append, &s,
                        JSON_COMPACT | JSON_ENCODE_ANY | JSON_ENSURE_ASCII | JSON_REAL_PRECISION(15));
     return s;

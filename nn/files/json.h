@@ -23,7 +23,7 @@ json_t *json_read(const char *text, size_t size, const char *what);
 char *json_write(const json_t *value);
 
 /* A value as JSON for a message. */
-shown json_show(const json_t *value);
+message_text json_show(const json_t *value);
 
 /* A number, null unless it is finite. NULL: no memory. */
 json_t *json_number(double value);

@@ -8,7 +8,7 @@
 
 /* ---- the position ------------------------------------------------------------------------------------- */
 
-/* As numbers; those up to seed_low are integers. */
+/* The members are numbers of a file; those up to seed_low are integers. */
 typedef struct position {
     double epoch, batch, step, epoch_net_step, net_step, optim_steps, best_epoch, seed_high, seed_low;
     double loss_sum, correct, weight, best_loss, validation_loss, validation_accuracy, predictions;

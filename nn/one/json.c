@@ -384,7 +384,7 @@ static int json_put(const json_writer *w, const char *text)
     return w->put(text, strlen(text), w->data);
 }
 
-/* As UTF-16. */
+/* Writes \u and the code of UTF-16; two of them above 0xFFFF. */
 static int json_put_escaped(const json_writer *w, unsigned long code)
 {
     char text[24];

@@ -7,7 +7,7 @@ ONE_PUBLIC := tensor/tensor.h tensor/error.h tensor/random.h tensor/reduce/reduc
               nn/check/gradcheck.h nn/check/scores.h nn/check/summary.h nn/data/digits.h nn/data/sets.h nn/data/augment.h \
               nn/callbacks/callbacks.h nn/callbacks/watch.h nn/files/replace.h nn/files/save.h nn/files/metadata.h \
               nn/files/checkpoint.h nn/groups/groups.h nn/share/share.h stride.h
-# What needs other libraries stays out.
+# Files that need other libraries stay out.
 ONE_LEFT   := $(filter-out $(ONE_PUBLIC),$(shell sed -n 's/^.include "\(.*\)"/\1/p' stride.h))
 ONE_DATA   := digits bytes sets augment
 # Files of folder $1, unless macro $2 is defined: fused those whose flags fuse products and sums.

@@ -226,7 +226,7 @@ static void path_in(const campaign *c, const char *name, char path[1024])
     snprintf(path, 1024, "%s/%s", c->folder, name);
 }
 
-/* What Stride computes, in the file `expected`, and what from, in `given`. */
+/* Writes the values that Stride computes to the file `expected`, and their inputs to `given`. */
 static bool expect(const campaign *c, staff *s, cell at, const char *request, char *why)
 {
     char made[1024], expected[1024];

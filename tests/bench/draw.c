@@ -38,7 +38,7 @@ static void add_seconds(st_layer *l, const char *path, void *context)
     *seconds += sizeof(float) * (double)(st_shape_numel(l->x, "draw") + st_shape_numel(l->y, "draw")) / bytes;
 }
 
-/* Of a layer that is planned for one image. */
+/* The layer is planned for one image. */
 static double seconds_an_image(st_layer *l)
 {
     double seconds = 0;

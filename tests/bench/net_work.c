@@ -42,8 +42,8 @@ static void infer(void *w)
     st_net_forward(own->n, own->x, ST_PREDICT);
 }
 
-/* What a step of a new optimizer adds to the parameters: at a rate of 16, which rounds little away, 16 times
- * their gradients. */
+/* Adds the changes of the parameters by a step of a new optimizer: at a rate of 16, which rounds little away,
+ * 16 times their gradients. */
 static void add_changes(net_work *own, arrays *to)
 {
     st_tensor w = st_net_parameters(own->n), before = st_tensor_clone(w);

@@ -17,7 +17,7 @@ typedef struct row {
 
 /* ---- rows ---------------------------------------------------------------------------------------- */
 
-/* What fails with one peer is no row, whatever the others make of it. */
+/* A layer that fails with one peer is no row, whatever the others make of it. */
 static bool fails(const campaign *c, int subject_number)
 {
     for (int t = 0; t < c->threads_count; t++)
@@ -73,13 +73,13 @@ static cell own_cell(cell at)
 
 /* ---- means --------------------------------------------------------------------------------------- */
 
-/* What the table calls a pass. */
+/* The table's name of a pass. */
 static const char *word_of(const char *pass)
 {
     return strcmp(pass, "both") == 0 ? "backward" : pass;
 }
 
-/* Of the rows with that number of threads and pass; NULL: every pass. */
+/* Means of the rows with that number of threads and pass; NULL: every pass. */
 static void print_means(const campaign *c, const row *all, int count, int threads, const char *pass, FILE *to)
 {
     double ratio[STATISTICS_MOST], spreads[STATISTICS_MOST];

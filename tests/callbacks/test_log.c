@@ -151,7 +151,7 @@ TEST(a_log_is_not_changed_before_its_first_epoch)
 
 /* ---- logs that go on ---------------------------------------------------------------------------- */
 
-/* As much of a log as was written before a run ended, and what was logged after it went on. */
+/* Checks a log: the part that was written before a run ended, and what was logged after it went on. */
 static void assert_goes_on(const char *path, const char *whole, size_t kept, int first, int last)
 {
     unlink(path);

@@ -252,7 +252,7 @@ static st_net *small_net(void)
         st_dense(.out_features = 10));
 }
 
-/* As a caller does: what is built, or nothing. */
+/* A caller has a net that is built, or none. */
 static st_net *built(st_net *n)
 {
     if (n && st_net_build(n, BATCH, 5) == 0) return n;

@@ -167,7 +167,7 @@ TEST(samples_are_what_their_files_hold)
         }
 }
 
-/* Of x, then of y; every 61st byte of large files. */
+/* Cuts the file of x, then that of y; large ones at every 61st byte. */
 TEST(a_file_that_ends_early_is_refused)
 {
     for (const struct row *r = rows; r < rows + ROWS; r++)

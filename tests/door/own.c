@@ -21,7 +21,7 @@ static void claim(const char *what, int holds)
     st_error_clear();
 }
 
-/* As st_tensor_wrap, freed at the end. */
+/* Tensors of st_tensor_wrap, freed at the end. */
 static st_tensor wrapped[16];
 static int wrappers;
 

@@ -515,7 +515,7 @@ TEST(a_page_holds_the_run)
     free(around), free(empty);
 }
 
-/* Of a long run every k-th epoch is shown, and the best and the last one. */
+/* A long run's page shows every k-th epoch, and the best and the last one. */
 TEST(a_page_of_a_long_run_is_bounded)
 {
     enum { COUNT = 12001 };

@@ -185,7 +185,7 @@ static bool predict(st_shape s, call *c, st_shape *to)
     }
 }
 
-/* Where an element of the view is in what it is a view of. */
+/* Finds the index of a view's element in the tensor that it is a view of. */
 static void go_back(const call *c, st_shape s, const ptrdiff_t to[], ptrdiff_t from[])
 {
     const int axis = c->axis;

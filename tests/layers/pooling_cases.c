@@ -518,7 +518,7 @@ naive want_pyramid(const st_layer *l, st_tensor x, st_tensor dy)
     return want;
 }
 
-/* Of maxpool and a leaky_relu of slope 1/2. */
+/* The layers inside are maxpool and a leaky_relu of slope 1/2. */
 naive want_unpooled(const st_layer *l, st_tensor x, st_tensor dy)
 {
     const st_layer *pool = l->child[0];

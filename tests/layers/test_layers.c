@@ -109,7 +109,7 @@ TEST(layers_of_images_take_images_alone)
     }
 }
 
-/* As PyTorch does, whatever the factor: 3 pixels are 3 by a factor of 1.25, and 6 by one of 2.25. */
+/* PyTorch does so whatever the factor: 3 pixels are 3 by a factor of 1.25, and 6 by one of 2.25. */
 TEST(upsampling_copies_an_axis_that_keeps_its_size_and_repeats_one_that_doubles)
 {
     dice d = { { 16 } };

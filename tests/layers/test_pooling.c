@@ -206,7 +206,7 @@ TEST(pseudo_random_regions_are_those_of_their_formula)
                              (ptrdiff_t)floor(alpha * ((double)i + 1) + 0.5) - 1);
 }
 
-/* Of each strip of 6 rows, 3; of the last one, of 4 rows, 2; the same for all channels of an image. */
+/* Each strip of 6 rows keeps 3; the last one, of 4 rows, 2; the same for all channels of an image. */
 TEST(s3_draws_rows_strip_by_strip)
 {
     auto_layer *l = st_s3_pool(.kernel = { 1 }, .stride = { 2, 1 }, .grid = { 6, 1 });

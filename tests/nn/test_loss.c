@@ -313,7 +313,7 @@ TEST(a_masked_class_has_no_part_in_cross_entropy)
     assert_true(*element(dy, 1) == 0);
 }
 
-/* As in PyTorch, 0 / 0; and nothing is learnt. */
+/* The mean is 0 / 0, PyTorch's result; and nothing is learnt. */
 TEST(a_batch_of_ignored_targets_has_no_mean)
 {
     auto_tensor y = tensor_of(ST_SHAPE(2, 2), 1, 2, 3, 4), target = full(ST_SHAPE(2), 1),

@@ -568,7 +568,7 @@ TEST(options_out_of_range_are_refused)
     expect_error("something else");
 }
 
-/* As training and validation sets, and in evaluation. */
+/* Training sets, validation sets and sets to evaluate. */
 TEST(data_that_do_not_fit_are_refused)
 {
     auto_samples fits = pull(4, 10), wide = clouds(4, 1), bad = pull(4, NAN);

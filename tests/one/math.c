@@ -56,7 +56,7 @@ static double uniform(double from, double to)
     return from + (to - from) * ((double)(state >> 11) / 9007199254740992.0);
 }
 
-/* Of any size, from 2^least to 2^most; with a sign if `both`. */
+/* A random magnitude from 2^least to 2^most; with a sign if `both`. */
 static double any(int least, int most, int both)
 {
     const double x = scalbn(uniform(1, 2), (int)uniform(least, most));

@@ -35,7 +35,7 @@ static void prints(st_tensor x, const char *expected)
     assert_null(st_error());
 }
 
-/* As `prints`, and the storage ends here. */
+/* Checks what `prints` checks, and frees the storage. */
 static void prints_and_ends(st_tensor x, const char *expected)
 {
     prints(x, expected);

@@ -258,7 +258,7 @@ static int rows_of(st_tensor y, st_tensor x, st_order order)
     return v.rows;
 }
 
-/* As few rows as the strides allow: that makes it fast. */
+/* A walk has the fewest rows that the strides allow: that makes it fast. */
 TEST(axes_that_follow_one_another_are_one_row)
 {
     auto_tensor x = st_tensor_new(ST_SHAPE(3, 4, 1, 5)), y = st_tensor_new(ST_SHAPE(3, 4, 1, 5));

@@ -109,7 +109,7 @@ static void product(step *s)
     st_gemm(*s->y, 1, s->x, *s->at, 0);
 }
 
-/* What is left of a shape without some axes. */
+/* A shape without some of its axes. */
 static st_shape without(st_shape s, st_axes over)
 {
     st_shape rest = { .rank = 0 };
