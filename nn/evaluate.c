@@ -46,7 +46,7 @@ tally train_tally(const train_batches *b, const st_loss *l, const st_net *n, st_
     return t;
 }
 
-/* ---- a data set ------------------------------------------------------------------------------------------ */
+/* ---- a data set --------------------------------------------------------------------------------------- */
 
 tally train_tally_at(st_net *n, const st_loss *l, const train_batches *b, ptrdiff_t first)
 {

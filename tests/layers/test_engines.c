@@ -104,8 +104,8 @@ static void assert_as_the_reference(const char *engine, const st_layer *l, st_sh
  * into dy, which in a chain lies behind it. So many channels that a block has the fewest rows, and rows so
  * short that what they lack counts; and a block of fewer windows than lanes at the end of an image, beyond
  * which nothing may be read (a sanitizer sees it). Several blocks of rows where lanes are channels, with a
- * stride and without, and with rows that no tap reads. More windows in a row than the planes have columns, and more vectors in dy's planes
- * than in x's. */
+ * stride and without, and with rows that no tap reads. More windows in a row than the planes have columns,
+ * and more vectors in dy's planes than in x's. */
 TEST(large_and_narrow_images_are_convolved_as_by_the_reference)
 {
     auto_layer *points = st_sequence(st_conv2d(1, { 1 }), st_conv2d(1, { 1 }), st_relu()),
