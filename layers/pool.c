@@ -168,19 +168,34 @@ void pool_add_parameters(const st_call *c, const st_window *at)
     }
 }
 
-pool_plane pool_plane_of(const st_call *c, ptrdiff_t image, ptrdiff_t channel)
+st_window pool_channel(const st_call *c, ptrdiff_t image, ptrdiff_t channel)
+{
+    st_window at = { .options = c->options, .channel = channel, .training = c->training };
+    at.key = st_call_random(c);
+    at.number = (uint64_t)((c->first + image) * c->layer->x.n[1] + channel);
+    bind_parameters(c, &at);
+    return at;
+}
+
+/* A channel of an image: its windows; the one that is being computed, and its elements. */
+typedef struct plane {
+    const pool_plan *plan;
+    const pool_span *rows, *columns;
+    st_window at;
+    st_real *x, *dx; /* of the window */
+} plane;
+
+static plane plane_of(const st_call *c, ptrdiff_t image, ptrdiff_t channel)
 {
     const pool_plan *p = c->plan;
     pool_span *spans = (pool_span *)(void *)st_data(st_scratch(c, SPANS));
-    pool_plane a = { .plan = p, .rows = spans, .columns = spans + p->w.out[0] };
+    plane a = { .plan = p, .rows = spans, .columns = spans + p->w.out[0] };
     a.x = st_data(st_scratch(c, WINDOW)), a.dx = st_data(st_scratch(c, DWINDOW));
-    a.at = (st_window){ .options = c->options, .x = a.x, .channel = channel, .training = c->training };
-    a.at.room = (ptrdiff_t *)(void *)st_data(st_scratch(c, ROOM));
-    a.at.key = st_call_random(c);
-    a.at.number = (uint64_t)((c->first + image) * c->layer->x.n[1] + channel);
+    a.at = pool_channel(c, image, channel);
     for (int axis = 0; axis < 2; axis++) p->grid->spans(p, &a.at, axis, axis ? spans + p->w.out[0] : spans);
     a.at.number *= (uint64_t)(p->w.out[0] * p->w.out[1]);
-    bind_parameters(c, &a.at);
+    a.at.x = a.x;
+    a.at.room = (ptrdiff_t *)(void *)st_data(st_scratch(c, ROOM));
     return a;
 }
 
@@ -189,7 +204,8 @@ static bool is_padding(const window *w, ptrdiff_t row, ptrdiff_t column)
     return row < 0 || row >= w->size[0] || column < 0 || column >= w->size[1];
 }
 
-void pool_gather(pool_plane *a, st_tensor x, ptrdiff_t row, ptrdiff_t column)
+/* Makes window [row, column] the current one: copies its elements. */
+static void gather(plane *a, st_tensor x, ptrdiff_t row, ptrdiff_t column)
 {
     const window *w = &a->plan->w;
     const pool_span rows = a->rows[row], columns = a->columns[column];
@@ -204,8 +220,8 @@ void pool_gather(pool_plane *a, st_tensor x, ptrdiff_t row, ptrdiff_t column)
     a->at.whole = rows.whole * columns.whole;
 }
 
-/* The adjoint of pool_gather. */
-void pool_scatter(const pool_plane *a, st_tensor dx)
+/* The adjoint of gather. */
+static void scatter(const plane *a, st_tensor dx)
 {
     const window *w = &a->plan->w;
     const pool_span rows = a->rows[a->at.row], columns = a->columns[a->at.column];
@@ -217,7 +233,7 @@ void pool_scatter(const pool_plane *a, st_tensor dx)
 }
 
 /* By central differences. */
-static void differences(const pool_plane *a, st_real dy)
+static void differences(const plane *a, st_real dy)
 {
     const double relative = cbrt((double)ST_REAL_EPSILON); /* balances truncation and rounding errors */
     for (ptrdiff_t k = 0; k < a->at.n; k++) {
@@ -234,26 +250,25 @@ static void differences(const pool_plane *a, st_real dy)
 
 void pool_forward_plane(const st_call *c, ptrdiff_t image, ptrdiff_t channel, st_tensor x, st_real *y)
 {
-    pool_plane a = pool_plane_of(c, image, channel);
+    plane a = plane_of(c, image, channel);
     for (ptrdiff_t row = 0; row < a.plan->w.out[0]; row++)
         for (ptrdiff_t column = 0; column < a.plan->w.out[1]; column++, a.at.number++) {
-            pool_gather(&a, x, row, column);
+            gather(&a, x, row, column);
             *y++ = a.plan->kind->value(&a.at);
         }
 }
 
-/* dx null: the parameters' derivatives alone; `gradient` adds these to their gradients. */
-static void backward_plane(const st_call *c, bool gradient, ptrdiff_t image, ptrdiff_t channel, st_tensor x,
-                           const st_real *y, const st_real *dy, st_tensor dx)
+void pool_adjoint_plane(const st_call *c, bool gradient, ptrdiff_t image, ptrdiff_t channel, st_tensor x,
+                        const st_real *y, const st_real *dy, st_tensor dx)
 {
-    pool_plane a = pool_plane_of(c, image, channel);
+    plane a = plane_of(c, image, channel);
     if (!st_is_null(dx)) st_fill(dx, 0);
     for (ptrdiff_t row = 0; row < a.plan->w.out[0]; row++)
         for (ptrdiff_t column = 0; column < a.plan->w.out[1]; column++, a.at.number++, y++, dy++) {
-            pool_gather(&a, x, row, column);
+            gather(&a, x, row, column);
             if (a.plan->kind->adjoint) a.plan->kind->adjoint(&a.at, *y, *dy, a.dx);
             else differences(&a, *dy);
-            if (!st_is_null(dx)) pool_scatter(&a, dx);
+            if (!st_is_null(dx)) scatter(&a, dx);
         }
     if (gradient) pool_add_parameters(c, &a.at);
 }
@@ -261,7 +276,7 @@ static void backward_plane(const st_call *c, bool gradient, ptrdiff_t image, ptr
 void pool_backward_plane(const st_call *c, ptrdiff_t image, ptrdiff_t channel, st_tensor x, const st_real *y,
                          const st_real *dy, st_tensor dx)
 {
-    backward_plane(c, false, image, channel, x, y, dy, dx);
+    pool_adjoint_plane(c, false, image, channel, x, y, dy, dx);
 }
 
 /* ---- the hooks ---------------------------------------------------------------------------------------- */
@@ -284,8 +299,8 @@ static void run_backward(const st_call *c, bool gradient, st_tensor x, st_tensor
 {
     for (ptrdiff_t i = 0; i < x.shape.n[0]; i++)
         for (ptrdiff_t k = 0; k < x.shape.n[1]; k++)
-            backward_plane(c, gradient, i, k, channel_of(x, i, k), st_data(channel_of(y, i, k)),
-                           st_data(channel_of(dy, i, k)), channel_of(dx, i, k));
+            pool_adjoint_plane(c, gradient, i, k, channel_of(x, i, k), st_data(channel_of(y, i, k)),
+                               st_data(channel_of(dy, i, k)), channel_of(dx, i, k));
 }
 
 void st_pool_backward(const st_call *c, st_tensor x, st_tensor y, st_tensor dy, st_tensor dx)

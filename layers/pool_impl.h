@@ -43,24 +43,18 @@ int pool_request_scratch(st_layer *l, const pool_plan *p);
 
 enum { POOL_SCRATCHES = 5 }; /* their number */
 
-/* A channel of an image: its windows; the one that is being computed, and its elements. */
-typedef struct pool_plane {
-    const pool_plan *plan;
-    const pool_span *rows, *columns;
-    st_window at;
-    st_real *x, *dx; /* of the window */
-} pool_plane;
-pool_plane pool_plane_of(const st_call *c, ptrdiff_t image, ptrdiff_t channel);
-
-/* Makes window [row, column] the current one: copies its elements. The adjoint adds those of its adjoint. */
-void pool_gather(pool_plane *a, st_tensor x, ptrdiff_t row, ptrdiff_t column);
-void pool_scatter(const pool_plane *a, st_tensor dx);
+/* A window of a channel of image i of the call, without its elements and place; its number is that of the
+ * channel in the batch. The sums of its parameters are 0. */
+st_window pool_channel(const st_call *c, ptrdiff_t image, ptrdiff_t channel);
 
 /* Adds the sums of a channel's parameters to the gradients. */
 void pool_add_parameters(const st_call *c, const st_window *at);
 
-/* The definition for one channel x [H, W] of image i of the call: y; and the adjoint, which overwrites dx. */
+/* The definition for one channel x [H, W] of image i of the call: y; and the adjoint, which overwrites dx
+ * unless it is null, and with `gradient` adds to the parameters' gradients. */
 void pool_forward_plane(const st_call *c, ptrdiff_t image, ptrdiff_t channel, st_tensor x, st_real *y);
+void pool_adjoint_plane(const st_call *c, bool gradient, ptrdiff_t image, ptrdiff_t channel, st_tensor x,
+                        const st_real *y, const st_real *dy, st_tensor dx);
 void pool_backward_plane(const st_call *c, ptrdiff_t image, ptrdiff_t channel, st_tensor x, const st_real *y,
                          const st_real *dy, st_tensor dx);
 

@@ -19,6 +19,9 @@ typedef struct layer_algorithm {
 /* All algorithms, the first suitable one is used; ends with NULL. */
 extern const layer_algorithm *layer_algorithms[];
 
+/* Those of layers/pooling/, which are tried afterwards; NULL: there are none. */
+extern const layer_algorithm *const *layer_pooling_algorithms;
+
 /* Runs a planned layer by the first suitable algorithm instead of its definition. */
 int layer_choose_algorithm(st_layer *l);
 

@@ -34,18 +34,26 @@ const layer_algorithm *layer_algorithms[] = {
     NULL,
 };
 
+__attribute__((weak)) const layer_algorithm *const *layer_pooling_algorithms;
+
+static const layer_algorithm *suitable(const layer_algorithm *const *a, const st_layer *l)
+{
+    while (*a && ((*a)->type != l->type || !(*a)->suits(l))) a++;
+    return *a;
+}
+
 int layer_choose_algorithm(st_layer *l)
 {
-    const layer_algorithm **a = layer_algorithms;
-    while (*a && ((*a)->type != l->type || !(*a)->suits(l))) a++;
-    if (!*a) return 0;
+    const layer_algorithm *a = suitable(layer_algorithms, l);
+    if (!a && layer_pooling_algorithms) a = suitable(layer_pooling_algorithms, l);
+    if (!a) return 0;
     void *given = l->plan;
     l->plan = NULL;
-    l->impl->hooks = (*a)->hooks;
-    l->impl->fill = (*a)->fill;
+    l->impl->hooks = a->hooks;
+    l->impl->fill = a->fill;
     l->impl->data = 0;
     l->impl->scratches = 0;
-    const int status = (*a)->plan(l, given);
+    const int status = a->plan(l, given);
     free(given);
     return status;
 }

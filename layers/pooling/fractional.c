@@ -9,7 +9,6 @@
  *     pseudo-random: a[i] = floor(alpha (i + u)) - floor(alpha u), u in [0, 1) at random
  * Each channel of each image has an axis of its own. In inference a[i] = floor(alpha i + 1/2), the mean of
  * these, rounded: an axis of u = 1/2 would lie up to a pixel further, and cost a net its accuracy. */
-#include "layers/pooling/lanes.h"
 #include "layers/pooling/steps.h"
 
 #include <limits.h>
@@ -74,5 +73,5 @@ static const st_field fields[] = {
     { 0 },
 };
 
-POOLING_BY_LANES(fractional_maxpool, fields, lanes_max_values, lanes_max_adjoints, NULL, .grid = &grid,
-                 .value = pool_max_value, .adjoint = pool_max_adjoint)
+POOLING(fractional_maxpool, st_pool_plan, fields, .grid = &grid, .value = pool_max_value,
+        .adjoint = pool_max_adjoint)

@@ -4,7 +4,9 @@
  *     y = g max x + (1 - g) mean x,  g = sigmoid(sum of gate[i] x[i])
  *
  * The gate [1, n] or [C, n] is trained. Padding is zeros, so that every window has n elements. */
-#include "layers/pooling/lanes.h"
+#include "layers/pooling/family.h"
+
+#include <math.h>
 
 static int plan(st_layer *l, ptrdiff_t channels, ptrdiff_t n)
 {
@@ -38,38 +40,8 @@ static void adjoint(const st_window *w, st_real y, st_real dy, st_real *dx)
     dx[most] += (st_real)(d * g);
 }
 
-static void gates(const st_window *w, const lanes *x, st_real *g)
-{
-    EACH_LANE(k) g[k] = 0;
-    for (ptrdiff_t i = 0; i < w->n; i++) EACH_LANE(k) g[k] -= w->param[0][i] * x[i][k];
-    EACH_LANE(k) g[k] = 1 / (1 + lane_exp(g[k]));
-}
-
-static void values(const st_window *w, const lanes *x, st_real *y)
-{
-    lanes g, most, sum;
-    gates(w, x, g), lanes_maximum(w, x, most, NULL), lanes_sum(w, x, sum);
-    EACH_LANE(k) y[k] = g[k] * most[k] + (1 - g[k]) * (sum[k] / (st_real)w->n);
-}
-
-static void adjoints(const st_window *w, const lanes *x, const st_real *y, const st_real *dy, lanes *dx)
-{
-    (void)y;
-    lanes g, most, place, slope;
-    gates(w, x, g), lanes_maximum(w, x, most, place), lanes_sum(w, x, slope);
-    EACH_LANE(k) slope[k] = dy[k] * g[k] * (1 - g[k]) * (most[k] - slope[k] / (st_real)w->n);
-    for (ptrdiff_t i = 0; i < w->n; i++) {
-        const st_real weight = w->param[0][i], share = 1 / (st_real)w->n;
-        double sum = 0;
-        EACH_LANE(k)
-        dx[i][k] = dy[k] * ((1 - g[k]) * share + (place[k] == (st_real)i ? g[k] : 0)) + slope[k] * weight;
-        EACH_LANE(k) sum += (double)(slope[k] * x[i][k]);
-        w->dparam[0][i] += sum;
-    }
-}
-
 static const st_field fields[] = { ST_WINDOW_FIELDS(st_gated_pool_options),
                                    PER_CHANNEL_FIELD(st_gated_pool_options),
                                    { 0 } };
 
-POOLING_BY_LANES(gated_pool, fields, values, adjoints, NULL, .plan = plan, .value = value, .adjoint = adjoint)
+POOLING(gated_pool, st_pool_plan, fields, .plan = plan, .value = value, .adjoint = adjoint)

@@ -39,30 +39,6 @@ static void adjoint(const st_window *w, st_real y, st_real dy, st_real *dx)
         if ((double)w->x[i] <= epsilon_of(w)) dx[i] = 0;
 }
 
-static st_real lane_clamped(const st_window *w, st_real x)
-{
-    const st_real epsilon = (st_real)epsilon_of(w);
-    return x < epsilon ? epsilon : x;
-}
-
-static void values(const st_window *w, const lanes *x, st_real *y)
-{
-    lanes_power_mean(w, x, lane_clamped, w->param[0][0], y);
-}
-
-static void adjoints(const st_window *w, const lanes *x, const st_real *y, const st_real *dy, lanes *dx)
-{
-    (void)y;
-    const st_real epsilon = (st_real)epsilon_of(w);
-    w->dparam[0][0] += lanes_power_adjoint(w, x, lane_clamped, w->param[0][0], dy, dx);
-    for (ptrdiff_t i = 0; i < w->n; i++) EACH_LANE(k) dx[i][k] = x[i][k] <= epsilon ? 0 : dx[i][k];
-}
-
-static bool suits(const st_window *w)
-{
-    return w->param[0][0] > (st_real)0.5; /* dy/dp is a difference of numbers that grow as 1 / p² */
-}
-
 static const st_field fields[] = {
     ST_WINDOW_FIELDS(st_gem_pool_options),
     POOL_FIELD(p, ST_FIELD_REAL, st_gem_pool_options, .fallback = 3),
@@ -71,5 +47,5 @@ static const st_field fields[] = {
     { 0 },
 };
 
-POOLING_BY_LANES(gem_pool, fields, values, adjoints, suits, .plan = plan, .value = value, .adjoint = adjoint,
-                 .pad_value = ST_PAD_LOWEST)
+POOLING(gem_pool, st_pool_plan, fields, .plan = plan, .value = value, .adjoint = adjoint,
+        .pad_value = ST_PAD_LOWEST)

@@ -42,25 +42,6 @@ static void adjoint(const st_window *w, st_real y, st_real dy, st_real *dx)
         if (w->x[i] < 0) dx[i] = -dx[i];
 }
 
-static st_real lane_size(const st_window *w, st_real x)
-{
-    (void)w;
-    return x < 0 ? -x : x;
-}
-
-static void values(const st_window *w, const lanes *x, st_real *y)
-{
-    lanes_power_mean(w, x, lane_size, (st_real)order(w), y);
-}
-
-static void adjoints(const st_window *w, const lanes *x, const st_real *y, const st_real *dy, lanes *dx)
-{
-    (void)y;
-    const double slope = lanes_power_adjoint(w, x, lane_size, (st_real)order(w), dy, dx);
-    w->dparam[0][0] += slope / (1 + exp(-(double)w->param[0][0]));
-    for (ptrdiff_t i = 0; i < w->n; i++) EACH_LANE(k) dx[i][k] = x[i][k] < 0 ? -dx[i][k] : dx[i][k];
-}
-
 static const st_field fields[] = {
     ST_WINDOW_FIELDS(st_learned_norm_pool_options),
     POOL_FIELD(p, ST_FIELD_REAL, st_learned_norm_pool_options, .fallback = 2, .least = 1),
@@ -68,5 +49,5 @@ static const st_field fields[] = {
     { 0 },
 };
 
-POOLING_BY_LANES(learned_norm_pool, fields, values, adjoints, NULL, .plan = plan, .value = value,
-                 .adjoint = adjoint, .pad_value = ST_PAD_LOWEST)
+POOLING(learned_norm_pool, st_pool_plan, fields, .plan = plan, .value = value, .adjoint = adjoint,
+        .pad_value = ST_PAD_LOWEST)

@@ -5,7 +5,9 @@
  *     dy/dx = softmax(r x) over the window
  *
  * A small r is near the mean, a large one near the maximum. */
-#include "layers/pooling/lanes.h"
+#include "layers/pooling/family.h"
+
+#include <math.h>
 
 /* The sum of exp(r (x - most)). */
 static double sum_of_powers(const st_window *w, double r, double most)
@@ -36,32 +38,8 @@ static void adjoint(const st_window *w, st_real y, st_real dy, st_real *dx)
     for (ptrdiff_t i = 0; i < w->n; i++) dx[i] = (st_real)(share * exp(r * ((double)w->x[i] - most)));
 }
 
-static void values(const st_window *w, const lanes *x, st_real *y)
-{
-    const st_real r = (st_real)sharpness(w);
-    lanes most, sum;
-    lanes_maximum(w, x, most, NULL);
-    EACH_LANE(k) sum[k] = 0;
-    for (ptrdiff_t i = 0; i < w->n; i++) EACH_LANE(k) sum[k] += lane_exp(r * (x[i][k] - most[k]));
-    EACH_LANE(k)
-    y[k] = isfinite(most[k]) ? most[k] + (st_real)log((double)sum[k] / (double)w->n) / r : most[k];
-}
-
-static void adjoints(const st_window *w, const lanes *x, const st_real *y, const st_real *dy, lanes *dx)
-{
-    (void)y;
-    const st_real r = (st_real)sharpness(w);
-    lanes most, sum;
-    lanes_maximum(w, x, most, NULL);
-    EACH_LANE(k) sum[k] = 0;
-    for (ptrdiff_t i = 0; i < w->n; i++) EACH_LANE(k) sum[k] += dx[i][k] = lane_exp(r * (x[i][k] - most[k]));
-    EACH_LANE(k) sum[k] = dy[k] / sum[k];
-    for (ptrdiff_t i = 0; i < w->n; i++) EACH_LANE(k) dx[i][k] *= sum[k];
-}
-
 static const st_field fields[] = { ST_WINDOW_FIELDS(st_logsumexp_pool_options),
                                    POOL_FIELD(r, ST_FIELD_REAL, st_logsumexp_pool_options, .fallback = 5),
                                    { 0 } };
 
-POOLING_BY_LANES(logsumexp_pool, fields, values, adjoints, NULL, .value = value, .adjoint = adjoint,
-                 .pad_value = ST_PAD_LOWEST)
+POOLING(logsumexp_pool, st_pool_plan, fields, .value = value, .adjoint = adjoint, .pad_value = ST_PAD_LOWEST)

@@ -4,7 +4,7 @@
  *     y = a max x + (1 - a) mean x
  *
  * a is trained: one number, or one for each channel. It is not kept in 0 ... 1. */
-#include "layers/pooling/lanes.h"
+#include "layers/pooling/family.h"
 
 static int plan(st_layer *l, ptrdiff_t channels, ptrdiff_t n)
 {
@@ -29,28 +29,9 @@ static void adjoint(const st_window *w, st_real y, st_real dy, st_real *dx)
     w->dparam[0][0] += (double)dy * ((double)w->x[most] - window_mean(w));
 }
 
-static void values(const st_window *w, const lanes *x, st_real *y)
-{
-    const st_real a = w->param[0][0], share = (1 - a) / (st_real)w->n;
-    lanes most, sum;
-    lanes_maximum(w, x, most, NULL), lanes_sum(w, x, sum);
-    EACH_LANE(k) y[k] = a * most[k] + share * sum[k];
-}
-
-static void adjoints(const st_window *w, const lanes *x, const st_real *y, const st_real *dy, lanes *dx)
-{
-    (void)y;
-    const st_real a = w->param[0][0], share = (1 - a) / (st_real)w->n;
-    lanes most, place, sum;
-    lanes_maximum(w, x, most, place), lanes_sum(w, x, sum);
-    for (ptrdiff_t i = 0; i < w->n; i++)
-        EACH_LANE(k) dx[i][k] = dy[k] * (place[k] == (st_real)i ? share + a : share);
-    EACH_LANE(k) w->dparam[0][0] += (double)(dy[k] * (most[k] - sum[k] / (st_real)w->n));
-}
-
 static const st_field fields[] = { ST_WINDOW_FIELDS(st_mixed_pool_options),
                                    PER_CHANNEL_FIELD(st_mixed_pool_options),
                                    { 0 } };
 
-POOLING_BY_LANES(mixed_pool, fields, values, adjoints, NULL, .plan = plan, .value = value, .adjoint = adjoint,
-                 .pad_value = ST_PAD_LOWEST)
+POOLING(mixed_pool, st_pool_plan, fields, .plan = plan, .value = value, .adjoint = adjoint,
+        .pad_value = ST_PAD_LOWEST)

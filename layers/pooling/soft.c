@@ -3,7 +3,7 @@
  *
  *     y = sum of s[i] x[i],  s = softmax(x) over the window
  *     dy/dx[i] = s[i] (1 + x[i] - y) */
-#include "layers/pooling/lanes.h"
+#include "layers/pooling/family.h"
 
 #include <math.h>
 
@@ -39,30 +39,5 @@ static void adjoint(const st_window *w, st_real y, st_real dy, st_real *dx)
     }
 }
 
-static void values(const st_window *w, const lanes *x, st_real *y)
-{
-    lanes most, sum, weighted;
-    lanes_maximum(w, x, most, NULL);
-    EACH_LANE(k) sum[k] = weighted[k] = 0;
-    for (ptrdiff_t i = 0; i < w->n; i++) EACH_LANE(k)
-        {
-            const st_real power = lane_exp(x[i][k] - most[k]);
-            sum[k] += power;
-            weighted[k] += power * (x[i][k] < -ST_REAL_MAX ? 0 : x[i][k]);
-        }
-    EACH_LANE(k) y[k] = most[k] - most[k] == 0 ? weighted[k] / sum[k] : most[k]; /* finite */
-}
-
-static void adjoints(const st_window *w, const lanes *x, const st_real *y, const st_real *dy, lanes *dx)
-{
-    lanes most, sum;
-    lanes_maximum(w, x, most, NULL);
-    EACH_LANE(k) sum[k] = 0;
-    for (ptrdiff_t i = 0; i < w->n; i++) EACH_LANE(k) sum[k] += dx[i][k] = lane_exp(x[i][k] - most[k]);
-    EACH_LANE(k) sum[k] = dy[k] / sum[k];
-    for (ptrdiff_t i = 0; i < w->n; i++)
-        EACH_LANE(k) dx[i][k] *= sum[k] * (x[i][k] < -ST_REAL_MAX ? 0 : 1 + x[i][k] - y[k]);
-}
-
-POOLING_BY_LANES(soft_pool, st_pool_fields, values, adjoints, NULL, .value = value, .adjoint = adjoint,
-                 .pad_value = ST_PAD_LOWEST)
+POOLING(soft_pool, st_pool_plan, st_pool_fields, .value = value, .adjoint = adjoint,
+        .pad_value = ST_PAD_LOWEST)

@@ -9,6 +9,8 @@ ONE_PUBLIC := tensor/tensor.h tensor/error.h tensor/random.h tensor/reduce/reduc
               nn/files/checkpoint.h nn/groups/groups.h nn/share/share.h stride.h
 # Files that need other libraries stay out.
 ONE_LEFT   := $(filter-out $(ONE_PUBLIC),$(shell sed -n 's/^.include "\(.*\)"/\1/p' stride.h))
+# Algorithms of the types of layers/pooling/.
+POOLING_FAST := layers/fast/windows.c layers/fast/pooling_lanes.c layers/fast/pooling_sums.c layers/fast/pooling_table.c
 ONE_DATA   := digits bytes sets augment
 # Files of folder $1, unless macro $2 is defined: fused those whose flags fuse products and sums.
 one_files   = $(foreach f,$1,echo $(if $(findstring contract=fast,$(CFLAGS_$(subst /,_,$(basename $f)))),fused,file) $f $2;)
@@ -21,7 +23,8 @@ stride.c: ## join the library to build/stride.c and build/stride.h, which need n
 	   for h in $(ONE_PUBLIC); do echo public $$h; done; for h in $(ONE_LEFT); do echo instead $$h; done; \
 	   $(call one_files,$(wildcard tensor/*.c tensor/reduce/*.c layers/*.c layers/describe/*.c nn/*.c)) \
 	   $(call one_files,$(wildcard tensor/threads/*.c),ST_OMIT_THREADS) \
-	   $(call one_files,$(wildcard tensor/fast/*.c layers/fast/*.c nn/fast/*.c),ST_OMIT_FAST) \
+	   $(call one_files,$(filter-out $(POOLING_FAST),$(wildcard tensor/fast/*.c layers/fast/*.c nn/fast/*.c)),ST_OMIT_FAST) \
+	   $(call one_files,$(wildcard $(POOLING_FAST)),ST_OMIT_FAST ST_OMIT_POOLING) \
 	   $(call one_files,tensor/print/shortest.c) $(call one_files,tensor/print/print.c,ST_OMIT_PRINT) \
 	   $(call one_files,$(wildcard layers/pooling/*.c),ST_OMIT_POOLING) \
 	   $(call one_files,$(wildcard nn/groups/*.c nn/share/*.c)) \

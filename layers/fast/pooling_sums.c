@@ -1,0 +1,344 @@
+/* pooling_sums.c: poolings of layers/pooling/ that are functions of sums over windows: SoftPool, log-sum-exp
+ * pooling, generalised means and learned norms. Their definitions are in files of these names.
+ *
+ * Terms are 2^RAISED exp(r (x - shift)), with shift the greatest x of the channel, and powers likewise: the
+ * sum of a window that lies far below the rest of its channel would lose digits, and leaves the channel to
+ * the definition. */
+#include "layers/fast/windows.h"
+#include "layers/fast/functions.h"
+#include "layers/pooling/pooling.h"
+#include "layers/pooling/family.h"
+#include "tensor/counts.h"
+
+#include <math.h>
+
+/* Sums from FEWEST on have all digits, although terms underflow. */
+#ifdef STRIDE_DOUBLE
+enum { RAISED = 400 };
+#define FEWEST 1e-180
+#else
+enum { RAISED = 58 };
+#define FEWEST ((st_real)1e-30)
+#endif
+
+/* ---- log and powers in st_real ------------------------------------------------------------------------- */
+
+/* log(2^-lower x) of a normal x > 0, to two units in the last place: n log(2) + log(m), m about 1, by the
+ * series of artanh((m - 1) / (m + 1)). */
+INLINE st_real fast_log(st_real x, int lower)
+{
+#ifdef STRIDE_DOUBLE
+    return wide_log(lower ? x * 0x1p-400 : x);
+#else
+    uint32_t bits;
+    float m;
+    memcpy(&bits, &x, sizeof bits);
+    const int32_t n = (int32_t)(bits - 0x3f3504f3) >> 23; /* m is from sqrt(1/2) on */
+    bits -= (uint32_t)n << 23;
+    memcpy(&m, &bits, sizeof m);
+    const float s = (m - 1) / (m + 1), t = s * s;
+    return (float)(n - lower) * 0x1.62e430p-1f +
+           2 * s * (1 + t * (1 / 3.f + t * (1 / 5.f + t * (1 / 7.f + t * (1 / 9.f)))));
+#endif
+}
+
+/* 2^RAISED exp(x) of x <= 0. */
+INLINE st_real raised_exp(st_real x)
+{
+    exponent e = exponent_of(x);
+    e.biased += RAISED;
+    return times_power(1 + e.less_1, e);
+}
+
+INLINE st_real greatest(ptrdiff_t n, const st_real *x)
+{
+    lanes most;
+    EACH_WINDOW(k) most[k] = x[0];
+    ptrdiff_t i = 0;
+    for (; i + POOL_LANES <= n; i += POOL_LANES)
+        EACH_WINDOW(k) most[k] = x[i + k] > most[k] ? x[i + k] : most[k];
+    for (; i < n; i++) most[0] = x[i] > most[0] ? x[i] : most[0];
+    for (int k = 1; k < POOL_LANES; k++) most[0] = most[k] > most[0] ? most[k] : most[0];
+    return most[0];
+}
+
+/* Tests if the sums of all windows with elements are in range, or, with `zeros`, exactly 0. */
+INLINE bool in_range(const sums_call *b, bool zeros)
+{
+    const st_real *s = b->s[0];
+    int outside = 0;
+    for (ptrdiff_t i = 0; i < b->n; i++)
+        outside |= (int)(b->inside[i] > 0) & (int)!(s[i] >= FEWEST) & (int)!(zeros && s[i] == 0);
+    return !outside;
+}
+
+/* ---- SoftPool: f = exp(x - shift), f (x - shift) ------------------------------------------------------- */
+
+INLINE void soft_terms(sums_call *b)
+{
+    const st_real shift = greatest(b->n, b->x), *x = b->x;
+    st_real *restrict power = b->f[0], *restrict weighted = b->f[1];
+    b->shift = (double)shift;
+    for (ptrdiff_t i = 0; i < b->n; i++) {
+        const st_real z = x[i] - shift, e = raised_exp(z);
+        power[i] = e, weighted[i] = e * z;
+    }
+}
+
+INLINE bool soft_values(const sums_call *b)
+{
+    const st_real *s = b->s[0], *weighted = b->s[1], shift = (st_real)b->shift;
+    if (!in_range(b, false)) return false;
+    for (ptrdiff_t i = 0; i < b->n; i++) b->y[i] = shift + weighted[i] / s[i];
+    return true;
+}
+
+INLINE bool soft_slopes(const sums_call *b)
+{
+    const st_real *s = b->s[0], *weighted = b->s[1], *dy = b->dy;
+    st_real *restrict p = b->q[0], *restrict q = b->q[1];
+    if (!in_range(b, false)) return false;
+    for (ptrdiff_t i = 0; i < b->n; i++) {
+        const st_real share = dy[i] / s[i];
+        p[i] = -share * (weighted[i] / s[i]), q[i] = share;
+    }
+    return true;
+}
+
+INLINE void soft_back(const sums_call *b)
+{
+    const st_real *f = b->f[0], *x = b->x, *p = b->q[0], *q = b->q[1], shift = (st_real)b->shift;
+    st_real *restrict dx = b->dx;
+    for (ptrdiff_t i = 0; i < b->n; i++) dx[i] = f[i] * (p[i] + (1 + (x[i] - shift)) * q[i]);
+}
+
+/* ---- log-sum-exp: f = exp(r (x - shift)) --------------------------------------------------------------- */
+
+INLINE st_real sharpness(const sums_call *b)
+{
+    return (st_real)((const st_logsumexp_pool_options *)b->at->options)->r;
+}
+
+INLINE void logsumexp_terms(sums_call *b)
+{
+    const st_real shift = greatest(b->n, b->x), r = sharpness(b), *x = b->x;
+    st_real *restrict power = b->f[0];
+    b->shift = (double)shift;
+    for (ptrdiff_t i = 0; i < b->n; i++) power[i] = raised_exp(r * (x[i] - shift));
+}
+
+INLINE bool logsumexp_values(const sums_call *b)
+{
+    const st_real *s = b->s[0], r = sharpness(b), shift = (st_real)b->shift;
+    if (!in_range(b, false)) return false;
+    for (ptrdiff_t i = 0; i < b->n; i++) b->y[i] = shift + fast_log(s[i] / b->inside[i], RAISED) / r;
+    return true;
+}
+
+INLINE bool logsumexp_slopes(const sums_call *b)
+{
+    const st_real *s = b->s[0], *dy = b->dy;
+    st_real *restrict q = b->q[0];
+    if (!in_range(b, false)) return false;
+    for (ptrdiff_t i = 0; i < b->n; i++) q[i] = dy[i] / s[i];
+    return true;
+}
+
+INLINE void logsumexp_back(const sums_call *b)
+{
+    const st_real *f = b->f[0], *q = b->q[0];
+    st_real *restrict dx = b->dx;
+    for (ptrdiff_t i = 0; i < b->n; i++) dx[i] = f[i] * q[i];
+}
+
+/* ---- powers: f = (a / most)^p, log(a / most), with a >= 0 and most the greatest ------------------------ */
+
+/* a of an element: |x|, or max(x, epsilon). */
+INLINE st_real base(st_real x, bool sizes, st_real epsilon)
+{
+    return sizes ? fabs(x) : x < epsilon ? epsilon : x;
+}
+
+INLINE void power_terms(sums_call *b, bool sizes, st_real epsilon, st_real p)
+{
+    const st_real *x = b->x;
+    st_real *restrict power = b->f[0], *restrict logs = b->f[1];
+    for (ptrdiff_t i = 0; i < b->n; i++) logs[i] = base(x[i], sizes, epsilon);
+    const st_real most = greatest(b->n, logs), scale = 1 / most;
+    b->shift = (double)most;
+    if (most < FEWEST) { /* all are 0, or out of range */
+        for (ptrdiff_t i = 0; i < b->n; i++) power[i] = logs[i], logs[i] = 0;
+        return;
+    }
+    for (ptrdiff_t i = 0; i < b->n; i++) {
+        const st_real ratio = logs[i] * scale, log = fast_log(ratio, 0), f = raised_exp(p * log);
+        power[i] = ratio > 0 ? f : 0;
+        logs[i] = ratio > 0 ? log : 0;
+    }
+}
+
+/* (s / n)^(1/p) of a window, 0 for 0, and its logarithm. */
+INLINE st_real root(st_real s, st_real inside, st_real p, st_real *log_mean)
+{
+    *log_mean = fast_log(s > 0 ? s / inside : 1, RAISED);
+    const st_real y = fast_exp(*log_mean / p);
+    return s > 0 ? y : 0;
+}
+
+INLINE bool power_values(const sums_call *b, st_real p)
+{
+    const st_real *s = b->s[0], most = (st_real)b->shift;
+    if (!in_range(b, true)) return false;
+    for (ptrdiff_t i = 0; i < b->n; i++) {
+        st_real log_mean;
+        b->y[i] = most * root(s[i], b->inside[i], p, &log_mean);
+    }
+    return true;
+}
+
+/* Writes q = dy y / s, and adds dy y log(mean) to *sum. */
+INLINE bool power_slopes(const sums_call *b, st_real p, double *sum)
+{
+    const st_real *s = b->s[0], *dy = b->dy, most = (st_real)b->shift;
+    st_real *restrict q = b->q[0];
+    double sums[POOL_LANES] = { 0 };
+    if (!in_range(b, true)) return false;
+    for (ptrdiff_t i = 0; i < b->n; i += POOL_LANES) EACH_WINDOW(k)
+        {
+            st_real log_mean;
+            const st_real y = dy[i + k] * most * root(s[i + k], b->inside[i + k], p, &log_mean);
+            const bool is = ((int)(b->inside[i + k] > 0) & (int)(s[i + k] > 0)) != 0;
+            q[i + k] = is ? y / s[i + k] : 0;
+            sums[k] += is ? (double)(y * log_mean) : 0;
+        }
+    for (int k = 0; k < POOL_LANES; k++) *sum += sums[k];
+    return true;
+}
+
+/* dx = f q / a, with the sign of x, or 0 up to epsilon; returns the sum of q f log(a / most). */
+INLINE double power_back(const sums_call *b, bool sizes, st_real epsilon)
+{
+    const st_real *f = b->f[0], *logs = b->f[1], *q = b->q[0], *x = b->x;
+    st_real *restrict dx = b->dx;
+    double sums[POOL_LANES] = { 0 };
+    ptrdiff_t i = 0;
+    for (ptrdiff_t k = 0; k < b->n; k++) {
+        const st_real share = f[k] * q[k] / x[k];
+        dx[k] = (sizes ? x[k] != 0 : x[k] > epsilon) ? share : 0;
+    }
+    for (; i + POOL_LANES <= b->n; i += POOL_LANES)
+        EACH_WINDOW(k) sums[k] += (double)(f[i + k] * q[i + k] * logs[i + k]);
+    for (; i < b->n; i++) sums[0] += (double)(f[i] * q[i] * logs[i]);
+    for (int k = 1; k < POOL_LANES; k++) sums[0] += sums[k];
+    return sums[0];
+}
+
+/* ---- generalised means --------------------------------------------------------------------------------- */
+
+INLINE st_real gem_epsilon(const sums_call *b)
+{
+    return (st_real)((const st_gem_pool_options *)b->at->options)->epsilon;
+}
+
+INLINE void gem_terms(sums_call *b)
+{
+    power_terms(b, false, gem_epsilon(b), b->at->param[0][0]);
+}
+
+/* Near p = 0, dy/dp is a difference of numbers that grow as 1 / p². */
+INLINE bool gem_values(const sums_call *b)
+{
+    const st_real p = b->at->param[0][0];
+    return p > (st_real)0.5 && power_values(b, p);
+}
+
+INLINE bool gem_slopes(const sums_call *b)
+{
+    const st_real p = b->at->param[0][0];
+    double sum = 0;
+    if (!(p > (st_real)0.5) || !power_slopes(b, p, &sum)) return false;
+    b->at->dparam[0][0] -= sum / ((double)p * (double)p);
+    return true;
+}
+
+INLINE void gem_back(const sums_call *b)
+{
+    b->at->dparam[0][0] += power_back(b, false, gem_epsilon(b)) / (double)b->at->param[0][0];
+}
+
+/* ---- learned norms ------------------------------------------------------------------------------------- */
+
+INLINE double order(const sums_call *b)
+{
+    const double rho = (double)b->at->param[0][0];
+    return 1 + (rho > 0 ? rho + log1p(exp(-rho)) : log1p(exp(rho)));
+}
+
+/* dp/drho */
+INLINE double order_slope(const sums_call *b)
+{
+    return 1 / (1 + exp(-(double)b->at->param[0][0]));
+}
+
+INLINE void learned_norm_terms(sums_call *b)
+{
+    power_terms(b, true, 0, (st_real)order(b));
+}
+
+INLINE bool learned_norm_values(const sums_call *b)
+{
+    return power_values(b, (st_real)order(b));
+}
+
+INLINE bool learned_norm_slopes(const sums_call *b)
+{
+    const double p = order(b);
+    double sum = 0;
+    if (!power_slopes(b, (st_real)p, &sum)) return false;
+    b->at->dparam[0][0] -= order_slope(b) * sum / (p * p);
+    return true;
+}
+
+INLINE void learned_norm_back(const sums_call *b)
+{
+    b->at->dparam[0][0] += order_slope(b) * power_back(b, true, 0) / order(b);
+}
+
+/* ---- the algorithms ------------------------------------------------------------------------------------ */
+
+#define STAMP(M, NAME)                                                                                       \
+    M##_TARGET static void M##_##NAME##_terms(sums_call *b)                                                  \
+    {                                                                                                        \
+        NAME##_terms(b);                                                                                     \
+    }                                                                                                        \
+    M##_TARGET static bool M##_##NAME##_values(const sums_call *b)                                           \
+    {                                                                                                        \
+        return NAME##_values(b);                                                                             \
+    }                                                                                                        \
+    M##_TARGET static bool M##_##NAME##_slopes(const sums_call *b)                                           \
+    {                                                                                                        \
+        return NAME##_slopes(b);                                                                             \
+    }                                                                                                        \
+    M##_TARGET static void M##_##NAME##_back(const sums_call *b)                                             \
+    {                                                                                                        \
+        NAME##_back(b);                                                                                      \
+    }
+#define FORM_OF(M, NAME) { M##_##NAME##_terms, M##_##NAME##_values, M##_##NAME##_slopes, M##_##NAME##_back },
+
+#define ALGORITHM(NAME, TERMS, SUMS)                                                                         \
+    EACH_MACHINE_OF(STAMP, NAME)                                                                             \
+    static const sums_functions NAME##_functions[] = { EACH_MACHINE_OF(FORM_OF, NAME) };                     \
+    static int NAME##_plan(st_layer *l, const void *given)                                                   \
+    {                                                                                                        \
+        static const sums_form form = { TERMS, SUMS, NAME##_functions };                                     \
+        return windows_plan_for(l, given, NULL, &form);                                                      \
+    }                                                                                                        \
+    const layer_algorithm NAME##_pool_sums = { .type = &layer_type_##NAME##_pool,                            \
+                                               .suits = windows_suit,                                        \
+                                               .plan = NAME##_plan,                                          \
+                                               .fill = windows_fill,                                         \
+                                               .hooks = WINDOWS_HOOKS };
+ALGORITHM(soft, 2, 2)
+ALGORITHM(logsumexp, 1, 1)
+ALGORITHM(gem, 2, 1)
+ALGORITHM(learned_norm, 2, 1)

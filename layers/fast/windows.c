@@ -1,0 +1,762 @@
+/* windows.c: the phases of a channel, and poolings by them (windows.h). */
+#include "layers/fast/windows.h"
+#include "layers/fast/functions.h"
+#include "tensor/counts.h"
+
+#include <math.h>
+#include <string.h>
+
+enum { RUN = POOL_LANES / 2, MOST_TAPS_AT_ONCE = 1 << 16, KEPT = 1 << 13 };
+
+/* ---- phases, for each instruction set ------------------------------------------------------------------ */
+
+/* The columns low ... high - 1 of phase b that lie in the image. */
+INLINE ptrdiff_t inside_from(const phase_axis *a, ptrdiff_t edge, ptrdiff_t b, ptrdiff_t pitch)
+{
+    const ptrdiff_t past = edge + a->before - a->residue[b];
+    return past <= 0 ? 0 : smallest(ceil_div(past, a->stride), pitch);
+}
+
+/* Copies RUN elements at a time, which may pass the row's end, while those stand before `end`. */
+INLINE void copy_run(ptrdiff_t n, const st_real *from, const st_real *end, st_real *restrict to,
+                     const st_real *to_end)
+{
+    ptrdiff_t i = 0;
+    for (; i < n && end - from >= i + RUN && to_end - to >= i + RUN; i += RUN)
+        _Pragma("GCC unroll 1") for (int k = 0; k < RUN; k++) to[i + k] = from[i + k];
+    for (; i < n; i++) to[i] = from[i];
+}
+
+/* even[i] = from[2 i], odd[i] = from[2 i + 1]; and back. */
+INLINE void part_run(ptrdiff_t n, const st_real *from, const st_real *end, st_real *restrict even,
+                     st_real *restrict odd)
+{
+    ptrdiff_t i = 0;
+    for (; i < n && end - from >= 2 * (i + RUN); i += RUN)
+        _Pragma("GCC unroll 1") for (int k = 0; k < RUN; k++)
+        {
+            even[i + k] = from[2 * (i + k)];
+            odd[i + k] = from[2 * (i + k) + 1];
+        }
+    for (; i < n; i++) even[i] = from[2 * i], odd[i] = from[2 * i + 1];
+}
+
+INLINE void join_run(ptrdiff_t n, const st_real *even, const st_real *odd, st_real *restrict to,
+                     const st_real *end)
+{
+    ptrdiff_t i = 0;
+    for (; i < n && end - to >= 2 * (i + RUN); i += RUN) _Pragma("GCC unroll 1") for (int k = 0; k < RUN; k++)
+        {
+            to[2 * (i + k)] = even[i + k];
+            to[2 * (i + k) + 1] = odd[i + k];
+        }
+    for (; i < n; i++) to[2 * i] = even[i], to[2 * i + 1] = odd[i];
+}
+
+/* The pairs of columns of both phases that lie in the image, for a stride of 2. */
+typedef struct pairs {
+    ptrdiff_t low[2], high[2], begin, count;
+} pairs;
+
+INLINE pairs pairs_of(const phase_axis *a, ptrdiff_t pitch)
+{
+    pairs s = { { 0 }, { 0 }, 0, 0 };
+    for (int b = 0; b < a->phases && b < 2; b++)
+        s.low[b] = inside_from(a, 0, b, pitch), s.high[b] = inside_from(a, a->size, b, pitch);
+    s.begin = largest(s.low[0], s.low[1]);
+    s.count = largest(smallest(s.high[0], s.high[1]) - s.begin, 0);
+    return s;
+}
+
+/* The channel x [H, W] as phases, with `fill` beyond it; vectors may read it up to `end`. What they write
+ * beyond a row is overwritten by the next one. */
+INLINE void to_phases(const windows_plan *p, const st_real *x, const st_real *end, st_real fill, st_real *to)
+{
+    const phase_axis *h = &p->axis[0], *w = &p->axis[1];
+    const bool paired = w->stride == 2 && w->phases == 2;
+    const pairs s = pairs_of(w, p->pitch);
+    for (ptrdiff_t a = 0; a < h->phases; a++)
+        for (ptrdiff_t b = 0; b < w->phases; b += paired ? 2 : 1) {
+            const ptrdiff_t low = paired ? s.low[0] : inside_from(w, 0, b, p->pitch),
+                            high = paired ? s.high[0] : inside_from(w, w->size, b, p->pitch);
+            st_real *row = to + (a * w->phases + b) * p->phase, *stop = row + p->phase;
+            for (ptrdiff_t j = 0; j < p->rows; j++, row += p->pitch) {
+                const ptrdiff_t r = j * h->stride + h->residue[a] - h->before;
+                const bool is = r >= 0 && r < h->size;
+                const st_real *from = x + r * w->size + w->residue[b] - w->before;
+                st_real *odd = row + p->phase;
+                for (ptrdiff_t i = 0; i < (is ? low : p->pitch); i++) row[i] = fill;
+                if (paired) {
+                    for (ptrdiff_t i = 0; i < (is ? s.low[1] : p->pitch); i++) odd[i] = fill;
+                    if (!is) continue;
+                    for (ptrdiff_t i = low; i < s.begin; i++) row[i] = from[2 * i];
+                    for (ptrdiff_t i = s.low[1]; i < s.begin; i++) odd[i] = from[2 * i + 1];
+                    part_run(s.count, from + 2 * s.begin, end, row + s.begin, odd + s.begin);
+                    for (ptrdiff_t i = s.begin + s.count; i < high; i++) row[i] = from[2 * i];
+                    for (ptrdiff_t i = s.begin + s.count; i < s.high[1]; i++) odd[i] = from[2 * i + 1];
+                    for (ptrdiff_t i = s.high[1]; i < p->pitch; i++) odd[i] = fill;
+                } else if (!is) continue;
+                else if (w->stride == 1) copy_run(high - low, from + low, end, row + low, stop);
+                else
+                    for (ptrdiff_t i = low; i < high; i++) row[i] = from[i * w->stride];
+                for (ptrdiff_t i = high; i < p->pitch; i++) row[i] = fill;
+            }
+        }
+}
+
+/* The adjoint of to_phases: writes all of the channel to [H, W]; vectors may write up to `end`. */
+INLINE void from_phases(const windows_plan *p, const st_real *from, st_real *to, st_real *end)
+{
+    const phase_axis *h = &p->axis[0], *w = &p->axis[1];
+    const bool paired = w->stride == 2 && w->phases == 2;
+    const pairs s = pairs_of(w, p->pitch);
+    for (ptrdiff_t r = 0; r < h->size; r++, to += w->size) {
+        const ptrdiff_t j = (r + h->before) / h->stride, residue = (r + h->before) % h->stride;
+        ptrdiff_t a = 0, done = 0;
+        while (a < h->phases && h->residue[a] != residue) a++;
+        if (a < h->phases && j < p->rows) {
+            const st_real *row = from + a * w->phases * p->phase + j * p->pitch;
+            if (w->stride == 1) {
+                done = inside_from(w, w->size, 0, p->pitch) - w->before;
+                copy_run(done, row + w->before, row + w->before + done + RUN, to, end);
+            } else if (paired) {
+                st_real *at = to - w->before;
+                const st_real *odd = row + p->phase;
+                for (ptrdiff_t i = s.low[0]; i < s.begin; i++) at[2 * i] = row[i];
+                for (ptrdiff_t i = s.low[1]; i < s.begin; i++) at[2 * i + 1] = odd[i];
+                join_run(s.count, row + s.begin, odd + s.begin, at + 2 * s.begin, end);
+                for (ptrdiff_t i = s.begin + s.count; i < s.high[0]; i++) at[2 * i] = row[i];
+                for (ptrdiff_t i = s.begin + s.count; i < s.high[1]; i++) at[2 * i + 1] = odd[i];
+                done = smallest(2 * smallest(s.high[0], s.high[1]) - w->before + (s.high[0] > s.high[1]),
+                                w->size);
+            } else {
+                memset(to, 0, (size_t)w->size * sizeof *to);
+                for (ptrdiff_t b = 0; b < w->phases; b++) {
+                    const st_real *column = row + b * p->phase;
+                    const ptrdiff_t high = inside_from(w, w->size, b, p->pitch);
+                    for (ptrdiff_t i = inside_from(w, 0, b, p->pitch); i < high; i++)
+                        to[i * w->stride + w->residue[b] - w->before] = column[i];
+                }
+                done = w->size;
+            }
+        }
+        for (; done < w->size; done++) to[done] = 0;
+    }
+}
+
+/* Windows [OH, OW] as a grid, 0 elsewhere; and back, 0 where a window has no element. */
+INLINE void to_grid(const windows_plan *p, const st_real *from, const st_real *end, st_real *to)
+{
+    const ptrdiff_t out = p->axis[1].out;
+    for (ptrdiff_t row = 0; row < p->axis[0].out; row++, from += out, to += p->pitch) {
+        copy_run(out, from, end, to, to + out + RUN);
+        for (ptrdiff_t i = out; i < p->pitch; i++) to[i] = 0;
+    }
+    EACH_WINDOW(k) to[k] = 0;
+}
+
+INLINE void from_grid(const windows_plan *p, const st_real *from, st_real *to, const st_real *end)
+{
+    const ptrdiff_t out = p->axis[1].out;
+    const st_real *inside = p->inside;
+    for (ptrdiff_t row = 0; row < p->axis[0].out; row++, from += p->pitch, inside += p->pitch, to += out) {
+        copy_run(out, from, from + out + RUN, to, end);
+        for (ptrdiff_t i = 0; i < out && !p->full; i++) to[i] = inside[i] > 0 ? to[i] : 0;
+    }
+}
+
+/* Adds the adjoints of the windows first ... first + count - 1 to the phases. */
+INLINE void add_windows(const windows_plan *p, ptrdiff_t first, ptrdiff_t count, const st_real *from,
+                        st_real *to)
+{
+    const st_real *inside = p->inside + first;
+    for (ptrdiff_t i = 0; i < p->taps; i++, from += p->step) {
+        st_real *restrict at = to + p->offset[i] + first;
+        for (ptrdiff_t k = 0; k < count; k += POOL_LANES)
+            EACH_WINDOW(l) at[k + l] += inside[k + l] > 0 ? from[k + l] : 0;
+    }
+}
+
+/* to[i] = the sum of count rows, from[0][i], from[1][i], ...; n is a multiple of POOL_LANES. */
+INLINE void add_up(ptrdiff_t n, ptrdiff_t count, const st_real *const from[], st_real *restrict to)
+{
+    const st_real *a = from[0], *b = from[count > 1], *c = from[count > 2 ? 2 : 0];
+    if (count == 1)
+        for (ptrdiff_t i = 0; i < n; i++) to[i] = a[i];
+    else if (count == 2)
+        for (ptrdiff_t i = 0; i < n; i++) to[i] = a[i] + b[i];
+    else
+        for (ptrdiff_t i = 0; i < n; i++) to[i] = a[i] + b[i] + c[i];
+    for (ptrdiff_t k = 3; k < count; k++) {
+        const st_real *more = from[k];
+        for (ptrdiff_t i = 0; i < n; i++) to[i] += more[i];
+    }
+}
+
+/* Of a row of elements along an axis, at most this many are added up at once. */
+enum { ROWS_AT_ONCE = 16 };
+
+INLINE ptrdiff_t whole(ptrdiff_t n)
+{
+    return ceil_div(n, POOL_LANES) * POOL_LANES;
+}
+
+/* The sum of rows begin[k] for elements k of an axis in phase a (any: -1), or added to `to`. */
+INLINE void add_elements(const phase_axis *h, ptrdiff_t a, ptrdiff_t n, const st_real *from, ptrdiff_t phase,
+                         ptrdiff_t shift, st_real *to)
+{
+    const st_real *row[ROWS_AT_ONCE + 1] = { from };
+    ptrdiff_t count = 0;
+    bool begun = false;
+    for (int k = 0; k < h->kernel; k++) {
+        if (a >= 0 && h->phase[k] != a) continue;
+        row[count++] = from + h->phase[k] * phase + h->shift[k] * shift;
+        if (count <= ROWS_AT_ONCE) continue;
+        add_up(n, count, row, to);
+        row[0] = to, count = 1, begun = true;
+    }
+    if (count > 1 || !begun) add_up(n, count, row, to);
+}
+
+/* The room before a row of an axis's sums. */
+INLINE ptrdiff_t reach(const windows_plan *p, int axis)
+{
+    return p->axis[axis].reach * (axis ? 1 : p->pitch);
+}
+
+/* Sums over windows, rows first: `rows` has a phase for each of the rows'. */
+INLINE void sum_windows(const windows_plan *p, const st_real *phases, st_real *rows, st_real *to)
+{
+    const ptrdiff_t n = whole(p->rows * p->pitch);
+    for (ptrdiff_t a = 0; a < p->axis[0].phases; a++)
+        add_elements(&p->axis[1], -1, n, phases + a * p->axis[1].phases * p->phase, p->phase, 1,
+                     rows + a * p->phase);
+    add_elements(&p->axis[0], -1, whole(p->windows), rows, p->phase, p->pitch, to);
+}
+
+/* The adjoint: each element's sum over its windows. Before q and `rows` there are zeros. */
+INLINE void sum_elements(const windows_plan *p, const st_real *q, st_real *rows, st_real *phases)
+{
+    const ptrdiff_t n = whole(p->rows * p->pitch);
+    for (ptrdiff_t a = 0; a < p->axis[0].phases; a++) {
+        add_elements(&p->axis[0], a, n, q, 0, -p->pitch, rows);
+        for (ptrdiff_t b = 0; b < p->axis[1].phases; b++)
+            add_elements(&p->axis[1], b, n, rows, 0, -1, phases + (a * p->axis[1].phases + b) * p->phase);
+    }
+}
+
+#ifdef STRIDE_DOUBLE
+#define NOT_FINITE 0x7ff0000000000000
+#else
+#define NOT_FINITE 0x7f800000
+#endif
+
+INLINE bool all_finite(ptrdiff_t n, const st_real *x)
+{
+    int outside = 0;
+    for (ptrdiff_t i = 0; i < n; i++) {
+        real_bits bits;
+        memcpy(&bits, x + i, sizeof bits);
+        outside |= (bits & NOT_FINITE) == NOT_FINITE;
+    }
+    return !outside;
+}
+
+INLINE void keep_windows(const windows_plan *p, st_real *q)
+{
+    for (ptrdiff_t i = 0; i < whole(p->windows); i++) q[i] = p->inside[i] > 0 ? q[i] : 0;
+}
+
+/* The fractions of words, of which a block has four: as st_random_uniform, exactly. */
+INLINE void fractions(ptrdiff_t n, const uint32_t *word, double *to)
+{
+    for (ptrdiff_t i = 0; i < n; i++)
+        to[i] = (double)word[4 * i + 1] * 0x1p-32 + (double)(word[4 * i] >> 11) * 0x1p-53;
+}
+
+#define STAMP(M)                                                                                             \
+    M##_TARGET static void M##_to_phases(const windows_plan *p, const st_real *x, const st_real *end,        \
+                                         st_real fill, st_real *to)                                          \
+    {                                                                                                        \
+        to_phases(p, x, end, fill, to);                                                                      \
+    }                                                                                                        \
+    M##_TARGET static void M##_from_phases(const windows_plan *p, const st_real *from, st_real *to,          \
+                                           st_real *end)                                                     \
+    {                                                                                                        \
+        from_phases(p, from, to, end);                                                                       \
+    }                                                                                                        \
+    M##_TARGET static void M##_to_grid(const windows_plan *p, const st_real *from, const st_real *end,       \
+                                       st_real *to)                                                          \
+    {                                                                                                        \
+        to_grid(p, from, end, to);                                                                           \
+    }                                                                                                        \
+    M##_TARGET static void M##_from_grid(const windows_plan *p, const st_real *from, st_real *to,            \
+                                         const st_real *end)                                                 \
+    {                                                                                                        \
+        from_grid(p, from, to, end);                                                                         \
+    }                                                                                                        \
+    M##_TARGET static void M##_add_windows(const windows_plan *p, ptrdiff_t first, ptrdiff_t count,          \
+                                           const st_real *from, st_real *to)                                 \
+    {                                                                                                        \
+        add_windows(p, first, count, from, to);                                                              \
+    }                                                                                                        \
+    M##_TARGET static void M##_sum_windows(const windows_plan *p, const st_real *phases, st_real *rows,      \
+                                           st_real *to)                                                      \
+    {                                                                                                        \
+        sum_windows(p, phases, rows, to);                                                                    \
+    }                                                                                                        \
+    M##_TARGET static void M##_sum_elements(const windows_plan *p, st_real *q, st_real *rows,                \
+                                            st_real *phases)                                                 \
+    {                                                                                                        \
+        keep_windows(p, q);                                                                                  \
+        sum_elements(p, q, rows, phases);                                                                    \
+    }                                                                                                        \
+    M##_TARGET static bool M##_all_finite(ptrdiff_t n, const st_real *x)                                     \
+    {                                                                                                        \
+        return all_finite(n, x);                                                                             \
+    }                                                                                                        \
+    M##_TARGET static void M##_fractions(ptrdiff_t n, const uint32_t *word, double *to)                      \
+    {                                                                                                        \
+        fractions(n, word, to);                                                                              \
+    }
+
+#define ROW_OF_TABLE(M)                                                                                      \
+    { M##_to_phases,   M##_from_phases,  M##_to_grid,    M##_from_grid, M##_add_windows,                     \
+      M##_sum_windows, M##_sum_elements, M##_all_finite, M##_fractions },
+
+EACH_MACHINE(STAMP)
+static const struct {
+    void (*to_phases)(const windows_plan *p, const st_real *x, const st_real *end, st_real fill, st_real *to);
+    void (*from_phases)(const windows_plan *p, const st_real *from, st_real *to, st_real *end);
+    void (*to_grid)(const windows_plan *p, const st_real *from, const st_real *end, st_real *to);
+    void (*from_grid)(const windows_plan *p, const st_real *from, st_real *to, const st_real *end);
+    void (*add_windows)(const windows_plan *p, ptrdiff_t first, ptrdiff_t count, const st_real *from,
+                        st_real *to);
+    void (*sum_windows)(const windows_plan *p, const st_real *phases, st_real *rows, st_real *to);
+    void (*sum_elements)(const windows_plan *p, st_real *q, st_real *rows, st_real *phases);
+    bool (*all_finite)(ptrdiff_t n, const st_real *x);
+    void (*fractions)(ptrdiff_t n, const uint32_t *word, double *to);
+} machines[] = { EACH_MACHINE(ROW_OF_TABLE) };
+
+/* ---- room for a channel -------------------------------------------------------------------------------- */
+
+enum { IMAGE, ARENA }; /* scratch, from the plan's first slot on: an image that is a view, and: */
+
+typedef struct room {
+    st_real *phases, *dphases, *adjoints, *y, *dy, *place;
+    double *uniform;
+    uint32_t *word;
+    lanes *sorted, *totals;
+    double *first;
+    st_real *weight;
+    st_real *f[MOST_TERMS], *s[MOST_TERMS], *q[MOST_TERMS], *sums[MOST_TERMS], *rows, *x, *dx;
+} room;
+
+/* The room from `at` on, which may be NULL; returns its size. */
+static ptrdiff_t lay_out(const windows_plan *p, st_real *at, room *r)
+{
+    const ptrdiff_t grid = whole(p->windows) + POOL_LANES,
+                    area = whole(p->axis[0].size * p->axis[1].size) + POOL_LANES,
+                    all = p->phases + POOL_LANES, most = whole(p->rows * p->pitch) + POOL_LANES;
+    const ptrdiff_t doubles = sizeof(double) / sizeof(st_real),
+                    words = 4 * sizeof(uint32_t) / sizeof(st_real);
+    ptrdiff_t used = 0;
+#define TAKE(MEMBER, n) r->MEMBER = at ? (void *)(at + used) : NULL, used += (n)
+    TAKE(uniform, p->lanes ? grid * doubles : 0);
+    TAKE(word, p->lanes ? grid * words : 0);
+    TAKE(first, p->lanes ? (p->taps + 1) * doubles : 0);
+    TAKE(phases, all);
+    TAKE(y, grid);
+    TAKE(dy, grid);
+    if (p->lanes) {
+        TAKE(dphases, all);
+        TAKE(adjoints, p->taps * p->step);
+        TAKE(place, grid);
+        TAKE(sorted, p->taps * POOL_LANES);
+        TAKE(totals, p->taps * POOL_LANES);
+        TAKE(weight, p->taps);
+    } else {
+        TAKE(x, area);
+        TAKE(dx, area);
+        TAKE(rows, reach(p, 1) + p->axis[0].phases * p->phase + POOL_LANES);
+        for (int j = 0; j < MOST_TERMS; j++) {
+            TAKE(f[j], area);
+            TAKE(sums[j], area);
+            TAKE(s[j], grid);
+            TAKE(q[j], reach(p, 0) + most);
+        }
+    }
+#undef TAKE
+    return used;
+}
+
+static room room_of(const st_call *c)
+{
+    const windows_plan *p = c->plan;
+    room r = { 0 };
+    lay_out(p, st_data(st_scratch(c, p->scratch + ARENA)), &r);
+    if (p->lanes && p->lanes->prepare) p->lanes->prepare(c->options, p->taps, r.first, r.weight);
+    if (!p->lanes) {
+        const ptrdiff_t most = whole(p->rows * p->pitch) + POOL_LANES;
+        for (int j = 0; j < MOST_TERMS; j++) {
+            memset(r.q[j], 0, (size_t)(reach(p, 0) + most) * sizeof *r.q[j]);
+            r.q[j] += reach(p, 0);
+        }
+        memset(r.rows, 0, (size_t)reach(p, 1) * sizeof *r.rows);
+        r.rows += reach(p, 1);
+    }
+    return r;
+}
+
+/* What the channels of a call share. */
+typedef struct batch {
+    const windows_plan *plan;
+    const st_call *call;
+    int machine;
+    bool draws; /* places of what is drawn are kept */
+    st_tensor x, y, dy, dx;
+    bool contiguous;                 /* x is */
+    ptrdiff_t channels, area, count; /* elements and windows of a channel */
+    st_window at;                    /* of channel 0 */
+    ptrdiff_t elements;              /* of a channel's parameter, which is the only one; 0: there is none */
+    st_real *grad;                   /* NULL: it is not wanted */
+    st_real *place, *x_end, *y_end, *dy_end, *dx_end;
+    room room;
+} batch;
+
+static st_real *end_of(st_tensor x)
+{
+    return st_is_null(x) ? NULL : st_data(x) + st_numel(x);
+}
+
+static bool draws(const st_call *c)
+{
+    const lanes_form *form = ((const windows_plan *)c->plan)->lanes;
+    return form && c->training && form->draws && form->draws(c->options);
+}
+
+static batch batch_of(const st_call *c, bool gradient, st_tensor x, st_tensor y, st_tensor dy, st_tensor dx)
+{
+    const windows_plan *p = c->plan;
+    batch b = { .plan = p, .call = c, .machine = c->layer->impl->machine, .draws = draws(c) };
+    b.x = x, b.y = y, b.dy = dy, b.dx = dx;
+    b.contiguous = st_is_contiguous(x);
+    b.channels = x.shape.n[1], b.area = x.shape.n[2] * x.shape.n[3],
+    b.count = p->axis[0].out * p->axis[1].out;
+    b.at = pool_channel(c, 0, 0);
+    if (c->layer->params > 0) b.elements = st_numel(c->param[0]) / c->param[0].shape.n[0];
+    if (gradient) b.grad = st_data(st_grad(c, 0));
+    if (b.draws) b.place = st_data(st_memory(c, 0));
+    b.x_end = end_of(x), b.y_end = end_of(y), b.dy_end = end_of(dy), b.dx_end = end_of(dx);
+    b.room = room_of(c);
+    return b;
+}
+
+/* A channel: x's elements one after the other, up to the end of those that may be read. */
+typedef struct channel {
+    const st_real *x, *x_end;
+    st_real *y, *dx, *place;
+    const st_real *dy;
+    st_window at;
+    bool finite;
+} channel;
+
+/* Channel `number` of the call. */
+static channel channel_of(const batch *b, ptrdiff_t number)
+{
+    const st_call *c = b->call;
+    const ptrdiff_t k = number % b->channels;
+    channel a = { .x_end = b->x_end, .at = b->at };
+    if (b->contiguous) a.x = st_data(b->x) + number * b->area;
+    else {
+        const st_tensor image = st_select(b->x, 0, number / b->channels),
+                        copy = st_reshape(st_scratch(c, b->plan->scratch + IMAGE), image.shape);
+        if (k == 0) st_copy(copy, image);
+        a.x = st_data(copy) + k * b->area, a.x_end = end_of(copy);
+    }
+    a.y = st_data(b->y) + number * b->count;
+    if (!st_is_null(b->dy)) a.dy = st_data(b->dy) + number * b->count;
+    if (!st_is_null(b->dx)) a.dx = st_data(b->dx) + number * b->area;
+    if (b->draws) a.place = b->place + number * b->count;
+    a.at.channel = k, a.at.number += (uint64_t)number;
+    if (b->elements && c->param[0].shape.n[0] > 1) a.at.param[0] += k * b->elements;
+    for (ptrdiff_t i = 0; i < b->elements; i++) a.at.dparam[0][i] = 0;
+    a.finite = machines[b->machine].all_finite(b->area, a.x);
+    return a;
+}
+
+static void add_gradient(const batch *b, const channel *a)
+{
+    st_real *grad = b->grad + (b->call->param[0].shape.n[0] > 1 ? a->at.channel * b->elements : 0);
+    for (ptrdiff_t i = 0; i < b->elements; i++) grad[i] += (st_real)a->at.dparam[0][i];
+}
+
+/* ---- lanes --------------------------------------------------------------------------------------------- */
+
+static lanes_call lanes_of(const batch *b, const channel *a, ptrdiff_t first)
+{
+    const windows_plan *p = b->plan;
+    const room *r = &b->room;
+    return (lanes_call){ .at = &a->at,
+                         .taps = p->taps,
+                         .offset = p->offset,
+                         .x = r->phases + first,
+                         .inside = p->inside + first,
+                         .full = p->full,
+                         .uniform = b->draws ? r->uniform + first : NULL,
+                         .place = r->place + first,
+                         .y = r->y + first,
+                         .dy = r->dy + first,
+                         .apart = p->step,
+                         .sums = r->totals,
+                         .room = r->sorted,
+                         .first = r->first,
+                         .weight = r->weight };
+}
+
+static void cut(const batch *b, const channel *a)
+{
+    machines[b->machine].to_phases(b->plan, a->x, a->x_end, b->plan->pool.zeros ? 0 : -(st_real)INFINITY,
+                                   b->room.phases);
+}
+
+/* The random numbers of a channel's windows. */
+static void draw(const batch *b, const channel *a)
+{
+    const windows_plan *p = b->plan;
+    const room *r = &b->room;
+    const ptrdiff_t out = p->axis[1].out;
+    st_random_words(a->at.key, a->at.number * (uint64_t)b->count, r->word, b->count);
+    for (ptrdiff_t row = 0; row < p->axis[0].out; row++) {
+        machines[b->machine].fractions(out, r->word + 4 * row * out, r->uniform + row * p->pitch);
+        for (ptrdiff_t i = out; i < p->pitch; i++) r->uniform[row * p->pitch + i] = 0;
+    }
+    for (ptrdiff_t i = p->windows; i < whole(p->windows); i++) r->uniform[i] = 0;
+}
+
+static void lanes_values(const batch *b, const channel *a)
+{
+    const windows_plan *p = b->plan;
+    cut(b, a);
+    if (b->draws) draw(b, a);
+    for (ptrdiff_t first = 0; first < p->windows; first += POOL_LANES) {
+        const lanes_call call = lanes_of(b, a, first);
+        p->lanes->values[b->machine](&call);
+    }
+    machines[b->machine].from_grid(p, b->room.y, a->y, b->y_end);
+    if (b->draws) machines[b->machine].from_grid(p, b->room.place, a->place, a->place + b->count);
+}
+
+static void add_totals(const batch *b, const channel *a)
+{
+    for (ptrdiff_t i = 0; i < b->elements; i++)
+        for (int k = 0; k < POOL_LANES; k++) a->at.dparam[0][i] += (double)b->room.totals[i][k];
+}
+
+static void lanes_adjoints(const batch *b, const channel *a)
+{
+    const windows_plan *p = b->plan;
+    const room *r = &b->room;
+    cut(b, a);
+    machines[b->machine].to_grid(p, a->dy, b->dy_end, r->dy);
+    if (b->draws) machines[b->machine].to_grid(p, a->place, a->place + b->count, r->place);
+    if (a->dx) memset(r->dphases, 0, (size_t)p->phases * sizeof *r->dphases);
+    for (ptrdiff_t first = 0; first < p->windows; first += p->step) {
+        const ptrdiff_t count = smallest(p->step, p->windows - first);
+        memset(r->totals, 0, (size_t)b->elements * sizeof *r->totals);
+        for (ptrdiff_t k = 0; k < count; k += POOL_LANES) {
+            lanes_call call = lanes_of(b, a, first + k);
+            call.dx = r->adjoints + k;
+            p->lanes->adjoints[b->machine](&call);
+        }
+        add_totals(b, a);
+        if (a->dx) machines[b->machine].add_windows(p, first, count, r->adjoints, r->dphases);
+    }
+    if (a->dx) machines[b->machine].from_phases(p, r->dphases, a->dx, b->dx_end);
+}
+
+/* ---- sums ---------------------------------------------------------------------------------------------- */
+
+static sums_call sums_of(const batch *b, const channel *a)
+{
+    const windows_plan *p = b->plan;
+    const room *r = &b->room;
+    sums_call s = { .at = &a->at, .n = b->area, .x = a->x, .inside = p->inside, .y = r->y, .dy = r->dy };
+    for (int j = 0; j < p->sums->terms; j++) s.f[j] = r->f[j];
+    if (p->pool.zeros) {
+        memcpy(r->x, a->x, (size_t)b->area * sizeof *r->x);
+        r->x[b->area] = 0;
+        s.x = r->x, s.n = b->area + 1;
+    }
+    p->sums->functions[b->machine].terms(&s);
+    for (int j = 0; j < p->sums->sums; j++) {
+        const st_real padding = p->pool.zeros ? s.f[j][b->area] : 0;
+        machines[b->machine].to_phases(p, s.f[j], s.f[j] + whole(b->area), padding, r->phases);
+        machines[b->machine].sum_windows(p, r->phases, r->rows, r->s[j]);
+        s.s[j] = r->s[j];
+    }
+    s.n = whole(p->windows);
+    return s;
+}
+
+static bool sums_values(const batch *b, const channel *a)
+{
+    const sums_call s = sums_of(b, a);
+    if (!b->plan->sums->functions[b->machine].values(&s)) return false;
+    machines[b->machine].from_grid(b->plan, b->room.y, a->y, b->y_end);
+    return true;
+}
+
+static bool sums_adjoints(const batch *b, const channel *a)
+{
+    const windows_plan *p = b->plan;
+    const room *r = &b->room;
+    machines[b->machine].to_grid(p, a->dy, b->dy_end, r->dy);
+    sums_call s = sums_of(b, a);
+    for (int j = 0; j < p->sums->sums; j++) s.q[j] = r->q[j];
+    if (!p->sums->functions[b->machine].slopes(&s)) return false;
+    for (int j = 0; j < p->sums->sums; j++) {
+        machines[b->machine].sum_elements(p, r->q[j], r->rows, r->phases);
+        machines[b->machine].from_phases(p, r->phases, r->sums[j], r->sums[j] + whole(b->area));
+        s.q[j] = r->sums[j];
+    }
+    s.n = b->area;
+    s.dx = a->dx ? a->dx : r->dx;
+    p->sums->functions[b->machine].back(&s);
+    return true;
+}
+
+/* ---- hooks --------------------------------------------------------------------------------------------- */
+
+static st_tensor plane(st_tensor x, ptrdiff_t image, ptrdiff_t k)
+{
+    return st_is_null(x) ? x : st_select(st_select(x, 0, image), 0, k);
+}
+
+void windows_forward(const st_call *c, st_tensor x, st_tensor y)
+{
+    const batch b = batch_of(c, false, x, y, (st_tensor){ 0 }, (st_tensor){ 0 });
+    for (ptrdiff_t i = 0; i < x.shape.n[0] * b.channels; i++) {
+        const channel a = channel_of(&b, i);
+        const ptrdiff_t image = i / b.channels, k = a.at.channel;
+        if (a.finite && b.plan->lanes) lanes_values(&b, &a);
+        else if (!a.finite || !sums_values(&b, &a)) pool_forward_plane(c, image, k, plane(x, image, k), a.y);
+    }
+}
+
+static void run_backward(const st_call *c, bool gradient, st_tensor x, st_tensor y, st_tensor dy,
+                         st_tensor dx)
+{
+    const batch b = batch_of(c, gradient, x, y, dy, dx);
+    for (ptrdiff_t i = 0; i < x.shape.n[0] * b.channels; i++) {
+        const channel a = channel_of(&b, i);
+        const ptrdiff_t image = i / b.channels, k = a.at.channel;
+        const bool done = a.finite && (b.plan->lanes || sums_adjoints(&b, &a));
+        if (!done)
+            pool_adjoint_plane(c, gradient, image, k, plane(x, image, k), a.y, a.dy, plane(dx, image, k));
+        else if (b.plan->lanes) lanes_adjoints(&b, &a);
+        if (done && gradient) add_gradient(&b, &a);
+    }
+}
+
+void windows_backward(const st_call *c, st_tensor x, st_tensor y, st_tensor dy, st_tensor dx)
+{
+    run_backward(c, false, x, y, dy, dx);
+}
+
+void windows_gradient(const st_call *c, st_tensor x, st_tensor y, st_tensor dy)
+{
+    run_backward(c, true, x, y, dy, (st_tensor){ 0 });
+}
+
+void windows_both(const st_call *c, st_tensor x, st_tensor y, st_tensor dy, st_tensor dx)
+{
+    run_backward(c, true, x, y, dy, dx);
+}
+
+/* ---- plans --------------------------------------------------------------------------------------------- */
+
+bool windows_suit(const st_layer *l)
+{
+    const window *w = &((const pool_plan *)l->plan)->w;
+    return w->kernel[0] <= MOST_TAPS_AT_ONCE / w->kernel[1];
+}
+
+static ptrdiff_t common_divisor(ptrdiff_t a, ptrdiff_t b)
+{
+    return b == 0 ? a : common_divisor(b, a % b);
+}
+
+static phase_axis axis_of(const window *w, int i)
+{
+    phase_axis a = { .kernel = w->kernel[i], .size = w->size[i], .out = w->out[i] };
+    a.before = w->before[i], a.stride = w->stride[i];
+    a.phases = (int)smallest(a.kernel, a.stride / common_divisor(a.stride, w->dilation[i]));
+    a.reach = (ptrdiff_t)(a.kernel - 1) * w->dilation[i] / a.stride;
+    return a;
+}
+
+int windows_plan_for(st_layer *l, const void *given, const lanes_form *by_lanes, const sums_form *by_sums)
+{
+    const window *w = &((const pool_plan *)given)->w;
+    windows_plan *p = st_layer_plan_data(l, sizeof *p);
+    if (!p) return -1;
+    *p = (windows_plan){ .pool = *(const pool_plan *)given, .lanes = by_lanes, .sums = by_sums };
+    for (int i = 0; i < 2; i++) p->axis[i] = axis_of(w, i);
+    p->taps = (ptrdiff_t)w->kernel[0] * w->kernel[1];
+    p->rows = w->out[0] + p->axis[0].reach, p->pitch = w->out[1] + p->axis[1].reach;
+    p->phase = whole(p->rows * p->pitch) + POOL_LANES;
+    p->phases = p->axis[0].phases * p->axis[1].phases * p->phase;
+    p->windows = (w->out[0] - 1) * p->pitch + w->out[1];
+    p->step = largest(smallest(KEPT / p->taps, p->windows + POOL_LANES - 1) / POOL_LANES, 1) * POOL_LANES;
+    if (by_lanes && by_lanes->draws &&
+        st_layer_memory(l, ST_SHAPE(l->x.n[0], l->x.n[1], w->out[0], w->out[1])))
+        return -1;
+    l->impl->tables = (size_t)(p->taps + 3 * (w->kernel[0] + w->kernel[1])) * sizeof(ptrdiff_t) +
+                      (size_t)(whole(p->windows) + POOL_LANES) * sizeof(st_real) +
+                      (size_t)(w->out[0] + w->out[1]) * sizeof(pool_span);
+    if (pool_request_scratch(l, &p->pool)) return -1;
+    p->scratch = l->impl->scratches;
+    room r;
+    if (st_layer_scratch(l, ST_SHAPE(l->x.n[1], l->x.n[2], l->x.n[3]))) return -1;
+    return st_layer_scratch(l, ST_SHAPE(lay_out(p, NULL, &r)));
+}
+
+/* The phases of an axis's elements; returns the end of the table. */
+static ptrdiff_t *fill_axis(phase_axis *a, ptrdiff_t dilation, ptrdiff_t *at)
+{
+    ptrdiff_t phases = 0;
+    a->phase = at, a->shift = at + a->kernel, a->residue = at + 2 * a->kernel;
+    for (ptrdiff_t k = 0; k < a->kernel; k++) {
+        const ptrdiff_t residue = k * dilation % a->stride;
+        ptrdiff_t b = 0;
+        while (b < phases && a->residue[b] != residue) b++;
+        if (b == phases) a->residue[phases++] = residue;
+        a->phase[k] = b, a->shift[k] = k * dilation / a->stride;
+    }
+    return at + 3 * a->kernel;
+}
+
+void windows_fill(st_layer *l, void *tables)
+{
+    windows_plan *p = l->plan;
+    phase_axis *h = &p->axis[0], *w = &p->axis[1];
+    p->offset = fill_axis(w, p->pool.w.dilation[1], fill_axis(h, p->pool.w.dilation[0], tables));
+    pool_span *rows = (pool_span *)(void *)(p->offset + p->taps), *columns = rows + h->out;
+    p->inside = (st_real *)(void *)(columns + w->out);
+    for (ptrdiff_t i = 0; i < p->taps; i++) {
+        const ptrdiff_t r = i / w->kernel, s = i % w->kernel;
+        p->offset[i] =
+            (h->phase[r] * w->phases + w->phase[s]) * p->phase + h->shift[r] * p->pitch + w->shift[s];
+    }
+    const st_window at = { .options = l->options };
+    for (int i = 0; i < 2; i++) st_regular_grid.spans(&p->pool, &at, i, i ? columns : rows);
+    for (ptrdiff_t i = 0; i < whole(p->windows) + POOL_LANES; i++) p->inside[i] = 0;
+    p->full = true;
+    for (ptrdiff_t r = 0; r < h->out; r++)
+        for (ptrdiff_t s = 0; s < w->out; s++) {
+            const ptrdiff_t count = rows[r].count * columns[s].count;
+            p->inside[r * p->pitch + s] = (st_real)count;
+            p->full = p->full && count == p->taps;
+        }
+}

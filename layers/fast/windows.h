@@ -1,0 +1,127 @@
+/* windows.h: poolings of a regular grid by vectors: POOL_LANES windows at once, or sums over windows.
+ *
+ * A channel with its padding is cut into phases: phase [a, b] has rows a, a + stride, ... and columns b,
+ * b + stride, ..., so that element i of the windows in a row is a run of a phase, `offset[i]` from its
+ * beginning. The windows of a channel are a grid of out[0] rows, which are as far apart as those of a phase;
+ * what lies between them is computed and not used. */
+#ifndef STRIDE_LAYERS_FAST_WINDOWS_H
+#define STRIDE_LAYERS_FAST_WINDOWS_H
+
+#include "layers/fast/algorithms.h"
+#include "layers/pool_impl.h"
+#include "tensor/fast/machine.h"
+
+enum { POOL_LANES = 32, MOST_TERMS = 2 };
+typedef st_real lanes[POOL_LANES];
+
+/* gcc would unroll the loop first, and not make vectors of it. */
+#define EACH_WINDOW(k) _Pragma("GCC unroll 1") for (int k = 0; k < POOL_LANES; k++)
+
+/* POOL_LANES windows. x[offset[i] + k] is element i of window k; padding that is left out is -inf, and other
+ * elements are finite. Lanes that are no window have a dy of 0. */
+typedef struct lanes_call {
+    const st_window *at; /* without a window */
+    lanes *sums;         /* of the elements of its parameter: the adjoints add to them */
+    ptrdiff_t taps;
+    const ptrdiff_t *offset;
+    const st_real *x, *inside; /* inside: the number of elements of each window, */
+    bool full;                 /* true: that is `taps` */
+    const double *uniform;     /* in training: a random number for each; NULL: there is none */
+    st_real *place, *y;        /* place: what the values keep for the adjoints, if they draw */
+    const st_real *dy;
+    st_real *dx; /* dx[i * apart + k] */
+    ptrdiff_t apart;
+    lanes *room;           /* [taps] */
+    const double *first;   /* [taps + 1] */
+    const st_real *weight; /* [taps] */
+} lanes_call;
+
+typedef void lanes_function(const lanes_call *b);
+
+/* The poolings of a type: values, which write y, and adjoints. */
+typedef struct lanes_form {
+    bool (*draws)(const void *options); /* tests if training needs a random number; NULL: never */
+    /* Fills `first`, for each number of elements, and `weight`, for each rank; NULL: they are not used. */
+    void (*prepare)(const void *options, ptrdiff_t taps, double *first, st_real *weight);
+    lanes_function *const *values, *const *adjoints; /* one for each instruction set */
+} lanes_form;
+
+/* A function of sums over windows: y = g(s), s[j] the sum of f[j](x). Padding that is
+ * left out adds 0 to them; padding of zeros is an element of its own, after those of the channel. */
+typedef struct sums_call {
+    const st_window *at;
+    double shift;           /* what `terms` keeps for the others */
+    ptrdiff_t n;            /* elements of x, or windows */
+    const st_real *x;       /* the channel */
+    st_real *f[MOST_TERMS]; /* f[j] of the channel */
+    const st_real *s[MOST_TERMS], *inside;
+    st_real *y;
+    const st_real *dy;
+    st_real *q[MOST_TERMS]; /* of windows: dy (dy/ds[j]); of elements: the sum of these over its windows */
+    st_real *dx;
+} sums_call;
+
+/* For an instruction set. */
+typedef struct sums_functions {
+    void (*terms)(sums_call *b);        /* x to f */
+    bool (*values)(const sums_call *b); /* s to y; false: the definition is to compute the channel */
+    bool (*slopes)(const sums_call *b); /* s and dy to q; adds to the parameters' sums */
+    void (*back)(const sums_call *b);   /* q to dx; adds to the parameters' sums */
+} sums_functions;
+
+typedef struct sums_form {
+    int terms, sums; /* of the terms f, the first `sums` are added up */
+    const sums_functions *functions;
+} sums_form;
+
+/* ---- an axis, and the phases of a channel -------------------------------------------------------------- */
+
+/* Elements of a window along an axis: element k is in phase[k], shift[k] after the window's own row. Phase a
+ * begins at row residue[a] of the padded image. */
+typedef struct phase_axis {
+    int kernel, phases;
+    ptrdiff_t size, out, before, stride, reach; /* reach: the last element's shift */
+    ptrdiff_t *phase, *shift, *residue;
+} phase_axis;
+
+typedef struct windows_plan {
+    pool_plan pool;          /* comes first, for the definition's functions */
+    const lanes_form *lanes; /* one of these */
+    const sums_form *sums;
+    phase_axis axis[2];
+    ptrdiff_t taps;          /* elements of a window */
+    ptrdiff_t rows, pitch;   /* of a phase, and of the grid */
+    ptrdiff_t phase, phases; /* elements from a phase to the next, and of all */
+    ptrdiff_t windows, step; /* up to the grid's last one; of those whose adjoints are kept at once */
+    int scratch;             /* the first slot */
+    bool full;               /* every window has all elements */
+    ptrdiff_t *offset;       /* [taps] */
+    st_real *inside;         /* the elements of each window, 0 where there is none */
+} windows_plan;
+
+/* For algorithms: plan needs one of the forms. */
+bool windows_suit(const st_layer *l);
+int windows_plan_for(st_layer *l, const void *given, const lanes_form *by_lanes, const sums_form *by_sums);
+void windows_fill(st_layer *l, void *tables);
+
+void windows_forward(const st_call *c, st_tensor x, st_tensor y);
+void windows_backward(const st_call *c, st_tensor x, st_tensor y, st_tensor dy, st_tensor dx);
+void windows_gradient(const st_call *c, st_tensor x, st_tensor y, st_tensor dy);
+void windows_both(const st_call *c, st_tensor x, st_tensor y, st_tensor dy, st_tensor dx);
+
+/* The algorithms, which are in files of these names. */
+/* clang-format off */
+#define EACH_POOLING_ALGORITHM(DO)                                                                           \
+    DO(mixed_pool, lanes) DO(gated_pool, lanes) DO(ordinal_pool, lanes) DO(median_pool, lanes)               \
+    DO(rank_pool, lanes) DO(stochastic_pool, lanes)                                                          \
+    DO(soft_pool, sums) DO(logsumexp_pool, sums) DO(gem_pool, sums) DO(learned_norm_pool, sums)
+/* clang-format on */
+#define DECLARE_ALGORITHM(NAME, HOW) extern const layer_algorithm NAME##_##HOW;
+EACH_POOLING_ALGORITHM(DECLARE_ALGORITHM)
+
+#define WINDOWS_HOOKS                                                                                        \
+    {                                                                                                        \
+        windows_forward, windows_backward, windows_gradient, windows_both                                    \
+    }
+
+#endif
