@@ -756,34 +756,48 @@ static const st_layer_type trap_type = { .name = "trap",
                                          .backward = trap_backward,
                                          .gradient = trap_gradient };
 
-/* With the layers and the hooks in which they were set. */
-TEST(errors_of_hooks_in_any_thread_come_to_the_caller)
+/* Errors name the layers and the hooks in which they were set. */
+static void assert_errors_of_hooks(bool nested)
 {
     const char *const hooks[] = { "forward", "backward", "gradient" };
     const char *const outer[] = { "sequence: forward: ", "sequence: backward: ", "sequence: backward: " };
+    auto_layer *l = st_layer_new(&trap_type, NULL, 0, NULL);
+    if (nested) l = st_sequence(st_relu(), l);
+    auto_tensor x = full(ST_SHAPE(64, 2), 1), y = full(x.shape, 0);
+    assert_built(l, x.shape);
+    for (int hook = 0; hook < SEEN_HOOKS; hook++) {
+        trap.failing = hook;
+        trap.failed = 0;
+        st_layer_forward(l, x, y);
+        if (hook != SEEN_FORWARD) st_layer_backward(l, x, y, x, y);
+        assert_true(trap.failed > 0);
+        expect_error("%strap: %s: trap: image", nested ? outer[hook] : "", hooks[hook]);
+        trap.failing = -1; /* and stays in no worker */
+        trap.stale = 0;
+        st_layer_forward(l, x, y);
+        st_layer_backward(l, x, y, x, y);
+        assert_null(st_error());
+        assert_int_equal(trap.stale, 0);
+    }
+}
+
+TEST(errors_of_hooks_in_any_thread_come_to_the_caller)
+{
     for (int threads = 1; threads <= 4; threads++)
         for (int nested = 0; nested < 2; nested++) {
             int before = set_threads(threads);
-            auto_layer *l = st_layer_new(&trap_type, NULL, 0, NULL);
-            if (nested) l = st_sequence(st_relu(), l);
-            auto_tensor x = full(ST_SHAPE(64, 2), 1), y = full(x.shape, 0);
-            assert_built(l, x.shape);
-            for (int hook = 0; hook < SEEN_HOOKS; hook++) {
-                trap.failing = hook;
-                trap.failed = 0;
-                st_layer_forward(l, x, y);
-                if (hook != SEEN_FORWARD) st_layer_backward(l, x, y, x, y);
-                assert_true(trap.failed > 0);
-                expect_error("%strap: %s: trap: image", nested ? outer[hook] : "", hooks[hook]);
-                trap.failing = -1; /* and stays in no worker */
-                trap.stale = 0;
-                st_layer_forward(l, x, y);
-                st_layer_backward(l, x, y, x, y);
-                assert_null(st_error());
-                assert_int_equal(trap.stale, 0);
-            }
+            assert_errors_of_hooks(nested);
             set_threads(before);
         }
+}
+
+TEST(errors_of_hooks_in_the_reference_engine_come_to_the_caller)
+{
+    const int before = set_threads(1);
+    use_engine("reference");
+    for (int nested = 0; nested < 2; nested++) assert_errors_of_hooks(nested);
+    use_engine(NULL);
+    set_threads(before);
 }
 
 static int silent_plan(st_layer *l, st_shape x, st_shape *y)
@@ -1012,6 +1026,8 @@ TEST(inputs_that_do_not_fit_are_refused)
         { st_maxpool(.kernel = { MOST, 7 }, .padding = { MOST - 1, ST_ZERO_INT }), tiny, "" },
         { st_maxpool(.kernel = { MOST, MOST }), ST_SHAPE(1, 1, MOST / 2, MOST / 4), "kernel" },
         { st_maxpool(), ST_SHAPE(1, 1, huge, 1), "" },
+        { st_adaptive_avgpool(), ST_SHAPE(1, 1, 1, (ptrdiff_t)MOST + 1),
+          "adaptive_avgpool: the input [1, 1, 1, 2147483648] is too large" },
         { st_avgpool(), ST_SHAPE(1, 1, 1, huge), "" },
         { st_dense(MOST), ST_SHAPE(1, huge), "" },
         { st_upsample(.scale = { 32, 2 }), ST_SHAPE(1, 1, (ptrdiff_t)1 << 59, 1), "scale 32x2" },
