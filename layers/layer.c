@@ -1,4 +1,4 @@
-/* layer.c: making and freeing layers; options are checked with the type's table. */
+/* layer.c: making, freeing and visiting layers. */
 #include "layers/layer.h"
 #include "layers/layer_impl.h"
 #include "tensor/array.h"

@@ -1,4 +1,4 @@
-/* train.c: the loop: forward, loss, backward, step. Everything else is a callback. */
+/* train.c: the loop: forward, loss, backward, step; callbacks see its events. */
 #include "tensor/system.h"
 
 #include "nn/train_impl.h"

@@ -6,8 +6,9 @@
  *              .callbacks = { st_progress(stderr) }, .result = &r);
  *
  * The same seed gives bit-identical weights for any number of threads. A second run of the same net draws
- * other orders and other dropout masks than the first, and restarts the schedule. Everything beyond the loop
- * is a callback: nn/callbacks/callbacks.h and nn/files/checkpoint.h have those that come with the library. */
+ * other orders and other dropout masks than the first, and restarts the schedule. Progress, logs, early
+ * stopping and the like are callbacks: nn/callbacks/callbacks.h has those that come with the library,
+ * nn/files/checkpoint.h has checkpoints, from which a run resumes. */
 #ifndef STRIDE_NN_TRAIN_H
 #define STRIDE_NN_TRAIN_H
 

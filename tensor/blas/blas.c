@@ -1,5 +1,5 @@
 /* blas.c: matrix products by BLAS, which multiplies views whose rows or columns have a stride of 1, and
- * copies of others. The only file that includes cblas.h. */
+ * copies of others. The only file of the library that includes cblas.h. */
 #define _DEFAULT_SOURCE
 #include "tensor/error.h"
 #include "tensor/tables.h"
