@@ -1,4 +1,4 @@
-/* engine.c: reads STRIDE_ENGINE and STRIDE_WINOGRAD. */
+/* engine.c: reads STRIDE_ENGINE. */
 #include "tensor/engine.h"
 #include "tensor/error.h"
 
@@ -13,18 +13,10 @@ bool engine_is_reference(void)
     return name && strcmp(name, "reference") == 0;
 }
 
-bool engine_is_accurate(void)
-{
-    const char *given = getenv("STRIDE_WINOGRAD");
-    return given && strcmp(given, "off") == 0;
-}
-
 int engine_choose(int *machine, bool *reference)
 {
-    const char *name = getenv("STRIDE_ENGINE"), *winograd = getenv("STRIDE_WINOGRAD");
+    const char *name = getenv("STRIDE_ENGINE");
     *machine = 0;
-    if (winograd && winograd[0] && strcmp(winograd, "on") != 0 && !engine_is_accurate())
-        return st_error_set("STRIDE_WINOGRAD=%.80s: expected on or off", winograd);
     *reference = engine_is_reference();
     if (*reference) return 0;
     if (engine_machines) return engine_machines->choose(name && name[0] ? name : NULL, machine);

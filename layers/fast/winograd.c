@@ -20,7 +20,7 @@
 #include "layers/fast/algorithms.h"
 #include "layers/fast/winograd.h"
 #include "tensor/counts.h"
-#include "tensor/engine.h"
+#include "tensor/fast/machine.h"
 
 enum { X_PIXELS, DX_PIXELS, Y_PIXELS, X_TILES, Y_TILES, WEIGHTS, WEIGHT_SUMS, BUFFER }; /* scratch */
 
@@ -185,7 +185,7 @@ static bool suits(const st_layer *l)
 {
     const window *w = &((const conv_plan *)l->plan)->w;
     const kernel *k = kernel_of(l);
-    if (engine_is_accurate()) return false;
+    if (machine_is_accurate()) return false;
     ptrdiff_t in = l->x.n[1], out = l->y.n[1];
     for (int axis = 0; axis < 2; axis++) {
         if (w->kernel[axis] != 3 || w->stride[axis] != 1 || w->dilation[axis] != 1) return false;

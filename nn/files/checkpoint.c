@@ -97,11 +97,8 @@ json_t *checkpoint_terms(const st_run *run, uint32_t sum)
     const st_optim_kind *optim = run->optim->kind;
     const double decay = st_options_number(optim->fields, run->optim->options, "weight_decay");
     const st_dataset *d = run->own->data;
-    const char *name = engine_name();
-    char engine[NAME];
-    if (!name) return NULL;
-    snprintf(engine, sizeof engine, "%s%s", name,
-             engine_is_accurate() && !engine_is_reference() ? ", STRIDE_WINOGRAD=off" : "");
+    const char *engine = engine_name();
+    if (!engine) return NULL;
     json_t *all =
         json_pack("{s:s, s:s, s:I, s:s, s:I, s:s, s:s, s:s}", "precision", ST_REAL_NAME, "engine", engine,
                   "samples", (json_int_t)d->count, "preparation", d->prepared ? d->prepared : "none", "seed",

@@ -2,10 +2,13 @@
 #include "tensor/fast/machine.h"
 #include "tensor/error.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 #define NAME(M) #M,
-static const char *const names[] = { EACH_MACHINE(NAME) };
+#define ACCURATE_NAME(M) #M ", STRIDE_WINOGRAD=off",
+static const char *const names[] = { EACH_MACHINE(NAME) }, *const accurate_names[] = { EACH_MACHINE(
+                                                               ACCURATE_NAME) };
 
 enum { MACHINES = sizeof names / sizeof *names };
 
@@ -19,6 +22,12 @@ static bool runs(const char *name)
     return strcmp(name, "generic") == 0;
 }
 
+bool machine_is_accurate(void)
+{
+    const char *winograd = getenv("STRIDE_WINOGRAD");
+    return winograd && strcmp(winograd, "off") == 0;
+}
+
 int machine_best(void)
 {
     int machine = 0;
@@ -28,6 +37,9 @@ int machine_best(void)
 
 static int choose(const char *name, int *machine)
 {
+    const char *winograd = getenv("STRIDE_WINOGRAD");
+    if (winograd && winograd[0] && strcmp(winograd, "on") != 0 && !machine_is_accurate())
+        return st_error_set("STRIDE_WINOGRAD=%.80s: expected on or off", winograd);
     if (!name) {
         *machine = machine_best();
         return 0;
@@ -43,7 +55,7 @@ static int choose(const char *name, int *machine)
 
 static const char *name_of(int machine)
 {
-    return names[machine];
+    return machine_is_accurate() ? accurate_names[machine] : names[machine];
 }
 
 static const engine_sets sets = { choose, name_of };

@@ -13,6 +13,7 @@
 #include "tensor/inline.h"
 #include "tensor/real.h"
 
+bool machine_is_accurate(void); /* STRIDE_WINOGRAD=off leaves out algorithms that err more than a product */
 int machine_best(void);         /* the index of the best instruction set of this processor */
 int machine_bytes(int machine); /* of a vector */
 
