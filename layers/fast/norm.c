@@ -9,6 +9,7 @@
 #include "tensor/counts.h"
 
 #include <math.h>
+#include <string.h>
 
 enum { MOST = 64 };    /* sets that one thread processes at once */
 enum { COPY, SCALED }; /* scratch: a channel or an image of x; weight times dy of a set */
@@ -40,6 +41,16 @@ typedef machine_bits octet_mask __attribute__((vector_size(OCTET * sizeof(st_rea
 typedef machine_bits octet_mask_at
     __attribute__((vector_size(OCTET * sizeof(st_real)), aligned(sizeof(st_real)), may_alias));
 
+INLINE void add_exactly(norm_sums *to, ptrdiff_t n, const st_real *g, st_real shift, const st_real *x,
+                        st_real mean)
+{
+    for (ptrdiff_t i = 0; i < n; i++) {
+        const double a = (double)g[i] - (double)shift;
+        to->g += a;
+        to->product += a * ((double)x[i] - (double)mean);
+    }
+}
+
 /* Adds the sums of g - shift and of (g - shift) (x - mean) over a row. Elements are added in st_real within a
  * block, and blocks in double. The elements after the last block, or from a block on that overflows, are
  * added in double one by one. */
@@ -65,11 +76,7 @@ INLINE void add_row(norm_sums *to, ptrdiff_t n, const st_real *g, st_real shift,
         if (!isfinite(block.g + block.product)) break;
         to->g += block.g, to->product += block.product;
     }
-    for (ptrdiff_t i = done; i < n; i++) {
-        double a = (double)g[i] - (double)shift;
-        to->g += a;
-        to->product += a * ((double)x[i] - (double)mean);
-    }
+    add_exactly(to, n - done, g + done, shift, x + done, mean);
 }
 
 /* Interleaves octets within their halves, and exchanges halves. */
@@ -159,6 +166,58 @@ INLINE void add_rows(norm_sums *to, norm_rows rows)
     }
 }
 
+/* Rows shorter than an octet, of adjacent sets: each column is added up from row to row, in st_real within a
+ * block of rows. */
+enum { COLUMNS = MOST * OCTET, TALL = 64 };
+
+typedef struct norm_columns {
+    norm_set set;
+    ptrdiff_t count; /* of sets */
+    const st_real *g, *x, *mean;
+    ptrdiff_t stride_g, stride_x;
+    bool shifted; /* g - mean instead of g */
+} norm_columns;
+
+/* Elements at[k] of sets as those of their columns. */
+INLINE void each_column(const norm_columns *c, const st_real *at, st_real *to)
+{
+    for (ptrdiff_t k = 0; k < c->count; k++)
+        for (ptrdiff_t j = 0; j < c->set.length; j++) to[k * c->set.length + j] = at[k];
+}
+
+INLINE void add_columns(norm_sums *to, const norm_columns *c)
+{
+    const ptrdiff_t length = c->set.length, n = c->count * length;
+    st_real middle[COLUMNS], shift[COLUMNS] = { 0 };
+    double sum[COLUMNS] = { 0 }, product[COLUMNS] = { 0 };
+    each_column(c, c->mean, middle);
+    if (c->shifted) memcpy(shift, middle, (size_t)n * sizeof *shift);
+    for (ptrdiff_t top = 0; top < c->set.rows; top += TALL) {
+        st_real part[COLUMNS], part_product[COLUMNS];
+        for (ptrdiff_t i = 0; i < n; i++) part[i] = part_product[i] = 0;
+        for (ptrdiff_t r = top; r < smallest(top + TALL, c->set.rows); r++) {
+            const st_real *g = c->g + r * c->stride_g, *x = c->x + r * c->stride_x;
+            for (ptrdiff_t i = 0; i < n; i++) {
+                const st_real a = g[i] - shift[i];
+                part[i] += a;
+                part_product[i] += a * (x[i] - middle[i]);
+            }
+        }
+        for (ptrdiff_t i = 0; i < n; i++) sum[i] += (double)part[i], product[i] += (double)part_product[i];
+    }
+    for (ptrdiff_t k = 0; k < c->count; k++) {
+        norm_sums all = { 0 };
+        for (ptrdiff_t i = k * length; i < (k + 1) * length; i++) all.g += sum[i], all.product += product[i];
+        if (!isfinite(all.g + all.product)) {
+            all = (norm_sums){ 0 };
+            for (ptrdiff_t r = 0, at = k * length; r < c->set.rows; r++)
+                add_exactly(&all, length, c->g + r * c->stride_g + at, shift[at], c->x + r * c->stride_x + at,
+                            middle[at]);
+        }
+        to[k].g += all.g, to[k].product += all.product;
+    }
+}
+
 /* The moments in a unit whose squares neither overflow nor underflow: in double the square of 1e155 does. */
 static __attribute__((noinline)) moments measure_extreme(norm_set s, const st_real *x, bool centred)
 {
@@ -242,8 +301,17 @@ typedef struct fast_plan {
     norm_plan norm;
     ptrdiff_t parts;  /* adjacent parts of a set, which have a weight and a bias each */
     ptrdiff_t length; /* of a set's row */
-    bool by_element;  /* each element of a set has a weight and a bias instead */
+    bool by_element;  /* each element of a set has a weight and a bias instead, */
+    ptrdiff_t apart;  /* which begin so far apart in adjacent sets */
 } fast_plan;
+
+/* Sets that are processed at once: channels of a batch, by each thread; or whole sets of few elements. */
+static ptrdiff_t together(const fast_plan *p, int threads)
+{
+    enum { FEW = 4096 };
+    if (p->norm.of_batch) return smallest(ceil_div(p->norm.sets, threads), MOST);
+    return p->parts > 1 ? 1 : largest(smallest(FEW / p->length, MOST), 1);
+}
 
 static int plan(st_layer *l, const void *given)
 {
@@ -254,9 +322,11 @@ static int plan(st_layer *l, const void *given)
     p->norm = *(const norm_plan *)given;
     p->length = elements / images / p->norm.sets;
     p->parts = affine && p->norm.by_channel && !p->norm.of_batch ? l->x.n[1] / p->norm.groups : 1;
-    p->by_element = affine && !p->norm.by_channel;
+    const bool single = p->parts > 1 && p->parts == p->length; /* parts of one element */
+    if (single) p->parts = 1, p->apart = p->length;
+    p->by_element = affine && (!p->norm.by_channel || single);
     if (st_layer_scratch(l, ST_SHAPE(elements / (p->norm.of_batch ? p->norm.sets : images)))) return -1;
-    return st_layer_scratch(l, ST_SHAPE(p->by_element ? p->length : 0));
+    return st_layer_scratch(l, ST_SHAPE(p->by_element ? together(p, 1) * p->length : 0));
 }
 
 /* A pass over all sets of x and dy; writes y or dx to `to`, unless that is NULL. */
@@ -281,8 +351,7 @@ static pass pass_over(const st_call *c, st_tensor x, st_tensor dy, st_tensor to,
                    .plan = plan,
                    .set = { rows, length, stride },
                    .sets = batch ? plan->norm.sets : c->images * plan->norm.sets,
-                   .together =
-                       batch ? smallest(ceil_div(plan->norm.sets, c->layer->impl->run->threads), MOST) : 1,
+                   .together = together(plan, c->layer->impl->run->threads),
                    .x = st_data(x),
                    .dy = st_data(dy),
                    .weight = c->layer->params > NORM_WEIGHT ? st_data(c->param[NORM_WEIGHT]) : NULL,
@@ -318,15 +387,63 @@ INLINE moments batch_moments(const pass *p, ptrdiff_t k, const st_real *x, st_re
     return m;
 }
 
+/* The index of the first weight of the elements of set k. */
+static ptrdiff_t first_element(const fast_plan *plan, ptrdiff_t k)
+{
+    return k % plan->norm.sets * plan->apart;
+}
+
 /* y = (x - mean) scale weight + bias, with a weight and a bias for each element. */
 INLINE void apply_elements(const pass *p, ptrdiff_t k, st_real *y, const st_real *x)
 {
-    const st_real mean = p->mean[k], scale = 1 / p->deviation[k], *weight = p->weight, *bias = p->bias;
-    const ptrdiff_t n = p->set.length;
+    const ptrdiff_t n = p->set.length, first = first_element(p->plan, k);
+    const st_real mean = p->mean[k], scale = 1 / p->deviation[k], *weight = p->weight + first,
+                  *bias = p->bias ? p->bias + first : NULL;
     if (bias)
         for (ptrdiff_t i = 0; i < n; i++) y[i] = (x[i] - mean) * scale * weight[i] + bias[i];
     else
         for (ptrdiff_t i = 0; i < n; i++) y[i] = (x[i] - mean) * scale * weight[i];
+}
+
+/* norm_apply of rows by columns. */
+INLINE void apply_columns(const pass *p, const norm_columns *c, ptrdiff_t first, st_real *y)
+{
+    const ptrdiff_t n = c->count * c->set.length;
+    st_real middle[COLUMNS], slope[COLUMNS], height[COLUMNS] = { 0 }, each[MOST];
+    each_column(c, p->mean + first, middle);
+    for (ptrdiff_t k = 0; k < c->count; k++)
+        each[k] = (st_real)(weight_of(p, first + k) / (double)p->deviation[first + k]);
+    each_column(c, each, slope);
+    if (p->bias) each_column(c, p->bias + first, height);
+    for (ptrdiff_t r = 0; r < c->set.rows; r++) {
+        const st_real *x = c->x + r * c->stride_x;
+        st_real *to = y + r * c->set.stride;
+        for (ptrdiff_t i = 0; i < n; i++) to[i] = (x[i] - middle[i]) * slope[i] + height[i];
+    }
+}
+
+/* norm_adjoint of rows by columns; or, where mean and variance are constants, dx = dy slope. */
+INLINE void adjoint_columns(const pass *p, const norm_columns *c, ptrdiff_t first, const norm_slopes *slopes,
+                            bool constants, st_real *dx)
+{
+    const ptrdiff_t n = c->count * c->set.length;
+    st_real weight[COLUMNS], middle[COLUMNS], mean_g[COLUMNS], slope[COLUMNS], scale[COLUMNS];
+    for (ptrdiff_t i = 0; i < n; i++) {
+        const ptrdiff_t k = i / c->set.length;
+        const norm_slopes s = slopes[k];
+        const double w = weight_of(p, first + k);
+        weight[i] = (st_real)(constants ? w / (double)p->deviation[first + k] : w);
+        middle[i] = s.middle, mean_g[i] = s.mean_g, slope[i] = s.slope, scale[i] = s.scale;
+    }
+    for (ptrdiff_t r = 0; r < c->set.rows; r++) {
+        const st_real *x = c->x + r * c->stride_x, *dy = c->g + r * c->stride_g;
+        st_real *to = dx + r * c->set.stride;
+        if (constants)
+            for (ptrdiff_t i = 0; i < n; i++) to[i] = dy[i] * weight[i];
+        else
+            for (ptrdiff_t i = 0; i < n; i++)
+                to[i] = (weight[i] * dy[i] - mean_g[i] - (x[i] - middle[i]) * slope[i]) * scale[i];
+    }
 }
 
 /* Channels of a batch are adjacent in an image, so several are processed together, image by image. */
@@ -340,8 +457,11 @@ INLINE void forward_sets(const pass *p, ptrdiff_t first, ptrdiff_t count)
     st_real *y = p->to + first * s.length, near[MOST];
     norm_sums sums[MOST];
     for (ptrdiff_t k = 0; k < count; k++) near[k] = 0, sums[k] = (norm_sums){ 0 };
+    const bool narrow = s.length < OCTET && s.rows > 1;
+    norm_columns columns = { s, count, x, x, near, s.stride, s.stride, true };
     if (plan->norm.centred && !constants) near_means(near, s, count, x);
-    for (ptrdiff_t r = 0; r < s.rows && !constants; r++) {
+    if (narrow && !constants) add_columns(sums, &columns);
+    for (ptrdiff_t r = 0; r < s.rows && !constants && !narrow; r++) {
         const st_real *row = x + r * s.stride;
         add_rows(sums, (norm_rows){ count, s.length, s.length, row, row, near, 1, true });
     }
@@ -353,8 +473,10 @@ INLINE void forward_sets(const pass *p, ptrdiff_t first, ptrdiff_t count)
         p->mean[first + k] = (st_real)m.mean;
         p->deviation[first + k] = (st_real)m.deviation;
     }
-    if (plan->by_element) apply_elements(p, first, y, x);
-    for (ptrdiff_t r = 0; r < s.rows && !plan->by_element; r++)
+    for (ptrdiff_t k = 0; k < count && plan->by_element; k++)
+        apply_elements(p, first + k, y + k * s.length, x + k * s.length);
+    if (narrow) apply_columns(p, &columns, first, y);
+    for (ptrdiff_t r = 0; r < s.rows && !plan->by_element && !narrow; r++)
         for (ptrdiff_t k = 0; k < count; k++)
             for (ptrdiff_t i = 0, w = first_weight(plan, first + k); i < plan->parts; i++, w++) {
                 const ptrdiff_t at = r * s.stride + k * s.length + i * part;
@@ -364,19 +486,24 @@ INLINE void forward_sets(const pass *p, ptrdiff_t first, ptrdiff_t count)
             }
 }
 
-/* Adds the gradients of the elements' weights and biases; returns dy times their weights. */
-INLINE const st_real *adjoint_elements(const pass *p, ptrdiff_t k, const st_real *x, const st_real *dy)
+/* Adds the gradients of the elements' weights and biases; scaled = dy times their weights. */
+INLINE void adjoint_elements(const pass *p, ptrdiff_t k, const st_real *x, const st_real *dy,
+                             st_real *restrict scaled)
 {
-    const st_call *c = p->c;
     const st_real mean = p->mean[k], scale = 1 / p->deviation[k];
-    const ptrdiff_t n = p->set.length;
-    st_real *scaled = st_data(st_scratch(c, SCALED));
-    st_real *dweight = p->dweight, *dbias = p->dbias;
-    for (ptrdiff_t i = 0; i < n && dweight; i++) dweight[i] += (x[i] - mean) * scale * dy[i];
-    for (ptrdiff_t i = 0; i < n && dbias; i++) dbias[i] += dy[i];
+    const ptrdiff_t n = p->set.length, first = first_element(p->plan, k);
+    st_real *restrict dweight = p->dweight ? p->dweight + first : NULL;
+    st_real *restrict dbias = p->dbias ? p->dbias + first : NULL;
+    const st_real *weight = p->weight + first;
+    if (dweight && dbias)
+        for (ptrdiff_t i = 0; i < n; i++) {
+            dweight[i] += (x[i] - mean) * scale * dy[i];
+            dbias[i] += dy[i];
+        }
+    else if (dweight)
+        for (ptrdiff_t i = 0; i < n; i++) dweight[i] += (x[i] - mean) * scale * dy[i];
     if (p->to)
-        for (ptrdiff_t i = 0; i < n; i++) scaled[i] = p->weight[i] * dy[i];
-    return scaled;
+        for (ptrdiff_t i = 0; i < n; i++) scaled[i] = weight[i] * dy[i];
 }
 
 /* Adds the gradients of weight and bias w from the sums over their part of a set; and these to the set's. */
@@ -401,9 +528,20 @@ INLINE void adjoint_sets(const pass *p, ptrdiff_t first, ptrdiff_t count, const 
     const bool constants = plan->norm.of_batch && !p->c->training; /* mean and variance */
     const st_real *dy = p->dy + first * s.length, *mean = p->mean + first, *deviation = p->deviation + first;
     norm_sums sums[MOST] = { { 0 } }, total[MOST] = { { 0 } };
-    if (plan->by_element) dy = adjoint_elements(p, first, x, dy);
+    if (plan->by_element) {
+        st_real *scaled = st_data(st_scratch(p->c, SCALED));
+        for (ptrdiff_t k = 0; k < count; k++)
+            adjoint_elements(p, first + k, x + k * s.length, dy + k * s.length, scaled + k * s.length);
+        dy = scaled;
+    }
     const bool needed = (p->dweight && !plan->by_element) || (p->to && !constants);
-    if (needed && plan->parts == 1) {
+    const bool narrow = s.length < OCTET && s.rows > 1;
+    const norm_columns columns = { s, count, dy, x, mean, s.stride, stride_x, false };
+    if (needed && narrow) {
+        add_columns(sums, &columns);
+        for (ptrdiff_t k = 0; k < count; k++)
+            add_part(p, first_weight(plan, first + k), deviation[k], sums[k], &total[k]);
+    } else if (needed && plan->parts == 1) {
         for (ptrdiff_t r = 0; r < s.rows; r++)
             add_rows(sums,
                      (norm_rows){ count, part, part, dy + r * s.stride, x + r * stride_x, mean, 1, false });
@@ -420,7 +558,8 @@ INLINE void adjoint_sets(const pass *p, ptrdiff_t first, ptrdiff_t count, const 
     norm_slopes slopes[MOST] = { { 0 } };
     for (ptrdiff_t k = 0; k < count && p->to && !constants; k++)
         slopes[k] = slopes_of((double)mean[k], (double)deviation[k], total[k], (double)(s.rows * s.length));
-    for (ptrdiff_t r = 0; r < s.rows && p->to; r++)
+    if (narrow && p->to) adjoint_columns(p, &columns, first, slopes, constants, p->to + first * s.length);
+    for (ptrdiff_t r = 0; r < s.rows && p->to && !narrow; r++)
         for (ptrdiff_t k = 0; k < count; k++)
             for (ptrdiff_t i = 0, w = first_weight(plan, first + k); i < plan->parts; i++, w++) {
                 const ptrdiff_t at = k * s.length + i * part, to = first * s.length + r * s.stride + at;
@@ -455,7 +594,7 @@ static void each_set(const st_call *c, st_tensor x, st_tensor dy, st_tensor to, 
     void (*run_here)(ptrdiff_t i, void *p) = lanes_wide(c->layer) ? run_wide : run_any;
     if (p.plan->norm.of_batch) st_parallel_for(c, ceil_div(p.sets, p.together), run_here, &p);
     else
-        for (ptrdiff_t k = 0; k < p.sets; k++) run_here(k, &p);
+        for (ptrdiff_t k = 0; k < ceil_div(p.sets, p.together); k++) run_here(k, &p);
 }
 
 static st_tensor contiguous(st_tensor x, st_tensor copy)
