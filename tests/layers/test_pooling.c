@@ -14,6 +14,29 @@ static void build(st_layer *l, st_shape x, uint64_t step)
     st_layer_mode(l, true, 1, step);
 }
 
+/* ---- a pooling without an adjoint ---------------------------------------------------------------------- */
+
+/* The second element, where the first one is at least 1. */
+static st_real gated_second(const st_window *w)
+{
+    return w->x[0] >= 1 ? w->x[1] : 0;
+}
+
+static const st_layer_type gated_by_first = ST_POOLING("gated_by_first", .value = gated_second);
+
+/* Otherwise the second one's difference would be that of a first one below 1. */
+TEST(differences_are_taken_with_the_other_elements_as_they_are)
+{
+    auto_layer *l = st_pool(&gated_by_first, .kernel = { 1, 2 });
+    const st_shape s = ST_SHAPE(1, 1, 1, 2);
+    build(l, s, 1);
+    auto_tensor x = full(s, 1), y = st_tensor_new(l->y), dy = full(l->y, 3), dx = full(s, NAN);
+    st_layer_forward(l, x, y);
+    st_layer_backward(l, x, y, dy, dx);
+    assert_true(*element(y, 0) == 1);
+    assert_close((double)*element(dx, 1), 3, 0.01);
+}
+
 /* ---- PyTorch's numbers --------------------------------------------------------------------------------- */
 
 typedef struct golden {
