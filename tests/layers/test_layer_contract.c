@@ -401,6 +401,28 @@ TEST(flops_are_two_for_each_product)
     assert_true(l->flops == 2.0 * 20 * (4 * 36 * 9 + 144 * 5));
 }
 
+TEST(flops_are_counted_of_sums_and_factors_too)
+{
+    const struct {
+        st_layer *l;
+        st_shape x;
+        double flops;
+    } cases[] = {
+        { st_avgpool(.kernel = { 2, 3 }), ST_SHAPE(2, 3, 4, 6), 2 * 3 * 2 * 2 * 6 },
+        { st_conv_transpose2d(5, { 3, 2 }), ST_SHAPE(2, 4, 3, 3), 2.0 * 2 * 4 * 9 * 5 * 6 },
+        { st_residual(st_identity()), ST_SHAPE(2, 3), 6 },
+        { st_multiply(st_identity(), st_identity(), st_identity()), ST_SHAPE(2, 3), 2 * 6 },
+        { st_multiply(st_identity(), st_identity()), ST_SHAPE(2, 3), 6 },
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        st_shape y;
+        about("%s of %s", cases[i].l->type->name, st_shape_text(cases[i].x).text);
+        assert_int_equal(st_layer_plan(cases[i].l, cases[i].x, &y), 0);
+        assert_true(cases[i].l->flops == cases[i].flops);
+        st_layer_free(cases[i].l);
+    }
+}
+
 /* ---- parameters ------------------------------------------------------------------------------ */
 
 static ptrdiff_t equal_elements(st_tensor a, st_tensor b)
