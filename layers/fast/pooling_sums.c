@@ -304,6 +304,52 @@ INLINE void learned_norm_back(const sums_call *b)
     b->at->dparam[0][0] += order_slope(b) * power_back(b, true, 0) / order(b);
 }
 
+/* ---- local importance: f = exp(g), exp(g) x, whose g are a function of all channels -------------------- */
+
+INLINE void local_importance_terms(sums_call *b)
+{
+    const st_real shift = greatest(b->n, b->g), *x = b->x, *g = b->g;
+    st_real *restrict power = b->f[0], *restrict weighted = b->f[1];
+    for (ptrdiff_t i = 0; i < b->n; i++) {
+        const st_real e = raised_exp(g[i] - shift);
+        power[i] = e, weighted[i] = e * x[i];
+    }
+}
+
+INLINE bool local_importance_values(const sums_call *b)
+{
+    const st_real *s = b->s[0], *weighted = b->s[1];
+    if (!in_range(b, false)) return false;
+    for (ptrdiff_t i = 0; i < b->n; i++) b->y[i] = weighted[i] / s[i];
+    return true;
+}
+
+INLINE bool local_importance_slopes(const sums_call *b)
+{
+    return soft_slopes(b);
+}
+
+INLINE void local_importance_back(const sums_call *b)
+{
+    const st_real *f = b->f[0], *x = b->x, *p = b->q[0], *q = b->q[1];
+    st_real *restrict dx = b->dx, *restrict dg = b->dg;
+    for (ptrdiff_t i = 0; i < b->n; i++) {
+        dx[i] = f[i] * q[i];
+        dg[i] = f[i] * (p[i] + x[i] * q[i]);
+    }
+}
+
+static void importances(const st_call *c, st_tensor x, st_tensor g)
+{
+    st_gemm(g, 1, c->param[0], x, 0);
+}
+
+static void importances_back(const st_call *c, bool gradient, st_tensor x, st_tensor dg, st_tensor dx)
+{
+    if (!st_is_null(dx)) st_gemm(dx, 1, st_transpose(c->param[0], 0, 1), dg, 1);
+    if (gradient) st_gemm(st_grad(c, 0), 1, dg, st_transpose(x, 0, 1), 1);
+}
+
 /* ---- the algorithms ------------------------------------------------------------------------------------ */
 
 #define STAMP(M, NAME)                                                                                       \
@@ -325,12 +371,12 @@ INLINE void learned_norm_back(const sums_call *b)
     }
 #define FORM_OF(M, NAME) { M##_##NAME##_terms, M##_##NAME##_values, M##_##NAME##_slopes, M##_##NAME##_back },
 
-#define ALGORITHM(NAME, TERMS, SUMS)                                                                         \
+#define ALGORITHM(NAME, TERMS, SUMS, ...)                                                                    \
     EACH_MACHINE_OF(STAMP, NAME)                                                                             \
     static const sums_functions NAME##_functions[] = { EACH_MACHINE_OF(FORM_OF, NAME) };                     \
     static int NAME##_plan(st_layer *l, const void *given)                                                   \
     {                                                                                                        \
-        static const sums_form form = { TERMS, SUMS, NAME##_functions };                                     \
+        static const sums_form form = { TERMS, SUMS, NAME##_functions, __VA_ARGS__ };                        \
         return windows_plan_for(l, given, NULL, &form);                                                      \
     }                                                                                                        \
     const layer_algorithm NAME##_pool_sums = { .type = &layer_type_##NAME##_pool,                            \
@@ -338,7 +384,8 @@ INLINE void learned_norm_back(const sums_call *b)
                                                .plan = NAME##_plan,                                          \
                                                .fill = windows_fill,                                         \
                                                .hooks = WINDOWS_HOOKS };
-ALGORITHM(soft, 2, 2)
-ALGORITHM(logsumexp, 1, 1)
-ALGORITHM(gem, 2, 1)
-ALGORITHM(learned_norm, 2, 1)
+ALGORITHM(soft, 2, 2, NULL)
+ALGORITHM(logsumexp, 1, 1, NULL)
+ALGORITHM(gem, 2, 1, NULL)
+ALGORITHM(learned_norm, 2, 1, NULL)
+ALGORITHM(local_importance, 2, 2, importances, importances_back)

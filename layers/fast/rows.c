@@ -766,7 +766,7 @@ enum { RUN = 8, MOST_ALL_TAPS = 1 << 20 }; /* the shortest mean run of columns *
 
 static bool is_separable(const st_layer *l)
 {
-    return l->type == &layer_type_upsample || l->type == &layer_type_pad2d;
+    return !l->type->pooling;
 }
 
 /* The most taps of an axis; p is the definition's plan. */

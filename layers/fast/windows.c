@@ -1,6 +1,7 @@
 /* windows.c: the phases of a channel, and poolings by them (windows.h). */
 #include "layers/fast/windows.h"
 #include "layers/fast/functions.h"
+#include "layers/pooling/family.h"
 #include "tensor/counts.h"
 
 #include <math.h>
@@ -340,7 +341,9 @@ static const struct {
 
 /* ---- room for a channel -------------------------------------------------------------------------------- */
 
-enum { IMAGE, ARENA }; /* scratch, from the plan's first slot on: an image that is a view, and: */
+/* Scratch, from the plan's first slot on: an image that is a view, what a channel needs, logits of an image
+ * and their gradients. */
+enum { IMAGE, ARENA, LOGITS, DLOGITS };
 
 typedef struct room {
     st_real *phases, *dphases, *adjoints, *y, *dy, *place;
@@ -416,6 +419,7 @@ typedef struct batch {
     bool draws; /* places of what is drawn are kept */
     st_tensor x, y, dy, dx;
     bool contiguous;                 /* x is */
+    bool logits;                     /* the pooling has some */
     ptrdiff_t channels, area, count; /* elements and windows of a channel */
     st_window at;                    /* of channel 0 */
     ptrdiff_t elements;              /* of a channel's parameter, which is the only one; 0: there is none */
@@ -443,9 +447,10 @@ static batch batch_of(const st_call *c, bool gradient, st_tensor x, st_tensor y,
     b.contiguous = st_is_contiguous(x);
     b.channels = x.shape.n[1], b.area = x.shape.n[2] * x.shape.n[3],
     b.count = p->axis[0].out * p->axis[1].out;
-    b.at = pool_channel(c, 0, 0);
-    if (c->layer->params > 0) b.elements = st_numel(c->param[0]) / c->param[0].shape.n[0];
-    if (gradient) b.grad = st_data(st_grad(c, 0));
+    b.logits = p->sums && p->sums->logits;
+    b.at = b.logits ? (st_window){ .options = c->options } : pool_channel(c, 0, 0);
+    if (c->layer->params > 0 && !b.logits) b.elements = st_numel(c->param[0]) / c->param[0].shape.n[0];
+    if (gradient && !b.logits) b.grad = st_data(st_grad(c, 0));
     if (b.draws) b.place = st_data(st_memory(c, 0));
     b.x_end = end_of(x), b.y_end = end_of(y), b.dy_end = end_of(dy), b.dx_end = end_of(dx);
     b.room = room_of(c);
@@ -454,8 +459,8 @@ static batch batch_of(const st_call *c, bool gradient, st_tensor x, st_tensor y,
 
 /* A channel: x's elements one after the other, up to the end of those that may be read. */
 typedef struct channel {
-    const st_real *x, *x_end;
-    st_real *y, *dx, *place;
+    const st_real *x, *x_end, *g;
+    st_real *y, *dx, *place, *dg;
     const st_real *dy;
     st_window at;
     bool finite;
@@ -481,6 +486,8 @@ static channel channel_of(const batch *b, ptrdiff_t number)
     a.at.channel = k, a.at.number += (uint64_t)number;
     if (b->elements && c->param[0].shape.n[0] > 1) a.at.param[0] += k * b->elements;
     for (ptrdiff_t i = 0; i < b->elements; i++) a.at.dparam[0][i] = 0;
+    if (b->logits) a.g = st_data(st_scratch(c, b->plan->scratch + LOGITS)) + k * b->area;
+    if (b->logits) a.dg = st_data(st_scratch(c, b->plan->scratch + DLOGITS)) + k * b->area;
     a.finite = machines[b->machine].all_finite(b->area, a.x);
     return a;
 }
@@ -582,6 +589,7 @@ static sums_call sums_of(const batch *b, const channel *a)
     const windows_plan *p = b->plan;
     const room *r = &b->room;
     sums_call s = { .at = &a->at, .n = b->area, .x = a->x, .inside = p->inside, .y = r->y, .dy = r->dy };
+    s.g = a->g, s.dg = a->dg;
     for (int j = 0; j < p->sums->terms; j++) s.f[j] = r->f[j];
     if (p->pool.zeros) {
         memcpy(r->x, a->x, (size_t)b->area * sizeof *r->x);
@@ -633,9 +641,59 @@ static st_tensor plane(st_tensor x, ptrdiff_t image, ptrdiff_t k)
     return st_is_null(x) ? x : st_select(st_select(x, 0, image), 0, k);
 }
 
+/* Image i of x as [C, HW]. */
+static st_tensor image_of(const batch *b, st_tensor x, ptrdiff_t i)
+{
+    const st_shape s = ST_SHAPE(b->channels, b->area);
+    if (st_is_null(x)) return x;
+    if (st_is_contiguous(x)) return st_reshape(st_select(x, 0, i), s);
+    const st_tensor copy = st_reshape(st_scratch(b->call, b->plan->scratch + IMAGE), s);
+    st_copy(st_reshape(copy, st_select(x, 0, i).shape), st_select(x, 0, i));
+    return copy;
+}
+
+/* Image i with logits. False: the definition is to compute it. */
+static bool image_with_logits(const batch *b, ptrdiff_t i, bool back, bool gradient)
+{
+    const sums_form *form = b->plan->sums;
+    const st_tensor x = image_of(b, b->x, i), dg = st_scratch(b->call, b->plan->scratch + DLOGITS);
+    const st_tensor g = st_scratch(b->call, b->plan->scratch + LOGITS);
+    form->logits(b->call, x, g);
+    if (!machines[b->machine].all_finite(st_numel(g), st_data(g))) return false;
+    for (ptrdiff_t k = 0; k < b->channels; k++) {
+        const channel a = channel_of(b, i * b->channels + k);
+        if (!a.finite || !(back ? sums_adjoints(b, &a) : sums_values(b, &a))) return false;
+    }
+    if (back) form->end(b->call, gradient, x, dg, image_of(b, b->dx, i));
+    return true;
+}
+
+static void forward_with_logits(const batch *b, const st_call *c)
+{
+    for (ptrdiff_t i = 0; i < b->x.shape.n[0]; i++)
+        if (!image_with_logits(b, i, false, false))
+            c->layer->type->forward(c, st_narrow(b->x, 0, i, 1), st_narrow(b->y, 0, i, 1));
+}
+
+static void backward_with_logits(const batch *b, const st_call *c, bool gradient)
+{
+    const st_layer_type *t = c->layer->type;
+    for (ptrdiff_t i = 0; i < b->x.shape.n[0]; i++) {
+        if (image_with_logits(b, i, true, gradient)) continue;
+        const st_tensor x = st_narrow(b->x, 0, i, 1), y = st_narrow(b->y, 0, i, 1),
+                        dy = st_narrow(b->dy, 0, i, 1);
+        if (gradient) t->gradient(c, x, y, dy);
+        if (!st_is_null(b->dx)) t->backward(c, x, y, dy, st_narrow(b->dx, 0, i, 1));
+    }
+}
+
 void windows_forward(const st_call *c, st_tensor x, st_tensor y)
 {
     const batch b = batch_of(c, false, x, y, (st_tensor){ 0 }, (st_tensor){ 0 });
+    if (b.logits) {
+        forward_with_logits(&b, c);
+        return;
+    }
     for (ptrdiff_t i = 0; i < x.shape.n[0] * b.channels; i++) {
         const channel a = channel_of(&b, i);
         const ptrdiff_t image = i / b.channels, k = a.at.channel;
@@ -648,6 +706,10 @@ static void run_backward(const st_call *c, bool gradient, st_tensor x, st_tensor
                          st_tensor dx)
 {
     const batch b = batch_of(c, gradient, x, y, dy, dx);
+    if (b.logits) {
+        backward_with_logits(&b, c, gradient);
+        return;
+    }
     for (ptrdiff_t i = 0; i < x.shape.n[0] * b.channels; i++) {
         const channel a = channel_of(&b, i);
         const ptrdiff_t image = i / b.channels, k = a.at.channel;
@@ -715,11 +777,13 @@ int windows_plan_for(st_layer *l, const void *given, const lanes_form *by_lanes,
     l->impl->tables = (size_t)(p->taps + 3 * (w->kernel[0] + w->kernel[1])) * sizeof(ptrdiff_t) +
                       (size_t)(whole(p->windows) + POOL_LANES) * sizeof(st_real) +
                       (size_t)(w->out[0] + w->out[1]) * sizeof(pool_span);
-    if (pool_request_scratch(l, &p->pool)) return -1;
-    p->scratch = l->impl->scratches;
     room r;
-    if (st_layer_scratch(l, ST_SHAPE(l->x.n[1], l->x.n[2], l->x.n[3]))) return -1;
-    return st_layer_scratch(l, ST_SHAPE(lay_out(p, NULL, &r)));
+    const st_shape image = ST_SHAPE(l->x.n[1], l->x.n[2] * l->x.n[3]);
+    const bool logits = by_sums && by_sums->logits;
+    if (logits ? local_importance_scratch(l, &p->pool) : pool_request_scratch(l, &p->pool)) return -1;
+    p->scratch = l->impl->scratches;
+    if (st_layer_scratch(l, image) || st_layer_scratch(l, ST_SHAPE(lay_out(p, NULL, &r)))) return -1;
+    return logits && (st_layer_scratch(l, image) || st_layer_scratch(l, image)) ? -1 : 0;
 }
 
 /* The phases of an axis's elements; returns the end of the table. */

@@ -50,9 +50,11 @@ typedef struct lanes_form {
  * left out adds 0 to them; padding of zeros is an element of its own, after those of the channel. */
 typedef struct sums_call {
     const st_window *at;
-    double shift;           /* what `terms` keeps for the others */
-    ptrdiff_t n;            /* elements of x, or windows */
-    const st_real *x;       /* the channel */
+    double shift;     /* what `terms` keeps for the others */
+    ptrdiff_t n;      /* elements of x, or windows */
+    const st_real *x; /* the channel */
+    const st_real *g; /* logits of the channel */
+    st_real *dg;
     st_real *f[MOST_TERMS]; /* f[j] of the channel */
     const st_real *s[MOST_TERMS], *inside;
     st_real *y;
@@ -72,6 +74,10 @@ typedef struct sums_functions {
 typedef struct sums_form {
     int terms, sums; /* of the terms f, the first `sums` are added up */
     const sums_functions *functions;
+    /* Logits g [C, HW] of an image x; and the end of their adjoint, which adds to dx, unless it is null, and
+     * with `gradient` to the parameters' gradients. NULL: there are none. */
+    void (*logits)(const st_call *c, st_tensor x, st_tensor g);
+    void (*end)(const st_call *c, bool gradient, st_tensor x, st_tensor dg, st_tensor dx);
 } sums_form;
 
 /* ---- an axis, and the phases of a channel -------------------------------------------------------------- */
@@ -114,9 +120,10 @@ void windows_both(const st_call *c, st_tensor x, st_tensor y, st_tensor dy, st_t
 #define EACH_POOLING_ALGORITHM(DO)                                                                           \
     DO(mixed_pool, lanes) DO(gated_pool, lanes) DO(ordinal_pool, lanes) DO(median_pool, lanes)               \
     DO(rank_pool, lanes) DO(stochastic_pool, lanes)                                                          \
-    DO(soft_pool, sums) DO(logsumexp_pool, sums) DO(gem_pool, sums) DO(learned_norm_pool, sums)   \
+    DO(soft_pool, sums) DO(logsumexp_pool, sums) DO(gem_pool, sums) DO(learned_norm_pool, sums)              \
     DO(fractional_maxpool, peaks) DO(adaptive_maxpool, peaks) DO(s3_pool, peaks)                             \
-    DO(spatial_pyramid_pool, peaks) DO(max_unpool, peaks)
+    DO(spatial_pyramid_pool, peaks) DO(max_unpool, peaks)                                                    \
+    DO(local_importance_pool, sums) DO(blur_pool, rows)
 /* clang-format on */
 #define DECLARE_ALGORITHM(NAME, HOW) extern const layer_algorithm NAME##_##HOW;
 EACH_POOLING_ALGORITHM(DECLARE_ALGORITHM)

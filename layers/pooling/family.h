@@ -31,4 +31,7 @@ int pooling_parameter(st_layer *l, const char *name, ptrdiff_t channels, st_shap
  * elements stay in their order. */
 const ptrdiff_t *window_order(const st_window *w);
 
+/* Requests the scratch of local importance pooling's definition. */
+int local_importance_scratch(st_layer *l, const pool_plan *p);
+
 #endif

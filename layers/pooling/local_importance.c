@@ -14,6 +14,13 @@
 enum { IMAGE, LOGITS, SLOPES, SPANS };
 enum { REALS_OF_SPAN = sizeof(pool_span) / sizeof(st_real) };
 
+int local_importance_scratch(st_layer *l, const pool_plan *p)
+{
+    for (int i = IMAGE; i <= SLOPES; i++)
+        if (st_layer_scratch(l, ST_SHAPE(l->x.n[1], p->w.size[0] * p->w.size[1]))) return -1;
+    return st_layer_scratch(l, ST_SHAPE(p->w.out[0] + p->w.out[1], REALS_OF_SPAN));
+}
+
 static int plan(st_layer *l, st_shape x, st_shape *y)
 {
     pool_plan *p = st_layer_plan_data(l, sizeof *p);
@@ -22,10 +29,8 @@ static int plan(st_layer *l, st_shape x, st_shape *y)
     const ptrdiff_t area = st_shape_numel(ST_SHAPE(x.n[2], x.n[3]), l->type->name);
     if (st_shape_numel(*y, l->type->name) < 0) return -1;
     if (st_layer_parameter(l, "weight", ST_SHAPE(x.n[1], x.n[1]), (st_init){ 0 })) return -1;
-    for (int i = IMAGE; i <= SLOPES; i++)
-        if (st_layer_scratch(l, ST_SHAPE(x.n[1], area))) return -1;
     l->flops = 2 * (double)area * (double)x.n[0] * (double)x.n[1] * (double)x.n[1];
-    return st_layer_scratch(l, ST_SHAPE(p->w.out[0] + p->w.out[1], REALS_OF_SPAN));
+    return local_importance_scratch(l, p);
 }
 
 /* Fills the scratch of an image [C, H, W]; returns the spans of rows, and after them of columns. */
