@@ -10,6 +10,7 @@ static int check(const char *who, const st_field *f, double value)
 {
     bool fits = isfinite(value) && value >= f->least && (f->below == 0 || value < f->below);
     if (fits) return 0;
+    if (value == 0) value = 0; /* ST_ZERO is -0 */
     if (f->below == 0)
         return st_error_set("%s: %s is %g, expected at least %g", who, f->name, value, f->least);
     return st_error_set("%s: %s is %g, expected at least %g and below %g", who, f->name, value, f->least,

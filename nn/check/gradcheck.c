@@ -5,6 +5,7 @@
 
 #include <math.h>
 #include <stdarg.h>
+#include <string.h>
 
 /* The function that is checked: a layer followed by a weighted sum of y, or by a loss. */
 typedef struct subject {
@@ -42,6 +43,16 @@ static bool fail(const subject *s, const char *format, ...)
     va_end(arguments);
     s->result->passed = false;
     return false;
+}
+
+/* Fails with the error that is set, which may begin with the layer's name already. */
+static bool fail_by_error(const subject *s)
+{
+    const char *name = s->l ? s->l->type->name : "", *error = st_error();
+    const size_t length = strlen(name);
+    const bool named =
+        length > 0 && strncmp(error, name, length) == 0 && strncmp(error + length, ": ", 2) == 0;
+    return fail(s, "%s", named ? error + length + 2 : error);
 }
 
 /* ---- evaluating --------------------------------------------------------------------------------- */
@@ -446,7 +457,7 @@ static bool contract_holds(const subject *s, st_tensor x)
                  gradient_holds(s, once) && strides_hold(s, st_permute(flat, reversed), spare[0], once);
     for (int i = 0; i < 3; i++) st_tensor_free(spare[i]);
     st_tensor_free(flat), st_tensor_free(once);
-    return st_error() ? fail(s, "%s", st_error()) : holds;
+    return st_error() ? fail_by_error(s) : holds;
 }
 
 /* ---- the whole ---------------------------------------------------------------------------------- */
@@ -513,7 +524,7 @@ static void check(subject *s, st_tensor x)
         st_fill(st_layer_gradients(s->l), 0);
     }
     if (s->options.directions < 0) fail(s, "directions is %d, expected at least 0", s->options.directions);
-    if (s->result->passed && st_error()) fail(s, "%s", st_error());
+    if (s->result->passed && st_error()) fail_by_error(s);
     for (int i = 0; i < 4; i++) st_tensor_free(*outputs[i]);
     st_tensor_free(s->x), st_tensor_free(s->dx), st_tensor_free(kept), st_tensor_free(s->states);
 }
@@ -525,7 +536,7 @@ st_gradcheck_result st_gradcheck_layer_at(st_layer *l, st_tensor x, st_gradcheck
     default_options(&s.options);
     if (!s.l || st_is_null(x)) st_error_set("the layer or x is null");
     if (!st_error() && st_layer_build(l, x.shape, options.seed) == 0) check(&s, x);
-    else fail(&s, "%s", st_error());
+    else fail_by_error(&s);
     return result;
 }
 
@@ -549,7 +560,7 @@ st_gradcheck_result st_gradcheck_net(st_net *n, st_tensor x, st_tensor target, s
     s.options.keep_parameters = true;
     const ptrdiff_t images = x.shape.rank > 0 ? x.shape.n[0] : 0;
     if (n && n->batch < images) st_net_build(n, images, options.seed);
-    if (st_is_null(st_net_forward(n, x, ST_EVAL))) fail(&s, "%s", st_error()); /* checks both */
+    if (st_is_null(st_net_forward(n, x, ST_EVAL))) fail_by_error(&s); /* checks both */
     else check(&s, x);
     return result;
 }

@@ -701,6 +701,8 @@ static outcome earlier_run(const char *path)
     return out;
 }
 
+/* Not compared: the bias before the normalisation, whose gradient is nothing but rounding, of which Adam
+ * makes steps, and the running mean, which follows it. */
 TEST(a_checkpoint_of_version_3_that_an_earlier_library_wrote_resumes)
 {
     use_engine("generic");
@@ -709,8 +711,9 @@ TEST(a_checkpoint_of_version_3_that_an_earlier_library_wrote_resumes)
     assert_int_equal(rest.result.resumed, 5);
     assert_int_equal(rest.result.steps, 9);
     assert_int_equal(rest.result.best_epoch, whole.result.best_epoch);
-    assert_near(rest.parameters, whole.parameters, 1e-5);
-    assert_near(rest.states, whole.states, 1e-5);
+    assert_near(st_narrow(rest.parameters, 0, 0, 8), st_narrow(whole.parameters, 0, 0, 8), 1e-5);
+    assert_near(st_narrow(rest.parameters, 0, 12, 23), st_narrow(whole.parameters, 0, 12, 23), 1e-5);
+    assert_near(st_narrow(rest.states, 0, 4, 4), st_narrow(whole.states, 0, 4, 4), 1e-5);
     use_engine(NULL);
     outcome_free(whole), outcome_free(rest);
 }

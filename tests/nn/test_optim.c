@@ -479,5 +479,5 @@ TEST(schedules_out_of_range_are_refused)
     st_warmup_lr(.steps = -1, .after = { 0 }), expect_error("st_warmup_lr: -1 steps");
     st_step_lr(.step_size = 0, .gamma = 0.5), expect_error("step: step_size is 0");
     st_step_lr(.step_size = 1, .gamma = 0), expect_error("step: gamma is 0");
-    st_one_cycle_lr(.pct_start = ST_ZERO), expect_error("one_cycle: pct_start is ");
+    st_one_cycle_lr(.pct_start = ST_ZERO), expect_error("one_cycle: pct_start is 0, expected at least 1e-09");
 }
