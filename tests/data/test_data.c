@@ -279,6 +279,10 @@ TEST(tensors_that_do_not_agree_are_refused)
     expect_null(st_dataset_tensors(x, y), "st_dataset_tensors: x [3, 2] and y [2], expected [N, ...]");
     expect_null(st_dataset_tensors(x, st_select(y, 0, 0)),
                 "st_dataset_tensors: x [3, 2] and y [], expected [N, ...]");
+    expect_null(st_dataset_tensors(st_select(y, 0, 0), y),
+                "st_dataset_tensors: x [] and y [2], expected [N, ...]");
+    expect_null(st_dataset_tensors((st_tensor){ 0 }, y), "st_dataset_tensors: x [] and y [2], expected");
+    expect_null(st_dataset_tensors(x, (st_tensor){ 0 }), "st_dataset_tensors: x [3, 2] and y [], expected");
     expect_null(st_dataset_tensors(st_narrow(x, 0, 0, 0), st_narrow(y, 0, 0, 0)),
                 "st_dataset_new: 0 samples");
 }
