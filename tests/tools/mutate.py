@@ -3,9 +3,9 @@
 
 Draws COUNT mutations: a comparison is another, a number is one more or less, + is - and * is /, && is ||, a condition
 is negated, two operands or arguments change places, a statement is dropped. Each is compiled alone and linked into the
-tests of its room before the library, where the linker takes the first of two definitions. One that does not compile, or compiles to the
-same code, is drawn again. Prints every mutation that no test finds, and the score; fails where that is below LEAST
-percent. BUILD/mutations/results has a line of each, which says what finds it.
+tests of its room before the library, where the linker takes the first of two definitions. One that does not compile, or
+compiles to the same code, is drawn again. Prints every mutation that no test finds, and the score; fails where that is
+below LEAST percent. BUILD/mutations/results has a line of each, which says what finds it.
 
 From make: OUT, where the library is built; LINK_float, LINK_double, ... with @ for the mutated object and what the
 program is called: the commands that link a room's tests.
@@ -36,6 +36,7 @@ TOKEN = re.compile(r"""[A-Za-z_]\w*|\d+\.\d*\w*|0[xX]\w+|\d+\w*|->|\+\+|--|<<=|>
 SIMPLE = r"[A-Za-z_][\w.]*(?:->\w+|\[\w+\])*"
 OPERANDS = re.compile(r"(?<![\w.\])>] )(?<![\w.\])>])(%s) ([-/<>%%]|<=|>=) (%s)(?![\w.(\[]|->)" % (SIMPLE, SIMPLE))
 ARGUMENTS = re.compile(r"(?<=[(,]) ?(%s), (%s)(?=[,)])" % (SIMPLE, SIMPLE))
+SYMMETRIC = re.compile(r"\b(largest|smallest|fmin|fmax|st_shape_equal|st_overlaps|st_shares_storage|same_view)\($")
 STATEMENT = re.compile(r"^( +)((?!return|break|continue|goto|typedef|static|const|else|case|default|extern)"
                        r"[A-Za-z_*(][^;{}=]*(?:\+\+|--|\)|(?:[-+*/]?=)[^;{}=]+));$", re.M)
 
@@ -70,6 +71,8 @@ def sites(path):
         for m in OPERANDS.finditer(body):
             found.append((path, begin + m.start(), m.group(), f"{m.group(3)} {m.group(2)} {m.group(1)}"))
         for m in ARGUMENTS.finditer(body):
+            if SYMMETRIC.search(body[:m.start()]):
+                continue
             found.append((path, begin + m.start(1), f"{m.group(1)}, {m.group(2)}", f"{m.group(2)}, {m.group(1)}"))
         for m in STATEMENT.finditer(body):
             if re.match(r"[\w ]+\s[*\w]+( =|$)", m.group(2)) and not re.match(r"[\w.\->\[\]]+ [-+*/]?=", m.group(2)):
@@ -112,7 +115,8 @@ def passes(obj, precision, room, argument, folder):
     env = dict(os.environ, STRIDE_FAST="1", STRIDE_TEST_TMP=folder, STRIDE_THREADS="2")
     # Loops without an end use up processor time, however busy the machine is; threads that wait use none. The first
     # test that fails is enough.
-    limited = ["timeout", "900", "sh", "-c", 'ulimit -t 60; exec "$@"', "sh", program] + ([argument] if argument else [])
+    command = [program] + ([argument] if argument else [])
+    limited = ["timeout", "900", "sh", "-c", 'ulimit -t 60; exec "$@"', "sh"] + command
     with subprocess.Popen(limited, env=env, stdout=subprocess.PIPE, stderr=subprocess.STDOUT) as run:
         failed = any(line.startswith(b"[  FAILED  ]") for line in run.stdout)
         if failed:
