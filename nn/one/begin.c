@@ -11,12 +11,14 @@
  *     ST_OMIT_THREADS      the pool of threads; without it -lpthread is not needed
  *     ST_OMIT_FAST         algorithms by vector instructions: definitions run instead, whose results are the
  *                          same bits on every machine
- *     ST_OMIT_POOLING      the pooling layers of layers/pooling/
  *     ST_OMIT_CHECK        gradient checks and summaries
  *     ST_OMIT_CALLBACKS    progress, logs, early stopping, clipping and the other callbacks
  *     ST_OMIT_DATA         drawn digits, augmentation, and sets made of other sets
  *     ST_OMIT_FILES        safetensors and checkpoints
  *     ST_OMIT_PRINT        printing of tensors
+ *
+ * ST_WITH_POOLING adds the pooling layers of the literature: stride.c then includes stride-pooling.c, which has
+ * to lie beside it.
  *
  * ST_FUSED lets the compiler make one instruction of a product and a sum anywhere: other bits on machines
  * that have it. ST_DOUBLE makes the elements of tensors double instead of float. Compilers other than gcc
@@ -24,6 +26,9 @@
  * themselves.
  *
 LICENSE */
+#ifndef ST_WITH_POOLING
+#define ST_OMIT_POOLING
+#endif
 #ifndef __GNUC__
 #ifndef ST_OMIT_FAST
 #define ST_OMIT_FAST

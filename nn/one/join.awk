@@ -4,7 +4,8 @@
 #
 # LIST has a line for each file, in the order in which they are joined; lines that begin with # are comments:
 #
-#     begin FILE              the first text of the source
+#     begin TO FILE           the first text of TO: header, source or a file beside it
+#     beside PART FILE.c      files of this part go to FILE.c beside the source, which includes it at its end
 #     public FILE.h           goes to the header
 #     file FILE.c [PART...]   goes to the source; the macro PART leaves it out, !PART if it is not defined
 #     fused FILE.c [PART...]  the same; there a product and a sum become one instruction where there is one
@@ -553,6 +554,7 @@ $1 == "file" || $1 == "fused" {
 $1 == "fused" { fused[$2] = 1 }
 $1 == "pasted" { for (i = 3; i <= NF; i++) pasted[$2] = pasted[$2] " " $i }
 $1 == "instead" { instead[$2] = $3 }
+$1 == "beside" { beside = $3; beside_part = $2 }
 END {
     if (failed) exit 1
     for (i = 1; i <= publics; i++) load_all(public_order[i], "")
@@ -568,6 +570,13 @@ END {
     comments = 0
     system_list = body = ""
     for (name in unsized) if (name !~ /^st_/) own = own "#define " name " ONE_NAME(" name ")\n"
-    for (i = 1; i <= count; i++) body = body source_text(files[i])
+    for (i = 1; i <= count; i++) {
+        if (beside != "" && index(part[files[i]] " ", " " beside_part " ")) other = other source_text(files[i])
+        else body = body source_text(files[i])
+    }
+    if (beside != "") body = body "\n#ifndef " beside_part "\n#include \"" beside "\"\n#endif\n"
     printf "%s\n%s%s%s", slurp(begin["source"]), system_list, own, body >source
+    if (beside == "") exit
+    sub(/[^\/]*$/, "", source)
+    printf "%s%s", slurp(begin["beside"]), other >(source beside)
 }

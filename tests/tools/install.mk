@@ -59,11 +59,11 @@ uninstall: ## remove what `make install` put there
 # The same commit gives the same bytes.
 ARCHIVE = $(BUILD)/stride-$(VERSION).tar.gz
 IS_CLONE = git ls-files --error-unmatch Makefile >/dev/null 2>&1
-dist: ## pack what is committed, and the two files of make stride.c, into build/stride-VERSION.tar.gz
+dist: ## pack what is committed, and the files of make stride.c, into build/stride-VERSION.tar.gz
 dist: stride.c
 	@$(IS_CLONE) || { echo 'dist: expected a clone, whose last commit is packed' >&2; exit 1; }
 	@mkdir -p $(BUILD)
-	@git archive --prefix=stride-$(VERSION)/one-file/ $(addprefix --add-file=$(BUILD)/,stride.c stride.h) \
+	@git archive --prefix=stride-$(VERSION)/one-file/ $(addprefix --add-file=$(BUILD)/,$(ONE_FILES)) \
 	    --prefix=stride-$(VERSION)/ -o $(ARCHIVE:.gz=) HEAD && gzip -nf9 $(ARCHIVE:.gz=) && echo \
 	    $(ARCHIVE)
 distcheck: ## what is packed builds elsewhere, passes a test, installs and uninstalls
