@@ -359,18 +359,19 @@ INLINE st_real chance(st_real x)
 }
 
 /* Where no element is above 0, element floor(n uniform) of those in the image. */
-INLINE void draw_equally(const lanes_call *b, const double *sum)
+INLINE void draw_equally(const lanes_call *b, const double *sum, st_real *place, st_real *y)
 {
     lanes wanted, count = { 0 };
-    EACH_WINDOW(k) wanted[k] = sum[k] == 0 ? (st_real)(int)(b->uniform[k] * (double)b->inside[k]) : -1;
+    EACH_WINDOW(k) wanted[k] = (st_real)(int)(b->uniform[k] * (double)b->inside[k]);
+    EACH_WINDOW(k) wanted[k] = sum[k] == 0 ? wanted[k] : -1;
     for (ptrdiff_t i = 0; i < b->taps; i++) {
         const st_real *x = ELEMENT(b, i);
         EACH_WINDOW(k)
         {
-            const bool is = IS_INSIDE(b, x[k]), here = ((int)is & (int)(count[k] == wanted[k])) != 0;
-            b->place[k] = here ? (st_real)i : b->place[k];
-            b->y[k] = here ? x[k] : b->y[k];
-            count[k] += is ? 1 : 0;
+            const st_real v = x[k], is = v > -(st_real)INFINITY ? 1 : 0, number = is > 0 ? count[k] : -2;
+            place[k] = number == wanted[k] ? (st_real)i : place[k];
+            y[k] = number == wanted[k] ? v : y[k];
+            count[k] += is;
         }
     }
 }
@@ -378,28 +379,32 @@ INLINE void draw_equally(const lanes_call *b, const double *sum)
 INLINE void draw(const lanes_call *b)
 {
     double sum[POOL_LANES] = { 0 }, left[POOL_LANES];
+    lanes place = { 0 }, y = { 0 };
     int zeros = 0;
     for (ptrdiff_t i = 0; i < b->taps; i++) {
         const st_real *x = ELEMENT(b, i);
         EACH_WINDOW(k) sum[k] += (double)chance(x[k]);
     }
-    EACH_WINDOW(k)
-    {
-        left[k] = b->uniform[k] * sum[k];
-        b->place[k] = -1, b->y[k] = 0;
-        zeros |= sum[k] == 0;
-    }
+    EACH_WINDOW(k) left[k] = b->uniform[k] * sum[k];
+    EACH_WINDOW(k) zeros |= sum[k] == 0;
     for (ptrdiff_t i = 0; i < b->taps; i++) {
         const st_real *x = ELEMENT(b, i);
+        lanes part;
         EACH_WINDOW(k)
         {
-            const bool here = ((int)(left[k] >= 0) & (int)(x[k] > 0)) != 0;
-            b->place[k] = here ? (st_real)i : b->place[k];
-            b->y[k] = here ? x[k] : b->y[k];
-            left[k] -= (double)chance(x[k]);
+            const double share = (double)chance(x[k]);
+            part[k] = left[k] >= 0 ? (st_real)share : 0;
+            left[k] -= share;
+        }
+        EACH_WINDOW(k)
+        {
+            place[k] = part[k] > 0 ? (st_real)i : place[k];
+            y[k] = part[k] > 0 ? part[k] : y[k];
         }
     }
-    if (zeros) draw_equally(b, sum);
+    if (zeros) draw_equally(b, sum, place, y);
+    EACH_WINDOW(k) b->place[k] = place[k];
+    EACH_WINDOW(k) b->y[k] = y[k];
 }
 
 /* The sum of the elements above 0, and of all; of squares of the former. */
