@@ -204,16 +204,20 @@ static bool is_padding(const window *w, ptrdiff_t row, ptrdiff_t column)
     return row < 0 || row >= w->size[0] || column < 0 || column >= w->size[1];
 }
 
-/* Makes window [row, column] the current one: copies its elements. */
-static void gather(plane *a, st_tensor x, ptrdiff_t row, ptrdiff_t column)
+void pool_copy_window(const pool_plan *p, pool_span rows, pool_span columns, st_tensor x, st_real *to)
 {
-    const window *w = &a->plan->w;
-    const pool_span rows = a->rows[row], columns = a->columns[column];
+    const window *w = &p->w;
     const st_real *from = st_data(x);
-    st_real *to = a->x;
     for (ptrdiff_t kh = 0, r = rows.first; kh < rows.count; kh++, r += w->dilation[0])
         for (ptrdiff_t kw = 0, s = columns.first; kw < columns.count; kw++, s += w->dilation[1])
-            *to++ = a->plan->zeros && is_padding(w, r, s) ? 0 : from[r * x.stride[0] + s * x.stride[1]];
+            *to++ = p->zeros && is_padding(w, r, s) ? 0 : from[r * x.stride[0] + s * x.stride[1]];
+}
+
+/* Makes window [row, column] the current one. */
+static void gather(plane *a, st_tensor x, ptrdiff_t row, ptrdiff_t column)
+{
+    const pool_span rows = a->rows[row], columns = a->columns[column];
+    pool_copy_window(a->plan, rows, columns, x, a->x);
     a->at.row = row, a->at.column = column;
     a->at.rows = rows.count, a->at.columns = columns.count;
     a->at.n = rows.count * columns.count;

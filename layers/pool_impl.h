@@ -47,6 +47,9 @@ enum { POOL_SCRATCHES = 5 }; /* their number */
  * channel in the batch. The sums of its parameters are 0. */
 st_window pool_channel(const st_call *c, ptrdiff_t image, ptrdiff_t channel);
 
+/* Copies the elements of a window of x [H, W], row by row. */
+void pool_copy_window(const pool_plan *p, pool_span rows, pool_span columns, st_tensor x, st_real *to);
+
 /* Adds the sums of a channel's parameters to the gradients. */
 void pool_add_parameters(const st_call *c, const st_window *at);
 
@@ -60,7 +63,11 @@ void pool_backward_plane(const st_call *c, ptrdiff_t image, ptrdiff_t channel, s
 
 /* ---- kinds ------------------------------------------------------------------------------------------ */
 
-/* The index of the first maximum of x, or of the first NaN; y is the maximum, and dy goes to it. */
+/* The number, row by row, of the first maximum of rows x columns elements, or of the first NaN. Rows are
+ * `down` apart, columns `right`. */
+ptrdiff_t pool_peak(const st_real *x, ptrdiff_t rows, ptrdiff_t down, ptrdiff_t columns, ptrdiff_t right);
+
+/* The index of a window's; y is the maximum, and dy goes to it. */
 ptrdiff_t pool_maximum(const st_window *w);
 st_real pool_max_value(const st_window *w);
 void pool_max_adjoint(const st_window *w, st_real y, st_real dy, st_real *dx);

@@ -24,12 +24,21 @@ st_layer *st_pool_new(const st_layer_type *type, st_pool_options options)
 
 /* ---- maxpool: the maximum; the gradient goes to the place it came from ----------------------------- */
 
-ptrdiff_t pool_maximum(const st_window *w)
+ptrdiff_t pool_peak(const st_real *x, ptrdiff_t rows, ptrdiff_t down, ptrdiff_t columns, ptrdiff_t right)
 {
     ptrdiff_t best = 0;
-    for (ptrdiff_t k = 1; k < w->n; k++)
-        if (!(w->x[k] <= w->x[best]) && !isnan(w->x[best])) best = k;
+    st_real most = -(st_real)INFINITY;
+    for (ptrdiff_t k = 0, r = 0; r < rows; r++)
+        for (ptrdiff_t s = 0; s < columns && !isnan(most); s++, k++) {
+            const st_real here = x[r * down + s * right];
+            if (!(here <= most)) most = here, best = k;
+        }
     return best;
+}
+
+ptrdiff_t pool_maximum(const st_window *w)
+{
+    return pool_peak(w->x, 1, 0, w->n, 1);
 }
 
 st_real pool_max_value(const st_window *w)

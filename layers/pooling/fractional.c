@@ -19,6 +19,8 @@ static int plan_fractional(window *w, const st_layer *l, st_shape x)
     if (layer_check_images(l, x)) return -1;
     if ((o->output_size[0] > 0) == (o->output_ratio > 0))
         return st_layer_refuse(l, "expected either output_size or output_ratio");
+    if (o->output_ratio >= 1)
+        return st_layer_refuse(l, "output_ratio is %g, expected less than 1", o->output_ratio);
     *w = (window){ .stride = { 1, 1 }, .dilation = { 1, 1 } };
     for (int axis = 0; axis < 2; axis++) {
         const ptrdiff_t size = w->size[axis] = x.n[2 + axis], kernel = o->kernel[axis];
@@ -67,7 +69,7 @@ static const st_grid grid = { .plan = plan_fractional, .spans = spans };
 static const st_field fields[] = {
     POOL_FIELD(kernel, ST_FIELD_PAIR, st_fractional_maxpool_options, .square = true),
     POOL_FIELD(output_size, ST_FIELD_PAIR, st_fractional_maxpool_options, .square = true),
-    POOL_FIELD(output_ratio, ST_FIELD_REAL, st_fractional_maxpool_options, .below = 1),
+    POOL_FIELD(output_ratio, ST_FIELD_REAL, st_fractional_maxpool_options, .fallback = 0),
     POOL_FIELD(pseudo_random, ST_FIELD_BOOL, st_fractional_maxpool_options, .fallback = 0),
     POOL_FIELD(overlapping, ST_FIELD_BOOL, st_fractional_maxpool_options, .fallback = 0),
     { 0 },

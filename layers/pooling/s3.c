@@ -79,13 +79,9 @@ static ptrdiff_t maximum(const st_window *w, ptrdiff_t row, ptrdiff_t column)
     const st_s3_pool_options *o = w->options;
     const ptrdiff_t bottom = smallest(row + o->kernel[0], w->rows),
                     right = smallest(column + o->kernel[1], w->columns);
-    ptrdiff_t best = row * w->columns + column;
-    for (ptrdiff_t r = row; r < bottom; r++)
-        for (ptrdiff_t c = column; c < right; c++) {
-            const st_real x = w->x[r * w->columns + c], most = w->x[best];
-            if (!(x <= most) && most == most) best = r * w->columns + c;
-        }
-    return best;
+    const ptrdiff_t first = row * w->columns + column;
+    const ptrdiff_t k = pool_peak(w->x + first, bottom - row, w->columns, right - column, 1);
+    return first + k / (right - column) * w->columns + k % (right - column);
 }
 
 static st_real value(const st_window *w)

@@ -6,8 +6,6 @@
  * Its size does not depend on that of the image. */
 #include "layers/pooling/family.h"
 
-#include <math.h>
-
 static int plan(st_layer *l, st_shape x, st_shape *y)
 {
     const int levels = ((const st_spatial_pyramid_pool_options *)l->options)->levels;
@@ -21,19 +19,14 @@ static int plan(st_layer *l, st_shape x, st_shape *y)
     return 0;
 }
 
-/* The place of the first maximum, or of the first NaN, of part [row, column] of `parts` x `parts`. */
+/* The place of the maximum of part [row, column] of parts x parts. */
 static st_shape peak(st_tensor x, ptrdiff_t parts, ptrdiff_t row, ptrdiff_t column)
 {
     const pool_span rows = pool_adaptive_span(row, x.shape.n[0], parts),
                     columns = pool_adaptive_span(column, x.shape.n[1], parts);
-    st_shape best = ST_INDEX(rows.first, columns.first);
-    st_real most = *st_at(x, best);
-    for (ptrdiff_t r = rows.first; r < rows.first + rows.count; r++)
-        for (ptrdiff_t s = columns.first; s < columns.first + columns.count && !isnan(most); s++) {
-            const st_real here = st_data(x)[r * x.stride[0] + s * x.stride[1]];
-            if (!(here <= most)) most = here, best = ST_INDEX(r, s);
-        }
-    return best;
+    const st_real *first = st_at(x, ST_INDEX(rows.first, columns.first));
+    const ptrdiff_t k = pool_peak(first, rows.count, x.stride[0], columns.count, x.stride[1]);
+    return ST_INDEX(rows.first + k / columns.count, columns.first + k % columns.count);
 }
 
 /* y of all parts; or, unless dx is null, dx += their dy. */

@@ -8,10 +8,9 @@
  * x, applied to body(pool(x)). A maximum in the padding leads nowhere. */
 #include "layers/pooling/family.h"
 
-#include <math.h>
-
 enum { POOL, BODY };
-enum { DBODY, DPOOL, SPANS }; /* scratch: the gradients of the body's y and x; rows and columns of windows */
+/* Scratch: the gradients of the body's y and x; rows and columns of windows; a window. */
+enum { DBODY, DPOOL, SPANS, WINDOW };
 enum { REALS_OF_SPAN = sizeof(pool_span) / sizeof(st_real) };
 
 static int plan(st_layer *l, st_shape x, st_shape *y)
@@ -33,26 +32,22 @@ static int plan(st_layer *l, st_shape x, st_shape *y)
     p->zeros = layer_option(pool, "pad_value") == ST_PAD_ZERO;
     if (p->grid->plan(&p->w, pool, x)) return -1;
     *y = x;
-    const st_shape spans = ST_SHAPE(p->w.out[0] + p->w.out[1], REALS_OF_SPAN);
-    return st_layer_scratch(l, pooled) || st_layer_scratch(l, pooled) || st_layer_scratch(l, spans) ? -1 : 0;
+    if (st_layer_scratch(l, pooled) || st_layer_scratch(l, pooled)) return -1;
+    if (st_layer_scratch(l, ST_SHAPE(p->w.out[0] + p->w.out[1], REALS_OF_SPAN))) return -1;
+    return st_layer_scratch(l, ST_SHAPE(p->w.kernel[0], p->w.kernel[1]));
 }
 
-/* The maximum of a window of x [H, W]: its row and column, or a row of -1 in the padding. */
-static void find(const pool_plan *p, st_tensor x, pool_span rows, pool_span columns, ptrdiff_t to[2])
+/* The maximum of a window of x [H, W]: its place from the beginning of an image, or -1 in the padding or where
+ * there is no element. `room` is for the window. */
+static ptrdiff_t find(const pool_plan *p, st_tensor x, pool_span rows, pool_span columns, st_real *room)
 {
     const window *w = &p->w;
-    st_real most = 0;
-    to[0] = -1;
-    bool any = false;
-    for (ptrdiff_t i = 0; i < rows.count; i++)
-        for (ptrdiff_t k = 0; k < columns.count && !isnan(most); k++) {
-            const ptrdiff_t r = rows.first + i * w->dilation[0], s = columns.first + k * w->dilation[1];
-            const bool inside = r >= 0 && r < w->size[0] && s >= 0 && s < w->size[1];
-            const st_real here = inside ? st_data(x)[r * x.stride[0] + s * x.stride[1]] : 0;
-            if (any && here <= most) continue;
-            most = here, any = true;
-            to[0] = inside ? r : -1, to[1] = s;
-        }
+    if (rows.count == 0 || columns.count == 0) return -1;
+    pool_copy_window(p, rows, columns, x, room);
+    const ptrdiff_t k = pool_peak(room, 1, 0, rows.count * columns.count, 1);
+    const ptrdiff_t r = rows.first + k / columns.count * w->dilation[0],
+                    s = columns.first + k % columns.count * w->dilation[1];
+    return r >= 0 && r < w->size[0] && s >= 0 && s < w->size[1] ? r * w->size[1] + s : -1;
 }
 
 /* For each window of the batch: image = number, or with `back` number = image, at the window's maximum. */
@@ -61,6 +56,7 @@ static void at_maxima(const st_call *c, bool back, st_tensor x, st_real *number,
     const st_layer *pool = c->layer->child[POOL];
     const pool_plan *p = c->plan;
     pool_span *rows = (pool_span *)(void *)st_data(st_scratch(c, SPANS)), *columns = rows + p->w.out[0];
+    st_real *room = st_data(st_scratch(c, WINDOW));
     st_window at = { .options = pool->options, .training = c->training };
     at.key = st_call_random(&(st_call){ .layer = pool });
     for (ptrdiff_t k = 0; k < x.shape.n[0] * x.shape.n[1]; k++) {
@@ -69,9 +65,8 @@ static void at_maxima(const st_call *c, bool back, st_tensor x, st_real *number,
         const st_tensor plane = st_select(st_select(x, 0, k / x.shape.n[1]), 0, at.channel);
         st_real *to = st_data(st_select(st_select(image, 0, k / x.shape.n[1]), 0, at.channel));
         for (ptrdiff_t i = 0; i < p->w.out[0] * p->w.out[1]; i++, number++) {
-            ptrdiff_t place[2];
-            find(p, plane, rows[i / p->w.out[1]], columns[i % p->w.out[1]], place);
-            st_real *there = place[0] < 0 ? NULL : to + place[0] * p->w.size[1] + place[1];
+            const ptrdiff_t place = find(p, plane, rows[i / p->w.out[1]], columns[i % p->w.out[1]], room);
+            st_real *there = place < 0 ? NULL : to + place;
             if (back) *number = there ? *there : 0;
             else if (there) *there += *number;
         }

@@ -52,6 +52,8 @@ static const example right[] = {
     { "maxpool 3 stride=1 padding=same", "maxpool(kernel=3x3, stride=1x1, padding=1x1)" },
     { "maxpool 3 ceil_mode pad_value=lowest", "maxpool(kernel=3x3, ceil_mode, pad_value=lowest)" },
     { "lppool 2 p=3", "lppool(kernel=2x2, p=3)" },
+    { "fractional_maxpool 2 output_size=2", "fractional_maxpool(kernel=2x2, output_size=2x2)" },
+    { "fractional_maxpool output_ratio=0.5", "fractional_maxpool(output_ratio=0.5)" },
     { "dropout 0.25", "dropout(p=0.25)" },
     { "dropout .5, dropout p=5e-1", "dropout(p=0.5) dropout(p=0.5)" },
     { "leaky_relu 0.2", "leaky_relu(slope=0.2)" },

@@ -312,6 +312,8 @@ TEST(what_does_not_fit_is_refused_in_one_line)
                    "learned_norm_pool: p is 1, expected more than 1");
     assert_refused(st_fractional_maxpool(.kernel = { 2 }), x,
                    "fractional_maxpool: expected either output_size or output_ratio");
+    assert_refused(st_fractional_maxpool(.output_ratio = 1), x,
+                   "fractional_maxpool: output_ratio is 1, expected less than 1");
     assert_refused(st_fractional_maxpool(.kernel = { 2 }, .output_size = { 8 }), x,
                    "fractional_maxpool: 8 windows of kernel 2x2 do not fit into an input [2, 3, 8, 8]");
     assert_refused(st_s3_pool(.kernel = { 2 }, .grid = { 3 }), x,
