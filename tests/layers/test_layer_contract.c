@@ -822,6 +822,58 @@ TEST(errors_of_hooks_in_the_reference_engine_come_to_the_caller)
     set_threads(before);
 }
 
+/* A hook that asks for a slot that was not requested. */
+static struct {
+    st_tensor (*slot)(const st_call *c, int i);
+    int number;
+} asked;
+
+static int asking_plan(st_layer *l, st_shape x, st_shape *y)
+{
+    *y = x;
+    return st_layer_parameter(l, "unused", ST_SHAPE(1), (st_init){ 0 }) || st_layer_memory(l, x) ||
+                   st_layer_scratch(l, ST_SHAPE(1)) || st_layer_scratch(l, ST_SHAPE(2))
+               ? -1
+               : 0;
+}
+
+static void asking_forward(const st_call *c, st_tensor x, st_tensor y)
+{
+    asked.slot(c, asked.number);
+}
+
+static const st_layer_type asking = { .name = "asking",
+                                      .plan = asking_plan,
+                                      .forward = asking_forward,
+                                      .backward = trap_backward,
+                                      .gradient = trap_gradient };
+
+TEST(a_slot_that_was_not_requested_is_an_error)
+{
+    const struct {
+        st_tensor (*slot)(const st_call *c, int i);
+        int number;
+        const char *error;
+    } cases[] = {
+        { st_memory, 1, "asking: forward: asking: st_memory: slot 1 of 1" },
+        { st_memory, -1, "st_memory: slot -1 of 1" },
+        { st_scratch, 2, "st_scratch: slot 2 of 2" },
+        { st_grad, 1, "st_grad: slot 1 of 1" },
+        { st_child_output, 0, "st_child_output: slot 0 of 0" },
+    };
+    auto_layer *l = st_layer_new(&asking, NULL, 0, NULL);
+    auto_tensor x = full(ST_SHAPE(2, 3), 1), y = full(x.shape, 0);
+    assert_built(l, x.shape);
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        asked.slot = cases[i].slot, asked.number = cases[i].number;
+        st_layer_forward(l, x, y);
+        expect_error("%s", cases[i].error);
+    }
+    asked.slot = st_scratch, asked.number = 1;
+    st_layer_forward(l, x, y);
+    assert_null(st_error());
+}
+
 static int silent_plan(st_layer *l, st_shape x, st_shape *y)
 {
     return -1;
