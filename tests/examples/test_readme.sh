@@ -82,14 +82,14 @@ names_are_targets() {
         grep -qE "^($target|.*\\b$target\\b.*):" "$tmp/makefiles" || { echo "no target $target"; return 1; }
     done
 }
-# A path stands in the project, or is built; a name without a folder is that of some file there, or of one that a page
-# writes. Links lead to pages.
+# A path stands in the project, or is built; a name without a folder is that of some file there, of one that a page
+# writes, or of one that the library is joined to. Links lead to pages.
 names_are_files() {
     local name page
     # shellcheck disable=SC2086
     for name in $(grep -ohE '`([a-z]+/)*[A-Za-z0-9_-]+\.(c|h|mk|sh|py|md|txt|net)`|`(tensor|layers|nn|tests|examples|docs)/[A-Za-z0-9_./-]*`' $pages | tr -d '`' | sort -u); do
         [ -e "$name" ] || [ "$name" = math.h ] || [ "${name#build/}" != "$name" ] || { [ "${name#*/}" = "$name" ] && [ "$(find tensor layers nn tests examples -name "$name")" ]; } ||
-            grep -qF "cat >$name <<" $pages ||
+            grep -qF "cat >$name <<" $pages || grep -q "^ONE_FILES .*\\<$name\\>" nn/one/one.mk ||
             { echo "no file $name"; return 1; }
     done
     # shellcheck disable=SC2086
