@@ -651,6 +651,20 @@ TEST(a_run_that_explodes_ends_at_that_step)
     assert_true(isfinite(weight_of(n)) == !single);
 }
 
+/* x = 0, so that weights have gradients of 0 and remain finite. */
+TEST(a_bias_that_overflows_is_named)
+{
+    for (int k = 0; k < 3; k++) {
+        st_tensor x = st_tensor_new(ST_SHAPE(4, 2)), y = st_tensor_new(ST_SHAPE(4, 3));
+        st_fill(st_select(y, 1, k), 64);
+        auto_samples s = own(x, y);
+        auto_net *n = st_net_new(ST_SHAPE(2), st_dense(.out_features = 3));
+        auto_optim *o = st_sgd(.lr = sizeof(st_real) == 4 ? 1e38 : 1e308);
+        train_fails(n, s.set, .batch = 4, .optim = o);
+        expect_error("train: element %d of 0.bias is inf at step 1 ", k);
+    }
+}
+
 /* Its losses fall, and then the run explodes: the best parameters are there all the same. */
 TEST(the_best_is_restored_after_an_explosion)
 {
