@@ -165,7 +165,7 @@ st_tensor st_reshape(st_tensor x, st_shape s)
         ptrdiff_t from = 1, to = 1, stride = 0;
         int first = j;
         while (i < x.shape.rank || j < s.rank) {
-            if (i < x.shape.rank && (from < to || (from == to && from == 1) || x.shape.n[i] == 1)) {
+            if (i < x.shape.rank && (from < to || (from == 1 && to == 1))) {
                 ptrdiff_t n = x.shape.n[i];
                 if (from > 1 && n > 1 && stride != x.stride[i] * n)
                     return refused(st_error_set("st_reshape: %s to %s needs a copy: axis %d has stride %td",

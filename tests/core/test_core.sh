@@ -32,6 +32,11 @@ parts_are_refused() {
         { cat "$tmp/refusal"; return 1; }
 }
 claim "the core refuses micro-batches and groups in one line, and the whole library takes them" parts_are_refused
+refuses_engines() {
+    ! STRIDE_ENGINE=x "${CNN}_core" >"$tmp/refusal" && grep -q 'STRIDE_ENGINE=x: expected reference$' "$tmp/refusal" &&
+        STRIDE_ENGINE= "${CNN}_core" | diff "$tmp/expected" -
+}
+claim "the core has no other engine than the reference" refuses_engines
 # What one reads of a step: the calls that a debugger sees in the core, which is compiled without optimisation, and
 # their files. Forward there are eight from the loop to the product of matrices; backward one more, of a function
 # that a convolution and its transpose share.
