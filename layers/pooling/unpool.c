@@ -37,8 +37,8 @@ static int plan(st_layer *l, st_shape x, st_shape *y)
     return st_layer_scratch(l, ST_SHAPE(p->w.kernel[0], p->w.kernel[1]));
 }
 
-/* The maximum of a window of x [H, W]: its place from the beginning of an image, or -1 in the padding or where
- * there is no element. `room` is for the window. */
+/* The maximum of a window of x [H, W]: its place from the beginning of an image, or -1 in the padding or
+ * where there is no element. `room` is for the window. */
 static ptrdiff_t find(const pool_plan *p, st_tensor x, pool_span rows, pool_span columns, st_real *room)
 {
     const window *w = &p->w;

@@ -17,8 +17,8 @@
  *     ST_OMIT_FILES        safetensors and checkpoints
  *     ST_OMIT_PRINT        printing of tensors
  *
- * ST_WITH_POOLING adds the pooling layers of the literature: stride.c then includes stride-pooling.c, which has
- * to lie beside it.
+ * ST_WITH_POOLING adds the pooling layers of the literature: stride.c then includes stride-pooling.c, which
+ * has to lie beside it.
  *
  * ST_FUSED lets the compiler make one instruction of a product and a sum anywhere: other bits on machines
  * that have it. ST_DOUBLE makes the elements of tensors double instead of float. Compilers other than gcc
