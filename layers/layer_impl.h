@@ -11,6 +11,8 @@ typedef struct layer_hooks {
     void (*gradient)(const st_call *c, st_tensor x, st_tensor y, st_tensor dy);
     /* gradient and backward in one pass; NULL: there is none */
     void (*both)(const st_call *c, st_tensor x, st_tensor y, st_tensor dy, st_tensor dx);
+    /* once before the chunks of a batch, in one thread, forward or backward to dx; NULL: nothing */
+    void (*prepare)(const st_layer *l, bool backward);
 } layer_hooks;
 
 typedef struct st_layer_run st_layer_run; /* below */

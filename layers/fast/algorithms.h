@@ -56,6 +56,9 @@ const layer_traits *traits_of(const st_layer *l);
 /* Adds dy's sum over each channel to the bias's gradient, if there is a bias. */
 void conv_bias_gradient(const st_call *c, st_tensor dy);
 
+/* Before the chunks of a batch. */
+void layer_prepare(const st_layer *l, bool backward);
+
 /* Runs the layer's hooks on a chunk; backward runs `gradient` before `backward`. */
 void layer_call_forward(const st_call *c, st_tensor x, st_tensor y);
 void layer_call_backward(const st_call *c, bool gradient, bool backward, st_tensor x, st_tensor y,

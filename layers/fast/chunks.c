@@ -11,6 +11,11 @@
 
 /* ---- a chunk ------------------------------------------------------------------------------------------ */
 
+void layer_prepare(const st_layer *l, bool backward)
+{
+    if (l->impl->hooks.prepare) l->impl->hooks.prepare(l, backward);
+}
+
 void layer_call_forward(const st_call *c, st_tensor x, st_tensor y)
 {
     const bool failed = st_error() != NULL;
@@ -142,6 +147,7 @@ static void each_chunk(pass *p, int threads, parallel_work *work)
 static void forward(st_layer *l, st_tensor x, st_tensor y)
 {
     pass p = pass_of(l, x, y);
+    layer_prepare(l, false);
     each_chunk(&p, l->impl->run->threads, forward_chunk);
 }
 
@@ -159,6 +165,7 @@ static void backward(st_layer *l, st_tensor x, st_tensor y, st_tensor dy, st_ten
         p.gradient = false;
     }
     p.backward = !st_is_null(dx) || l->children > 0;
+    if (p.backward) layer_prepare(l, true);
     if (p.gradient || p.backward) each_chunk(&p, run->threads, backward_chunk);
     if (p.partial > 0)
         layer_add_partials(run, st_narrow(run->gradients, 0, l->grad[0].offset, own), p.chunks);

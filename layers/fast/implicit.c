@@ -58,7 +58,8 @@ static int plan(st_layer *l, const void *given)
                           .wide = transposed ? y : x,
                           .narrow = transposed ? x : y,
                           .area = (ptrdiff_t)w.kernel[0] * w.kernel[1],
-                          .chunk = smallest(l->x.n[0], layer_chunk(l, l->x.n[0])) };
+                          .chunk = smallest(l->x.n[0], layer_chunk(l, l->x.n[0])),
+                          .batch = l->x.n[0] };
     arena a = { 0 };
     plan_passes(d, &a);
     l->impl->tables = (size_t)a.used * sizeof(ptrdiff_t);
@@ -76,6 +77,23 @@ static void fill(st_layer *l, void *tables)
 }
 
 /* ---- hooks ----------------------------------------------------------------------------------------- */
+
+static void prepare(const st_layer *l, bool scatters)
+{
+    const implicit_plan *d = l->plan;
+    const pass *p = scatters ? &d->scatter : &d->gather;
+    if (p->channels || p->planes) implicit_pack_channels(l, p);
+}
+
+static void conv_prepare(const st_layer *l, bool backward)
+{
+    prepare(l, backward);
+}
+
+static void transposed_prepare(const st_layer *l, bool backward)
+{
+    prepare(l, !backward);
+}
 
 static void conv_forward(const st_call *c, st_tensor x, st_tensor y)
 {
@@ -118,7 +136,10 @@ const layer_algorithm conv_implicit = {
     .suits = suits,
     .plan = plan,
     .fill = fill,
-    .hooks = { .forward = conv_forward, .backward = conv_backward, .gradient = conv_gradient },
+    .hooks = { .forward = conv_forward,
+               .backward = conv_backward,
+               .gradient = conv_gradient,
+               .prepare = conv_prepare },
 };
 
 const layer_algorithm conv_transpose_implicit = {
@@ -128,5 +149,6 @@ const layer_algorithm conv_transpose_implicit = {
     .fill = fill,
     .hooks = { .forward = transposed_forward,
                .backward = transposed_backward,
-               .gradient = transposed_gradient },
+               .gradient = transposed_gradient,
+               .prepare = transposed_prepare },
 };

@@ -39,7 +39,8 @@ typedef enum cover { BY_ROWS, FLAT, PACKED, SLIDING } cover;
 /* A part of the images that are made: all of them, or a phase. */
 typedef struct part {
     lattice of;
-    ptrdiff_t depth, *tap, *weight; /* offsets of each k: in planes, and in the weights */
+    ptrdiff_t depth, *tap, *weight; /* offsets of each k: in planes, in the weights, */
+    ptrdiff_t *number;              /* and, with channels as lanes, in those that are packed */
     cover how;
     bool straight;            /* vectors are stored where they belong */
     ptrdiff_t rows;           /* of a block, PACKED: all */
@@ -51,6 +52,14 @@ typedef struct part {
     int stride, taps;
 } part;
 
+/* Elements along an axis that are made from the same taps: first, first + apart, ... */
+typedef struct span {
+    ptrdiff_t first, count;
+    ptrdiff_t from;        /* the element that the first tap of the first one reads */
+    ptrdiff_t tap, taps;   /* tap, tap + every, ... */
+    ptrdiff_t every, step; /* to the next tap, and to what it reads */
+} span;
+
 /* Gather or scatter. */
 typedef struct pass {
     planes p;             /* of what it reads */
@@ -58,11 +67,19 @@ typedef struct pass {
     ptrdiff_t row;        /* distance of the weights of two channels that are made */
     ptrdiff_t size[2], apart[2];
     part *part;
-    ptrdiff_t parts, depth; /* their number, and that of all their k */
-    bool whole;             /* the parts have every element */
-    ptrdiff_t images;       /* laid out together */
-    bool channels;          /* lanes are channels, with these tables: */
-    ptrdiff_t rows, *window, *number;
+    ptrdiff_t parts;
+    bool whole;       /* the parts, or spans, have every element */
+    ptrdiff_t images; /* laid out, or made, together */
+    bool slides;      /* parts that can are SLIDING */
+    bool planes;      /* lanes are channels, from planes */
+    bool channels;    /* lanes are channels: */
+    span *span[2];    /* of each axis, their number, and that of all their taps; */
+    ptrdiff_t spans[2], taps[2];
+    bool merged;                    /* a product has several rows; */
+    ptrdiff_t rows;                 /* of a block of results; */
+    ptrdiff_t *window, *across;     /* offsets of the windows of a row: of some images, of one; */
+    ptrdiff_t *step, *number;       /* tables of k for each pair of spans; */
+    st_real *packed;                /* the weights */
     ptrdiff_t each;                 /* elements of the results of a part */
     ptrdiff_t plane, panel, result; /* elements of scratch */
 } pass;
@@ -84,7 +101,7 @@ typedef struct implicit_plan {
     const kernel *k;
     int machine;
     ptrdiff_t wide, narrow, area; /* channels of a group; taps of a kernel */
-    ptrdiff_t chunk;              /* the most images of a call */
+    ptrdiff_t chunk, batch;       /* the most images of a call, and of all */
     pass gather, scatter;
     gradient_pass gradient;
 } implicit_plan;
@@ -93,13 +110,19 @@ void implicit_plan_gather(implicit_plan *d, arena *a);
 void implicit_plan_scatter(implicit_plan *d, arena *a);
 void implicit_plan_gradient(implicit_plan *d, arena *a);
 
-/* With channels as lanes: the cost of a part, in products of vectors; the tables; before the first image;
- * and a group of an image. */
-double implicit_channels_cost(const implicit_plan *d, const pass *p, const lattice *of, ptrdiff_t depth);
+/* With channels as lanes, for images in place, and for planes: the cost of an image's group, in products of
+ * vectors, of planes without that of laying them out; the tables; the weights, once for a batch; and a group
+ * of some images, which are contiguous, to results `next` apart, or of one image. */
+double implicit_channels_cost(const implicit_plan *d, const pass *p);
+double implicit_planes_cost(const implicit_plan *d, const pass *p, double windows);
+void implicit_plan_planes(implicit_plan *d, pass *p, arena *a);
+void implicit_number_planes(const implicit_plan *d, const pass *p, part *q, arena *a);
+void implicit_make_planes(const st_call *c, const pass *p, ptrdiff_t group, const st_real *plane, st_real *to,
+                          const st_real *bias);
 void implicit_plan_channels(implicit_plan *d, pass *p, arena *a);
-void implicit_begin_channels(const st_call *c, const pass *p);
-void implicit_make_channels(const st_call *c, const pass *p, ptrdiff_t group, const st_real *plane,
-                            st_real *to, const st_real *bias);
+void implicit_pack_channels(const st_layer *l, const pass *p);
+void implicit_make_channels(const st_call *c, const pass *p, ptrdiff_t group, const st_real *from,
+                            ptrdiff_t images, st_real *to, ptrdiff_t next, const st_real *bias);
 
 /* Makes images; bias NULL: without. */
 void implicit_make(const st_call *c, const pass *p, st_tensor from, st_tensor to, const st_real *bias);

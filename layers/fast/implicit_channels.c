@@ -1,27 +1,42 @@
 /* implicit_channels.c: the passes of an implicit product that make images, with channels as lanes.
  *
- *     result[window][m] = Σ_k planes[tap[k] + window] weight[k][m]
+ *     result[window][m] = Σ_k image[step[k] + window] weight[k][m]
  *
- * No lane is lost between rows, and weights, which are packed first, are read as whole vectors; but
- * results have to be transposed, which costs as much as a few more k. Phases of an image are written
- * between each other. */
+ * Weights, which are packed once for a batch, are read as whole vectors, and elements of an image wherever
+ * they are; but results have to be transposed, which costs as much as a few more k.
+ *
+ * Small images are read in place: windows that the border cuts have products with the taps that are left to
+ * them, and rows of a product are the same windows of several images. Of larger ones, whose border is a small
+ * part, planes are read, where all windows have the same taps. */
 #include "layers/fast/implicit.h"
 
+#include <math.h>
+
+/* The costs of products, in those of windows as lanes: tiles are not always full. */
+static const double PRODUCT = 1.15, PLANES_PRODUCT = 1.05;
+
 enum {
-    CHANNELS = 64,     /* the most channels of a panel of weights */
-    RESULTS = 1 << 16, /* elements of a block of results, so that it stays in cache */
-    TRANSPOSE = 26,    /* the cost of transposing a vector of results, in products of vectors, */
-    ROWS = 8,
-    LOOSE = 24, /* and of packing one of weights, by rows or one by one */
+    CHANNELS = 64,                 /* the most channels of a panel of weights */
+    RESULTS = 1 << 16,             /* elements of a block of results, so that it stays in cache */
+    SUMS = 12,                     /* of a tile that does not wait */
+    LINE = 64 / sizeof(ptrdiff_t), /* of cache, where packed weights begin */
+    FEW = 8,                       /* windows are fewer than those of as many images */
+    WINDOWS = 48,                  /* of a product, at least, where there are so many images */
+    TABLES = 1 << 20,              /* the most entries of tables */
+    TRANSPOSE = 16,                /* the cost of transposing a vector of results, in products of vectors, */
+    TRANSPOSE_LOW = 32,            /* with fewer elements of an image than lanes; */
+    ROWS = 16,                     /* of packing a vector of weights, for a gather, */
+    LOOSE = 32,                    /* for a scatter, */
+    FAR = 60,                      /* and more if they are */
+    CACHED = 1 << 18,              /* more than so many, which do not stay in cache */
 };
 
 /* ---- plan ------------------------------------------------------------------------------------------- */
 
-/* The weights of so many channels are a panel [k, channels]. */
+/* The weights of so many channels are a panel [k, channels]; the last one has some that are not used. */
 static ptrdiff_t panel_of(const implicit_plan *d, const pass *p)
 {
-    const ptrdiff_t padded = kernel_padded(d->k, p->made);
-    return kernel_padded(d->k, ceil_div(padded, ceil_div(padded, CHANNELS)));
+    return smallest(kernel_padded(d->k, p->made), CHANNELS);
 }
 
 static bool is_gather(const pass *p, const implicit_plan *d)
@@ -29,92 +44,371 @@ static bool is_gather(const pass *p, const implicit_plan *d)
     return p == &d->gather;
 }
 
-double implicit_channels_cost(const implicit_plan *d, const pass *p, const lattice *of, ptrdiff_t depth)
+/* The size of the images that a pass reads, along an axis; the distance of what two neighbours of a span
+ * read. */
+static ptrdiff_t read_size(const implicit_plan *d, const pass *p, int axis)
 {
-    const ptrdiff_t vectors = panel_of(d, p) * ceil_div(p->made, panel_of(d, p)) / d->k->lanes;
-    return (double)vectors * ((double)(of->count[0] * of->count[1]) * (double)(depth + TRANSPOSE) +
-                              (double)depth * (is_gather(p, d) ? ROWS : LOOSE) / (double)d->chunk);
+    return is_gather(p, d) ? d->w.size[axis] : d->w.out[axis];
 }
 
-/* Offsets of windows in the planes, row by row, of a block; of k in a panel. */
+static ptrdiff_t read_stride(const implicit_plan *d, const pass *p, int axis)
+{
+    return is_gather(p, d) ? d->w.stride[axis] : 1;
+}
+
+/* Leaves the taps whose elements are in the image. */
+static span within(span s, ptrdiff_t size)
+{
+    for (; s.taps > 0 && (s.from < 0 || s.from >= size); s.taps--) s.from += s.step, s.tap += s.every;
+    ptrdiff_t last = s.from + (s.taps - 1) * s.step;
+    for (; s.taps > 0 && (last < 0 || last >= size); s.taps--) last -= s.step;
+    return s;
+}
+
+/* Element i of a phase, as a span of its own. */
+static span span_at(const implicit_plan *d, const pass *p, int axis, phase f, ptrdiff_t i)
+{
+    const window *w = &d->w;
+    if (is_gather(p, d))
+        return within((span){ .first = i,
+                              .count = 1,
+                              .from = i * w->stride[axis] - w->before[axis],
+                              .taps = w->kernel[axis],
+                              .every = 1,
+                              .step = w->dilation[axis] },
+                      w->size[axis]);
+    return within((span){ .first = f.first + i * w->stride[axis],
+                          .count = 1,
+                          .from = i + f.lead - f.near,
+                          .tap = f.tap,
+                          .taps = f.taps,
+                          .every = f.every,
+                          .step = -f.step },
+                  w->out[axis]);
+}
+
+/* The spans of an axis: their number, the sum of their taps, the elements that they have, and all taps of
+ * those. */
+typedef struct extent {
+    ptrdiff_t spans, taps, elements, products;
+} extent;
+
+/* Neighbours that have the same taps are a span; to NULL: their number alone. */
+static extent spans_of(const implicit_plan *d, const pass *p, int axis, span *to)
+{
+    const ptrdiff_t phases = is_gather(p, d) ? 1 : phase_count(&d->w, axis);
+    extent e = { 0 };
+    for (ptrdiff_t number = 0; number < phases; number++) {
+        const phase f = phase_of(&d->w, axis, number);
+        const ptrdiff_t count = is_gather(p, d) ? d->w.out[axis] : f.count;
+        span last = { 0 };
+        for (ptrdiff_t i = 0; i < count; i++) {
+            const span s = span_at(d, p, axis, f, i);
+            const bool begins = s.taps > 0 && (s.taps != last.taps || s.tap != last.tap);
+            e.elements += s.taps > 0, e.products += s.taps;
+            if (begins) e.spans++, e.taps += s.taps;
+            if (to && begins) to[e.spans - 1] = s;
+            else if (to && s.taps > 0) to[e.spans - 1].count++;
+            last = s;
+        }
+    }
+    return e;
+}
+
+/* Tests if all rows of a span of rows are one after another in the results. */
+static bool merges(const pass *p, const extent rows, extent columns)
+{
+    const bool whole = rows.elements == p->size[0] && columns.elements == p->size[1];
+    return whole && p->apart[0] * p->apart[1] == 1 && columns.spans == 1;
+}
+
+/* The images that are made together: a product has the windows of some rows, where all have the same taps, of
+ * a row, or of several images where a row has few of those. */
+static ptrdiff_t images_of(const implicit_plan *d, const pass *p, extent rows, extent columns)
+{
+    const ptrdiff_t width = p->size[1], count = ceil_div(width, p->apart[1]),
+                    windows = merges(p, rows, columns) ? width * p->size[0] / rows.spans : width,
+                    most = largest(1, RESULTS / 2 / (width * panel_of(d, p)));
+    ptrdiff_t images = WINDOWS;
+    if (columns.spans > phase_count(&d->w, 1)) images = most;
+    else if (p->apart[1] == 1) images = ceil_div(WINDOWS, windows);
+    else if (count >= FEW) images = 1;
+    images = smallest(d->chunk, images);
+    return ceil_div(d->chunk, ceil_div(d->chunk, images));
+}
+
+/* The cost of packing weights and of transposing results, for an image. */
+static double moving_cost(const implicit_plan *d, const pass *p)
+{
+    const double vectors = (double)(kernel_padded(d->k, p->made) / d->k->lanes),
+                 area = (double)p->size[0] * (double)p->size[1], depth = (double)(p->read * d->area);
+    const bool far = (double)(d->groups * p->made) * depth > CACHED;
+    const double moved = area < d->k->lanes ? TRANSPOSE_LOW : TRANSPOSE,
+                 packed = (is_gather(p, d) ? ROWS : LOOSE) + (far ? FAR : 0);
+    return vectors * (area * moved + depth * packed / (double)d->batch);
+}
+
+/* Each element of an image is multiplied with its taps alone. Tiles of few sums, at the border, wait. */
+double implicit_channels_cost(const implicit_plan *d, const pass *p)
+{
+    const extent rows = spans_of(d, p, 0, NULL), columns = spans_of(d, p, 1, NULL);
+    if (rows.spans == 0 || columns.spans == 0) return 0;
+    const double read = (double)p->read, vectors = (double)(kernel_padded(d->k, p->made) / d->k->lanes),
+                 panels = (double)ceil_div(p->made, panel_of(d, p)),
+                 images = (double)images_of(d, p, rows, columns),
+                 waits = fmax(0, SUMS - images * vectors / panels) / images * panels;
+    const ptrdiff_t border = columns.spans - (is_gather(p, d) ? 1 : phase_count(&d->w, 1));
+    if ((double)rows.taps * (double)columns.taps * read > TABLES) return HUGE_VAL;
+    return (double)rows.products * read *
+               (vectors * (double)columns.products * PRODUCT +
+                (double)border * (double)columns.taps / (double)columns.spans * waits) +
+           moving_cost(d, p);
+}
+
+/* As planes, which are laid out, have all taps of all windows. */
+double implicit_planes_cost(const implicit_plan *d, const pass *p, double windows)
+{
+    const double vectors = (double)(kernel_padded(d->k, p->made) / d->k->lanes);
+    return vectors * windows * PLANES_PRODUCT + moving_cost(d, p);
+}
+
+/* Offsets of what each k reads and of its weights, for the windows of two spans. */
+static void fill_tables(const implicit_plan *d, const pass *p, span rows, span columns, ptrdiff_t *step,
+                        ptrdiff_t *number)
+{
+    const ptrdiff_t width = read_size(d, p, 1), area = read_size(d, p, 0) * width, panel = panel_of(d, p);
+    for (ptrdiff_t c = 0; c < p->read; c++)
+        for (ptrdiff_t i = 0; i < rows.taps; i++)
+            for (ptrdiff_t j = 0; j < columns.taps; j++) {
+                const ptrdiff_t tap =
+                    (rows.tap + i * rows.every) * d->w.kernel[1] + columns.tap + j * columns.every;
+                *step++ = c * area + i * rows.step * width + j * columns.step;
+                *number++ = (c * d->area + tap) * panel;
+            }
+}
+
+static void plan_spans(const implicit_plan *d, pass *p, arena *a)
+{
+    const extent e[2] = { spans_of(d, p, 0, NULL), spans_of(d, p, 1, NULL) };
+    const ptrdiff_t depth = p->read * e[0].taps * e[1].taps;
+    for (int axis = 0; axis < 2; axis++) {
+        p->span[axis] = (span *)arena_take(a, e[axis].spans * (ptrdiff_t)(sizeof(span) / sizeof(ptrdiff_t)));
+        if (p->span[axis]) spans_of(d, p, axis, p->span[axis]);
+        p->spans[axis] = e[axis].spans, p->taps[axis] = e[axis].taps;
+    }
+    p->whole = e[0].elements == p->size[0] && e[1].elements == p->size[1];
+    p->merged = merges(p, e[0], e[1]);
+    p->images = images_of(d, p, e[0], e[1]);
+    p->step = arena_take(a, depth);
+    p->number = arena_take(a, depth);
+    ptrdiff_t *step = p->step, *number = p->number;
+    for (ptrdiff_t i = 0; step && i < p->spans[0]; i++)
+        for (ptrdiff_t j = 0; j < p->spans[1]; j++) {
+            const span rows = p->span[0][i], columns = p->span[1][j];
+            fill_tables(d, p, rows, columns, step, number);
+            step += p->read * rows.taps * columns.taps, number += p->read * rows.taps * columns.taps;
+        }
+}
+
+static void plan_packed(const implicit_plan *d, pass *p, arena *a)
+{
+    const ptrdiff_t weights =
+        d->groups * ceil_div(p->made, panel_of(d, p)) * p->read * d->area * panel_of(d, p);
+    a->used = ceil_div(a->used, LINE) * LINE;
+    p->packed = (st_real *)arena_take(a, ceil_div(weights * (ptrdiff_t)sizeof(st_real), sizeof(ptrdiff_t)));
+}
+
+/* Images that are made together, and rows of a block of their results; the offsets of its windows. */
 void implicit_plan_channels(implicit_plan *d, pass *p, arena *a)
 {
-    const ptrdiff_t panel = panel_of(d, p), panels = ceil_div(p->made, panel), width = p->size[1],
-                    lanes = d->k->lanes;
-    const ptrdiff_t least = ceil_div(lanes, width), most = largest(least, RESULTS / (width * panel));
-    p->rows = smallest(p->size[0], largest(least, ceil_div(p->size[0], ceil_div(p->size[0], most))));
+    const ptrdiff_t panel = panel_of(d, p), width = p->size[1],
+                    image = read_size(d, p, 0) * read_size(d, p, 1) * p->read;
+    plan_spans(d, p, a);
+    /* Blocks begin at the same phase, so that the elements that no span has are the same in all of them. */
+    const ptrdiff_t most = RESULTS / (width * panel * p->images) / p->apart[0] * p->apart[0];
+    p->rows = smallest(p->size[0], largest(most, p->apart[0]));
+    const ptrdiff_t all = p->images * width * (p->merged ? p->rows : 1);
+    p->window = arena_take(a, all);
+    for (ptrdiff_t i = 0; p->window && i < all; i++) {
+        const ptrdiff_t at = i / p->images, down = at / width * read_stride(d, p, 0) * read_size(d, p, 1);
+        p->window[i] = i % p->images * image * d->groups + down + at % width * read_stride(d, p, 1);
+    }
+    p->across = arena_take(a, width);
+    if (p->across) iota(p->across, width, read_stride(d, p, 1));
+    plan_packed(d, p, a);
+    p->result = p->rows * width * p->images * panel;
+    p->plane = p->images * image * d->groups;
+}
+
+/* From planes: windows of a block of rows, and the places of a part's weights. */
+void implicit_plan_planes(implicit_plan *d, pass *p, arena *a)
+{
+    const ptrdiff_t panel = panel_of(d, p), width = p->size[1], apart = p->apart[0],
+                    most = RESULTS / (width * panel) / apart * apart;
+    p->rows = smallest(p->size[0], largest(most, apart));
     p->window = arena_take(a, p->rows * width);
     for (ptrdiff_t i = 0; p->window && i < p->rows * width; i++)
         p->window[i] = i / width * p->p.pitch + i % width;
-    p->number = arena_take(a, p->read * d->area);
-    if (p->number) iota(p->number, p->read * d->area, panel);
+    plan_packed(d, p, a);
     p->result = p->rows * width * panel;
-    p->panel = d->groups * panels * panel * p->depth;
+}
+
+void implicit_number_planes(const implicit_plan *d, const pass *p, part *q, arena *a)
+{
+    const ptrdiff_t all = d->wide * d->area;
+    q->number = arena_take(a, q->depth);
+    for (ptrdiff_t k = 0; q->number && k < q->depth; k++) {
+        const ptrdiff_t at = q->weight[k];
+        q->number[k] = (is_gather(p, d) ? at : at / all * d->area + at % all) * panel_of(d, p);
+    }
 }
 
 /* ---- weights ------------------------------------------------------------------------------------------ */
 
-/* Weights [groups, panels, k, panel], part after part. */
-static void pack_weights(const st_call *c, const pass *p)
+/* Weights [groups, panels, read channels, taps, panel]. */
+void implicit_pack_channels(const st_layer *l, const pass *p)
 {
-    const implicit_plan *d = c->plan;
+    const implicit_plan *d = l->plan;
     const kernel *k = d->k;
-    const ptrdiff_t panel = panel_of(d, p), taps = p->depth;
-    const st_real *weight = st_data(c->param[CONV_WEIGHT]);
-    st_real *to = st_data(st_scratch(c, PANEL));
-    if (p->made % panel) st_fill(st_narrow(st_scratch(c, PANEL), 0, 0, p->panel), 0);
+    const ptrdiff_t panel = panel_of(d, p), taps = p->read * d->area;
+    const st_real *weight = st_data(l->param[CONV_WEIGHT]);
+    st_real *to = p->packed;
     for (ptrdiff_t g = 0; g < d->groups; g++, weight += d->narrow * d->wide * d->area)
-        for (ptrdiff_t m = 0; m < p->made; m += panel) {
+        for (ptrdiff_t m = 0; m < p->made; m += panel, to += taps * panel) {
             const ptrdiff_t channels = smallest(panel, p->made - m);
             const st_real *from = weight + m * p->row;
-            if (is_gather(p, d)) {
-                kernel_transpose(k, channels, taps, from, p->row, to, panel, NULL);
-                to += taps * panel;
-            }
-            for (ptrdiff_t n = 0; n < p->parts && !is_gather(p, d); n++)
-                for (ptrdiff_t i = 0; i < p->part[n].depth; i++, to += panel)
-                    for (ptrdiff_t e = 0; e < channels; e++) to[e] = from[p->part[n].weight[i] + e * p->row];
+            for (ptrdiff_t i = 0; channels < panel && i < taps; i++)
+                for (ptrdiff_t e = channels; e < panel; e++) to[i * panel + e] = 0;
+            if (is_gather(p, d)) kernel_transpose(k, channels, taps, from, p->row, to, panel, NULL);
+            for (ptrdiff_t r = 0; r < p->read && !is_gather(p, d); r++)
+                kernel_transpose(k, channels, d->area, from + r * d->wide * d->area, d->area,
+                                 to + r * d->area * panel, panel, NULL);
         }
 }
 
 /* ---- images ------------------------------------------------------------------------------------------- */
 
-/* The rows of a part that belong to rows first to first + rows of the image, of a panel of channels. */
-static void make_part(const implicit_plan *d, const pass *p, const part *q, const st_real *plane,
-                      const st_real *weight, st_real *result, ptrdiff_t first, ptrdiff_t rows)
+/* A group of some images, and a panel of its weights. */
+typedef struct made {
+    const implicit_plan *d;
+    const pass *p;
+    const st_real *from, *weight;
+    ptrdiff_t images, channels; /* of the panel, a multiple of lanes */
+    bool add;                   /* to results, which begin with the bias */
+    st_real *result;            /* [rows, width, images, panel] */
+} made;
+
+/* Rows of the images that have the same taps, or one row, for the windows of a span of columns: as one
+ * product, or one for each column or image, whichever are fewer. */
+static void make_span(const made *j, ptrdiff_t rows, const span *columns, const st_real *from,
+                      const ptrdiff_t *step, const ptrdiff_t *number, ptrdiff_t depth, st_real *result)
 {
-    const lattice *of = &q->of;
-    const ptrdiff_t panel = panel_of(d, p), width = p->size[1],
-                    together = p->apart[0] * p->apart[1] == 1 ? rows : 1;
-    ptrdiff_t i = first > of->first[0] ? ceil_div(first - of->first[0], p->apart[0]) : 0;
-    for (; i < of->count[0] && of->first[0] + i * p->apart[0] < first + rows; i += together)
-        kernel_product(d->k, together * of->count[1], panel, q->depth, plane + i * p->p.pitch, p->window,
-                       q->tap, weight, p->number,
-                       result + ((of->first[0] + i * p->apart[0] - first) * width + of->first[1]) * panel,
-                       p->apart[1] * panel, false);
+    const pass *p = j->p;
+    const ptrdiff_t panel = panel_of(j->d, p), images = j->images, count = columns->count;
+    const bool together = p->apart[1] == 1 && images == p->images, by_image = !together && images < count;
+    const ptrdiff_t products = together ? 1 : smallest(images, count),
+                    apart = p->apart[1] * p->images * panel;
+    from += columns->from;
+    result += columns->first * p->images * panel;
+    for (ptrdiff_t i = 0; i < products; i++)
+        kernel_product(j->d->k, rows * images * count / products, j->channels, depth,
+                       from + (by_image ? p->window[i] : p->across[i]), by_image ? p->across : p->window,
+                       step, j->weight, number, result + i * (by_image ? panel : apart),
+                       by_image ? apart : panel, j->add);
 }
 
-void implicit_begin_channels(const st_call *c, const pass *p)
+/* Rows first to first + rows of the images. */
+static void make_block(const made *j, ptrdiff_t first, ptrdiff_t rows)
 {
-    pack_weights(c, p);
+    const pass *p = j->p;
+    const ptrdiff_t panel = panel_of(j->d, p), width = read_size(j->d, p, 1), apart = p->apart[0];
+    const ptrdiff_t *step = p->step, *number = p->number;
+    for (ptrdiff_t s = 0; s < p->spans[0]; s++) {
+        const span own = p->span[0][s];
+        const ptrdiff_t begin = first > own.first ? ceil_div(first - own.first, apart) : 0;
+        const ptrdiff_t end = smallest(own.count, ceil_div(first + rows - own.first, apart)),
+                        high = p->merged && j->images == p->images ? end - begin : 1;
+        for (ptrdiff_t i = begin; i < end; i += high) {
+            const st_real *from = j->from + (own.from + i * read_stride(j->d, p, 0)) * width;
+            st_real *result = j->result + (own.first + i * apart - first) * p->size[1] * p->images * panel;
+            ptrdiff_t at = 0;
+            for (ptrdiff_t t = 0, depth; t < p->spans[1]; t++, at += depth) {
+                depth = p->read * own.taps * p->span[1][t].taps;
+                make_span(j, high, &p->span[1][t], from, step + at, number + at, depth, result);
+            }
+        }
+        step += p->read * own.taps * p->taps[1], number += p->read * own.taps * p->taps[1];
+    }
 }
 
-void implicit_make_channels(const st_call *c, const pass *p, ptrdiff_t group, const st_real *plane,
-                            st_real *to, const st_real *bias)
+/* Results begin with the bias of some channels. */
+static void begin_with(const made *j, ptrdiff_t rows, const st_real *bias, ptrdiff_t channels)
+{
+    const pass *p = j->p;
+    st_real row[CHANNELS];
+    for (ptrdiff_t m = 0; m < j->channels; m++) row[m] = m < channels ? bias[m] : 0;
+    j->d->k->move(rows * p->size[1] * p->images, j->channels, row, 0, j->result, panel_of(j->d, p));
+}
+
+void implicit_make_channels(const st_call *c, const pass *p, ptrdiff_t group, const st_real *from,
+                            ptrdiff_t images, st_real *to, ptrdiff_t next, const st_real *bias)
 {
     const implicit_plan *d = c->plan;
-    const ptrdiff_t panel = panel_of(d, p), height = p->size[0], width = p->size[1], taps = p->depth;
-    const st_real *weight = st_data(st_scratch(c, PANEL)) + group * ceil_div(p->made, panel) * taps * panel;
-    st_real *result = st_data(st_scratch(c, RESULT));
-    for (ptrdiff_t m = 0; m < p->made; m += panel, weight += taps * panel)
-        for (ptrdiff_t first = 0; first < height; first += p->rows) {
-            first = smallest(first, height - p->rows); /* the last block overlaps the previous one */
-            const st_real *of_part = weight;
-            /* Elements that no part has, which are others in each block. */
-            if (!p->whole) st_fill(st_narrow(st_scratch(c, RESULT), 0, 0, p->result), 0);
-            for (ptrdiff_t n = 0; n < p->parts; of_part += p->part[n++].depth * panel)
-                make_part(d, p, &p->part[n], plane, of_part, result, first, p->rows);
-            kernel_transpose(d->k, p->rows * width, smallest(panel, p->made - m), result, panel,
-                             to + (m * height + first) * width, height * width, bias ? bias + m : NULL);
+    const ptrdiff_t panel = panel_of(d, p), height = p->size[0], width = p->size[1],
+                    each = p->read * d->area * panel;
+    made j = {
+        .d = d, .p = p, .from = from, .images = images, .add = bias, .result = st_data(st_scratch(c, RESULT))
+    };
+    j.weight = p->packed + group * ceil_div(p->made, panel) * each;
+    for (ptrdiff_t m = 0; m < p->made; m += panel, j.weight += each)
+        for (ptrdiff_t first = 0, rows; first < height; first += rows) {
+            const ptrdiff_t channels = smallest(panel, p->made - m);
+            j.channels = kernel_padded(d->k, channels);
+            rows = smallest(p->rows, height - first);
+            if (bias) begin_with(&j, rows, bias + m, channels);
+            make_block(&j, first, rows);
+            for (ptrdiff_t i = 0; i < images; i++)
+                kernel_transpose(d->k, rows * width, channels, j.result + i * panel, p->images * panel,
+                                 to + i * next + (m * height + first) * width, height * width, NULL);
+        }
+}
+
+/* ---- planes ------------------------------------------------------------------------------------------- */
+
+/* The rows of a part that belong to rows first to first + rows of the image. */
+static void make_part(const made *j, const part *q, ptrdiff_t first, ptrdiff_t rows)
+{
+    const pass *p = j->p;
+    const lattice *of = &q->of;
+    const ptrdiff_t panel = panel_of(j->d, p), width = p->size[1], apart = p->apart[0],
+                    begin = first > of->first[0] ? ceil_div(first - of->first[0], apart) : 0,
+                    end = smallest(of->count[0], ceil_div(first + rows - of->first[0], apart)),
+                    high = apart * p->apart[1] == 1 ? end - begin : 1;
+    for (ptrdiff_t i = begin; i < end; i += high)
+        kernel_product(j->d->k, high * of->count[1], j->channels, q->depth, j->from + i * p->p.pitch,
+                       p->window, q->tap, j->weight, q->number,
+                       j->result + ((of->first[0] + i * apart - first) * width + of->first[1]) * panel,
+                       p->apart[1] * panel, j->add);
+}
+
+void implicit_make_planes(const st_call *c, const pass *p, ptrdiff_t group, const st_real *plane, st_real *to,
+                          const st_real *bias)
+{
+    const implicit_plan *d = c->plan;
+    const ptrdiff_t panel = panel_of(d, p), height = p->size[0], width = p->size[1],
+                    each = p->read * d->area * panel;
+    made j = {
+        .d = d, .p = p, .from = plane, .images = 1, .add = bias, .result = st_data(st_scratch(c, RESULT))
+    };
+    j.weight = p->packed + group * ceil_div(p->made, panel) * each;
+    for (ptrdiff_t m = 0; m < p->made; m += panel, j.weight += each)
+        for (ptrdiff_t first = 0, rows; first < height; first += rows) {
+            const ptrdiff_t channels = smallest(panel, p->made - m);
+            j.channels = kernel_padded(d->k, channels);
+            rows = smallest(p->rows, height - first);
+            if (bias) begin_with(&j, rows, bias + m, channels);
+            for (ptrdiff_t n = 0; n < p->parts; n++) make_part(&j, &p->part[n], first, rows);
+            kernel_transpose(d->k, rows * width, channels, j.result, panel, to + (m * height + first) * width,
+                             height * width, NULL);
         }
 }

@@ -34,16 +34,16 @@ static void plan_slides(implicit_plan *d, gradient_pass *p, arena *a)
 
 static void plan_dots(implicit_plan *d, gradient_pass *p, arena *a)
 {
-    const ptrdiff_t *n = d->w.out, pitch = d->gather.p.pitch, span = (n[0] - 1) * pitch + n[1];
+    const ptrdiff_t *n = d->w.out, pitch = d->gather.p.pitch, extent = (n[0] - 1) * pitch + n[1];
     p->how = implicit_by_rows(d->k, n[1]) ? BY_ROWS : FLAT;
-    p->straight = p->how == BY_ROWS || (pitch == n[1] && span >= d->k->lanes);
+    p->straight = p->how == BY_ROWS || (pitch == n[1] && extent >= d->k->lanes);
     p->vectors = implicit_vectors(d->k, p->how, n[0], n[1], pitch, NULL, NULL, NULL);
     p->from = arena_take(a, p->vectors);
     p->to = arena_take(a, p->vectors);
     p->skip = arena_take(a, p->vectors);
     implicit_vectors(d->k, p->how, n[0], n[1], pitch, p->from, p->to, p->skip);
-    p->panel = p->straight ? 0 : d->narrow * largest(d->k->lanes, span);
-    if (span < d->k->lanes) d->gather.p.in_place = false; /* a vector reads beyond an image */
+    p->panel = p->straight ? 0 : d->narrow * largest(d->k->lanes, extent);
+    if (extent < d->k->lanes) d->gather.p.in_place = false; /* a vector reads beyond an image */
 }
 
 /* A block is as large as the sum to which its products are added: rows of an image, or several images. */

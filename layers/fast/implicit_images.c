@@ -7,14 +7,26 @@
  * few channels. Results that are not where they belong are moved there row by row. */
 #include "layers/fast/implicit.h"
 
+#include <math.h>
+
 enum {
     RESULTS = 1 << 16,                    /* elements of a block of results, so that it stays in cache */
     PANELS = (1 << 18) / sizeof(st_real), /* elements of a panel */
     DEPTH = 384,                          /* the most k of a panel */
-    WINDOWS = 192, /* and windows, a multiple of every tile: their runs are on the stack */
-    MOVE = 4,      /* the cost of moving a vector of results, in products of vectors; */
-    SCATTER = 40,  /* of one whose elements are apart; */
-    PACK = 6,      /* and of packing one of windows */
+    CHUNK = 8,
+    BATCH = 64,     /* images of a usual batch */
+    NEAR = 1 << 13, /* the most weights that stay in the first cache */
+    WINDOWS = 192,  /* and windows, a multiple of every tile: their runs are on the stack */
+    MOVE = 4,       /* the cost of moving a vector of results, in products of vectors; */
+    APART = 4,      /* of an element, if they are apart; */
+    CALL = 25,      /* and of each run of those that are packed; */
+    REST = 6,       /* of filling one that no part has; */
+    PACK = 6,       /* of packing one of windows, and more for */
+    RUN = 8,        /* each run of them; */
+    PIECE = 30,     /* and of laying out a piece of a channel, */
+    ROW = 6,        /* each row of it, */
+    SPLIT = 10,     /* and a vector of every other element, */
+    LOOSE = 4,      /* or an element of those farther apart */
 };
 
 /* ---- plan ------------------------------------------------------------------------------------------- */
@@ -54,22 +66,24 @@ static double cost(const implicit_plan *d, const pass *p, const part *q, cover h
                                            : p->made == 2 ? 1.5
                                            : p->made == 3 ? 1.2
                                                           : 1),
-                 depth = (double)q->depth;
-    const double windows = (double)(n[0] * n[1]) / (double)lanes, moved = (double)p->made * windows *
-                                                                          (q->straight   ? 0
-                                                                           : together(p) ? MOVE
-                                                                                         : SCATTER);
+                 depth = (double)q->depth * (p->made * q->depth > NEAR ? 1.12 : 1);
+    /* A run of windows, of those that follow each other in the planes. */
+    const double runs = (double)(how == PACKED && p->p.pitch == n[1] && together(p) ? 1 : n[0]),
+                 length = (double)(n[0] * n[1]) / runs,
+                 run = together(p) ? MOVE * ceil(length / (double)lanes) : APART * length,
+                 moved = q->straight ? 0 : (double)p->made * runs * (run + (how == PACKED ? CALL : ROW));
     if (how == SLIDING)
         return (double)(n[0] * ceil_div(n[1], q->slide->lanes) * p->made) * 1.2 * depth + moved;
     if (how == PACKED) {
         const double vectors = (double)ceil_div(d->chunk * n[0] * n[1], lanes) / (double)d->chunk;
-        return vectors * depth * (made + PACK) + moved;
+        return depth * (vectors * (made + PACK) + runs * RUN) + moved;
     }
     return (double)implicit_vectors(d->k, how, n[0], n[1], p->p.pitch, NULL, NULL, NULL) * made * depth +
            moved;
 }
 
-static double choose_cover(const implicit_plan *d, const pass *p, part *q)
+/* The best cover: SLIDING if the pass slides and the part can. */
+static double choose_cover(const implicit_plan *d, const pass *p, part *q, bool slides)
 {
     const ptrdiff_t lanes = d->k->lanes, *n = q->of.count;
     const bool all = p->p.pitch == n[1];
@@ -79,7 +93,7 @@ static double choose_cover(const implicit_plan *d, const pass *p, part *q)
         tried.how = how;
         tried.straight =
             together(p) && (how == BY_ROWS || how == SLIDING || (how == FLAT && all && n[0] * n[1] >= lanes));
-        if ((how == BY_ROWS && n[1] < lanes) || (how == SLIDING && !q->slide)) continue;
+        if ((how == BY_ROWS && n[1] < lanes) || (how == SLIDING) != (slides && q->slide)) continue;
         const double time = cost(d, p, &tried, how);
         if (least >= 0 && time >= least) continue;
         least = time;
@@ -201,27 +215,71 @@ void implicit_fill_slide(const pass *p, const part *q, slide_columns *s, arena *
     }
 }
 
-/* Tests if channels as lanes take less time, and adds up the depth of the parts. */
-static bool prefers_channels(const implicit_plan *d, pass *p, ptrdiff_t parts)
+/* The cost of laying out a group's channels of an image. */
+static double layout_cost(const implicit_plan *d, const pass *p)
 {
-    double windows = 0, channels = 0;
+    const window *w = &d->w;
+    const bool gather = p == &d->gather;
+    const ptrdiff_t apart = gather ? w->stride[1] : 1, across = gather ? phase_count(w, 1) : 1,
+                    pieces = gather ? phase_count(w, 0) * across : 1,
+                    height = gather ? w->size[0] : w->out[0], width = gather ? w->size[1] : w->out[1],
+                    columns = ceil_div(width, apart);
+    const double vectors = (double)ceil_div(columns, d->k->lanes),
+                 row = ROW + (apart == 1   ? vectors * MOVE
+                              : apart == 2 ? vectors * SPLIT
+                                           : (double)columns * LOOSE);
+    return p->p.in_place ? 0 : (double)p->read * ((double)pieces * PIECE + (double)(height * across) * row);
+}
+
+/* The cost of an image with windows as lanes. */
+static double windows_cost(const implicit_plan *d, const pass *p, ptrdiff_t parts, bool slides)
+{
+    const double area = (double)p->size[0] * (double)p->size[1] / d->k->lanes;
+    double windows = layout_cost(d, p) + (p->whole ? 0 : (double)p->made * area * REST);
     for (ptrdiff_t n = 0; n < parts; n++) {
         part q = part_of(d, p, n);
         if (q.of.count[0] == 0 || q.of.count[1] == 0) continue;
         implicit_plan_slide(d, p, &q, n);
-        windows += choose_cover(d, p, &q);
-        channels += implicit_channels_cost(d, p, &q.of, q.depth);
-        p->depth += q.depth;
+        windows += choose_cover(d, p, &q, slides);
     }
-    return channels < windows;
+    return windows;
+}
+
+/* And with channels as lanes. */
+static double planes_cost(const implicit_plan *d, const pass *p, ptrdiff_t parts)
+{
+    double windows = 0;
+    for (ptrdiff_t n = 0; n < parts; n++) {
+        const part q = part_of(d, p, n);
+        windows += (double)(q.of.count[0] * q.of.count[1]) * (double)q.depth;
+    }
+    return layout_cost(d, p) + implicit_planes_cost(d, p, windows);
+}
+
+/* What lanes are. All but SLIDING add the same products in the same order, to the same bits: so that results
+ * do not depend on the batch that a layer is planned for, SLIDING is chosen for a usual one. */
+static void choose_lanes(implicit_plan *d, pass *p, ptrdiff_t parts)
+{
+    const ptrdiff_t chunk = d->chunk, batch = d->batch;
+    d->chunk = CHUNK, d->batch = BATCH;
+    const double sliding = windows_cost(d, p, parts, true);
+    p->slides = sliding < fmin(windows_cost(d, p, parts, false),
+                               fmin(planes_cost(d, p, parts), implicit_channels_cost(d, p)));
+    d->chunk = chunk, d->batch = batch;
+    const double windows = windows_cost(d, p, parts, false), laid_out = planes_cost(d, p, parts),
+                 in_place = implicit_channels_cost(d, p);
+    p->planes = !p->slides && laid_out < fmin(windows, in_place);
+    p->channels = !p->slides && in_place < fmin(windows, laid_out);
 }
 
 /* Plans all parts that have elements. */
 static void plan_parts(implicit_plan *d, pass *p, ptrdiff_t parts, arena *a)
 {
     p->part = (part *)arena_take(a, parts * (ptrdiff_t)(sizeof *p->part / sizeof(ptrdiff_t)));
-    p->channels = prefers_channels(d, p, parts);
+    choose_lanes(d, p, parts);
     if (p->channels) implicit_plan_channels(d, p, a);
+    if (p->planes) implicit_plan_planes(d, p, a);
+    if (p->channels && p == &d->scatter) return; /* the gradient uses the tables of the gather */
     for (ptrdiff_t n = 0; n < parts; n++) {
         part q = part_of(d, p, n);
         if (q.of.count[0] == 0 || q.of.count[1] == 0) continue;
@@ -230,13 +288,15 @@ static void plan_parts(implicit_plan *d, pass *p, ptrdiff_t parts, arena *a)
         if (a->at && p == &d->gather) fill_gather(d, p, &q);
         else if (a->at) fill_scatter(d, p, &q, n);
         implicit_plan_slide(d, p, &q, n);
-        if (!p->channels) choose_cover(d, p, &q), plan_block(d, p, &q, a);
+        if (p->planes) implicit_number_planes(d, p, &q, a);
+        else if (!p->channels) choose_cover(d, p, &q, p->slides), plan_block(d, p, &q, a);
         if (q.slide) implicit_fill_slide(p, &q, &q.slid, a);
         if (p->part) p->part[p->parts] = q;
         p->parts++;
     }
+    if (p->channels) return;
     p->plane = p->images * planes_size(&p->p, p->read);
-    if (!p->channels) p->result = p->apart[1] == 2 ? 2 * p->each : p->each; /* for two phases */
+    if (!p->planes) p->result = p->apart[1] == 2 ? 2 * p->each : p->each; /* for two phases */
 }
 
 void implicit_plan_gather(implicit_plan *d, arena *a)
@@ -462,15 +522,45 @@ static ptrdiff_t make_parts(const job *j, const part *q)
     return pair ? 2 : 1;
 }
 
+/* Images, contiguous: copied if necessary. */
+static const st_real *contiguous(const st_call *c, st_tensor images)
+{
+    if (st_is_contiguous(images)) return st_data(images);
+    st_tensor copy = st_reshape(st_narrow(st_scratch(c, PLANES), 0, 0, st_numel(images)), images.shape);
+    st_copy(copy, images);
+    return st_data(copy);
+}
+
+static void make_by_channels(const st_call *c, const pass *p, st_tensor from, st_tensor to,
+                             const st_real *bias)
+{
+    const implicit_plan *d = c->plan;
+    const ptrdiff_t all = from.shape.n[0], next = d->groups * p->made * p->size[0] * p->size[1],
+                    each = st_numel(from) / all / d->groups;
+    if (!p->whole && !bias) st_fill(st_narrow(st_scratch(c, RESULT), 0, 0, p->result), 0);
+    for (ptrdiff_t i = 0; i < all; i += p->images) {
+        const ptrdiff_t images = smallest(p->images, all - i);
+        const st_real *image = contiguous(c, st_narrow(from, 0, i, images));
+        for (ptrdiff_t g = 0; g < d->groups; g++)
+            implicit_make_channels(c, p, g, image + g * each, images,
+                                   st_data(to) + i * next + g * (next / d->groups), next,
+                                   bias ? bias + g * p->made : NULL);
+    }
+}
+
 void implicit_make(const st_call *c, const pass *p, st_tensor from, st_tensor to, const st_real *bias)
 {
+    if (p->channels) {
+        make_by_channels(c, p, from, to, bias);
+        return;
+    }
     const implicit_plan *d = c->plan;
     const implicit_images images = implicit_images_of(from);
     const ptrdiff_t area = p->size[0] * p->size[1], weights = d->narrow * d->wide * d->area;
     const st_real *weight = st_data(c->param[CONV_WEIGHT]);
     st_real *room = st_data(st_scratch(c, PLANES));
     if (!(p->p.in_place && images.contiguous)) implicit_begin(c, p);
-    if (p->channels) implicit_begin_channels(c, p);
+    if (p->planes && !p->whole && !bias) st_fill(st_narrow(st_scratch(c, RESULT), 0, 0, p->result), 0);
     job j = { .c = c, .d = d, .p = p, .next = d->groups * p->made * area };
     for (ptrdiff_t i = 0; i < images.count; i += p->images)
         for (ptrdiff_t g = 0; g < d->groups; g++) {
@@ -479,8 +569,8 @@ void implicit_make(const st_call *c, const pass *p, st_tensor from, st_tensor to
             j.to = st_data(to) + i * j.next + g * p->made * area;
             j.bias = bias ? bias + g * p->made : NULL;
             j.from = implicit_lay_out(d, p, &images, i, j.images, g, true, room);
-            if (p->channels) {
-                implicit_make_channels(c, p, g, j.from.plane, j.to, j.bias);
+            if (p->planes) {
+                implicit_make_planes(c, p, g, j.from.plane, j.to, j.bias);
                 continue;
             }
             if (!p->whole) fill_rest(&j);

@@ -364,19 +364,32 @@ ptrdiff_t kernel_padded(const kernel *k, ptrdiff_t count)
     return ceil_div(count, k->lanes) * k->lanes;
 }
 
+/* The kernel with the widest vectors that `most` elements fill, of k and those below it; NULL: there is
+ * none. */
+static const kernel *narrower(const kernel *k, ptrdiff_t most)
+{
+    enum { MACHINES = sizeof kernel_of_machine / sizeof *kernel_of_machine };
+    int i = 0;
+    while (kernel_of_machine[i] != k) i++;
+    for (; i < MACHINES; i++)
+        if (kernel_of_machine[i]->lanes <= most) return kernel_of_machine[i];
+    return NULL;
+}
+
 void kernel_transpose(const kernel *k, ptrdiff_t rows, ptrdiff_t columns, const st_real *from, ptrdiff_t step,
                       st_real *to, ptrdiff_t pitch, const st_real *plus)
 {
     enum { LINE = 64 / sizeof(st_real), AHEAD = 2 * LINE }; /* prefetched, for images that are not in cache */
     st_real nothing[MOST_LANES];                            /* -0, which changes no number */
     for (int i = 0; i < MOST_LANES; i++) nothing[i] = (st_real)-0.0;
-    ptrdiff_t lanes = k->lanes;
-    if (rows < lanes || columns < lanes) {
+    k = narrower(k, smallest(rows, columns));
+    if (!k) {
         for (ptrdiff_t j = 0; j < columns; j++)
             for (ptrdiff_t i = 0; i < rows; i++)
                 to[j * pitch + i] = from[i * step + j] + (plus ? plus[j] : *nothing);
         return;
     }
+    const ptrdiff_t lanes = k->lanes;
     bool wide = columns > rows; /* few rows at a time, which hardware prefetching handles */
     for (ptrdiff_t a = 0; a < smallest(rows, columns); a += lanes)
         for (ptrdiff_t b = 0; b < largest(rows, columns); b += lanes) {

@@ -229,6 +229,7 @@ static void run_forward(const st_call *c, const station *at, int links)
         return;
     }
     pass p = pass_of(c, at, links);
+    for (int i = 0; i < links; i++) layer_prepare(at[i].l, false);
     parallel_for(p.threads, p.chunks, forward_chunk, &p);
 }
 
@@ -245,6 +246,7 @@ static void run_backward(const st_call *c, const station *at, int links, st_tens
         own += layer_own_parameters(at[i].l);
         p.gradient |= layer_has_gradient(at[i].l);
         if (first < 0 && at[i].l->params > 0) first = at[i].l->grad[0].offset;
+        if (i > 0 || !st_is_null(dx)) layer_prepare(at[i].l, true);
     }
     if (p.gradient && p.chunks > 1) p.partial = own;
     parallel_for(p.threads, p.chunks, backward_chunk, &p);
