@@ -27,7 +27,7 @@ int layer_choose_algorithm(st_layer *l);
 
 extern const layer_algorithm conv_winograd, conv_implicit, conv_transpose_implicit;
 extern const layer_algorithm dense_unpacked;
-extern const layer_algorithm maxpool_vectors, avgpool_vectors;
+extern const layer_algorithm maxpool_vectors, avgpool_vectors, adaptive_avgpool_vectors;
 extern const layer_algorithm maxpool_rows, avgpool_rows, adaptive_avgpool_rows, lppool_rows, upsample_rows,
     pad2d_rows;
 extern const layer_algorithm batchnorm_sets, layernorm_sets, rmsnorm_sets, groupnorm_sets;

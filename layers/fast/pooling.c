@@ -1,5 +1,5 @@
 /* pooling.c: max and average pooling by vectors: maxima of windows without dilation, 1 or 2 columns apart,
- * means of 2×2 windows and of whole images.
+ * means of 2×2 windows and of whole images, also where their size is adaptive.
  *
  * Maxima have windows as lanes; gradients go to the positions of maxima, which the forward pass saves. */
 #include "layers/fast/algorithms.h"
@@ -345,6 +345,11 @@ static bool suits_means(const st_layer *l)
     return whole || paired(w);
 }
 
+static bool suits_mean(const st_layer *l)
+{
+    return l->y.n[2] == 1 && l->y.n[3] == 1;
+}
+
 /* Positions are bytes. */
 static bool suits_maxima(const st_layer *l)
 {
@@ -470,6 +475,14 @@ const layer_algorithm maxpool_vectors = {
 const layer_algorithm avgpool_vectors = {
     .type = &layer_type_avgpool,
     .suits = suits_means,
+    .plan = plan,
+    .fill = fill,
+    .hooks = { .forward = forward, .backward = backward },
+};
+
+const layer_algorithm adaptive_avgpool_vectors = {
+    .type = &layer_type_adaptive_avgpool,
+    .suits = suits_mean,
     .plan = plan,
     .fill = fill,
     .hooks = { .forward = forward, .backward = backward },

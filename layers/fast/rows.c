@@ -1,10 +1,11 @@
 /* rows.c: pooling, resizing and padding by rows, for every window and size.
  *
  * Means, interpolation and borders are y = A x Bᵀ in each channel, with few elements in a row of A and B. A
- * row of A x is a weighted sum of rows of x, by vectors along them. As many such rows as a vector has lanes,
- * of any channels, are transposed, so that columns are vectors, of which those of y are weighted sums. The
- * adjoint takes the same steps backwards. Where B only shifts runs of columns, as borders do, rows of A x are
- * rows of y.
+ * row of A x is a weighted sum of rows of x, by vectors along them. Where each y needs few columns, they
+ * are picked from the row by shuffles. Otherwise as many rows as a vector has lanes, of any channels, are
+ * transposed, so that columns are vectors, of which those of y are weighted sums. The adjoint is the same
+ * with the transposed matrices. Where B only shifts runs of columns, as borders do, rows of A x are rows of
+ * y.
  *
  * A p-norm is a sum of powers, with powers of x before it and roots of y after it; where they leave the
  * range, a channel is left to the definition. Maxima are the maxima of columns, with their rows, and then
@@ -26,6 +27,23 @@
 enum { TOGETHER = 16 }; /* taps that are added up first */
 #define AT(M, at) (*(M##_loose *)(at))
 
+/* How one tap of each of a vector of elements is read: lane l from row[from + index[l]], of `parts` vectors
+ * of the row; 0 parts: the lanes are adjacent. */
+typedef struct pick {
+    ptrdiff_t from;
+    int parts;
+    bool weighs, lacks; /* weights that are not 1; lanes without this tap, whose weight is 0 */
+} pick;
+
+/* Vector v of elements has picks [v * most], ..., each with an index and a weight for each lane. */
+typedef struct picks {
+    ptrdiff_t most;  /* taps of an element, at most; 0: there are no picks */
+    ptrdiff_t reach; /* elements of a row that are read, up to the last one */
+    pick *pick;
+    machine_bits *index;
+    st_real *weight;
+} picks;
+
 /* The matrix of an axis: taps begin[i] ... begin[i + 1] - 1 make element i of y. Those of maxima may lie
  * outside, where there are zeros. */
 typedef struct axis {
@@ -33,6 +51,7 @@ typedef struct axis {
     ptrdiff_t *begin;
     tap *taps;
     st_real *counted; /* elements of a mean along the axis */
+    picks picks;
 } axis;
 
 /* y[to], y[to + 1], ... = x[from], x[from + step], ...; step is 1, -1 or 0. */
@@ -46,6 +65,7 @@ typedef struct rows_plan {
         separable separable;
     } definition;          /* comes first, for the definition's functions */
     axis axis[2], each[2]; /* rows, columns */
+    axis back[2];          /* the transposed matrices, unless they are of maxima */
     run *runs;             /* of columns, if each has at most one tap, of weight 1, and they are few: */
     ptrdiff_t run_count;   /* 0: they are not */
     bool flat, tall, same; /* tall: columns come before rows, which become more; same: y is x */
@@ -93,33 +113,44 @@ static void leave(const kernel *k, ptrdiff_t n, ptrdiff_t size, ptrdiff_t pitch,
 
 /* ---- rows ------------------------------------------------------------------------------------------ */
 
-enum { QUARTER = 16 / sizeof(st_real) };
-typedef st_real quarter_at __attribute__((vector_size(16), aligned(sizeof(st_real)), may_alias));
-
-/* combine: sums of n elements of rows of x. Unless `end` is NULL, vectors may read beyond a row up to there,
- * and write a whole one.
+/* sum_rows: weighted sums of rows of n elements. `loose`: vectors may be read and written beyond their ends.
  * spread: adds weight times n elements, after which a vector's zeros follow, to `to`; vectors may pass its
  * end, to which they add zeros, up to `end`.
  * add_run: the same, without zeros. */
 #define ROWS(M)                                                                                              \
-    M##_TARGET INLINE void M##_combine(ptrdiff_t n, st_real *to, const tap *t, ptrdiff_t count,              \
-                                       const st_real *x, ptrdiff_t pitch, const st_real *end)                \
+    M##_TARGET INLINE void M##_sum_rows(ptrdiff_t n, const tap *t, ptrdiff_t count, const st_real *x,        \
+                                        ptrdiff_t pitch, bool loose, st_real *to)                            \
     {                                                                                                        \
-        bool inside = n >= MACHINE_LANES(M) || end;                                                          \
-        for (ptrdiff_t k = 0; k < count && n < MACHINE_LANES(M) && end; k++)                                 \
-            inside = inside && x + t[k].from * pitch + MACHINE_LANES(M) <= end;                              \
-        const bool copied = count == 1 && t->weight == 1;                                                    \
-        const st_real *one = copied ? x + t->from * pitch : x;                                               \
-        for (ptrdiff_t begin = 0; begin < n && inside && copied; begin += MACHINE_LANES(M)) {                \
-            const ptrdiff_t i = n < MACHINE_LANES(M) ? 0 : lanes_within(begin, MACHINE_LANES(M), n);         \
-            AT(M, to + i) = AT(M, one + i);                                                                  \
+        enum { LANES = MACHINE_LANES(M), BESIDE = 4 };                                                       \
+        if (!loose && n < LANES) {                                                                           \
+            for (ptrdiff_t i = 0; i < n; i++) {                                                              \
+                st_real sum = 0;                                                                             \
+                for (ptrdiff_t k = 0; k < count; k++) sum += t[k].weight * x[t[k].from * pitch + i];         \
+                to[i] = sum;                                                                                 \
+            }                                                                                                \
+            return;                                                                                          \
         }                                                                                                    \
-        for (ptrdiff_t begin = 0; begin < n && inside && !copied; begin += MACHINE_LANES(M)) {               \
-            const ptrdiff_t i = n < MACHINE_LANES(M) ? 0 : lanes_within(begin, MACHINE_LANES(M), n);         \
+        const st_real *first = count > 0 ? x + t[0].from * pitch : x;                                        \
+        const st_real *second = count > 1 ? x + t[1].from * pitch : x;                                       \
+        ptrdiff_t done = 0;                                                                                  \
+        for (; count > 2 && n - done >= BESIDE * LANES; done += BESIDE * LANES) {                            \
+            M##_vector sum[BESIDE] = { { 0 } };                                                              \
+            for (ptrdiff_t k = 0; k < count; k += TOGETHER) {                                                \
+                M##_vector part[BESIDE] = { { 0 } };                                                         \
+                for (ptrdiff_t j = k; j < count && j < k + TOGETHER; j++) {                                  \
+                    const st_real *row = x + t[j].from * pitch + done;                                       \
+                    EACH(v, BESIDE) part[v] += t[j].weight * AT(M, row + v * LANES);                         \
+                }                                                                                            \
+                EACH(v, BESIDE) sum[v] += part[v];                                                           \
+            }                                                                                                \
+            EACH(v, BESIDE) AT(M, to + done + v * LANES) = sum[v];                                           \
+        }                                                                                                    \
+        for (ptrdiff_t begin = done; begin < n; begin += LANES) {                                            \
+            const ptrdiff_t i = n < LANES ? 0 : lanes_within(begin, LANES, n);                               \
             M##_vector sum = { 0 };                                                                          \
-            if (count == 2)                                                                                  \
-                sum = t[0].weight * AT(M, x + t[0].from * pitch + i) +                                       \
-                      t[1].weight * AT(M, x + t[1].from * pitch + i);                                        \
+            if (count == 1 && t[0].weight == 1) sum = AT(M, first + i);                                      \
+            else if (count == 1) sum = t[0].weight * AT(M, first + i);                                       \
+            else if (count == 2) sum = t[0].weight * AT(M, first + i) + t[1].weight * AT(M, second + i);     \
             else                                                                                             \
                 for (ptrdiff_t k = 0; k < count; k += TOGETHER) {                                            \
                     M##_vector part = { 0 };                                                                 \
@@ -128,14 +159,6 @@ typedef st_real quarter_at __attribute__((vector_size(16), aligned(sizeof(st_rea
                     sum += part;                                                                             \
                 }                                                                                            \
             AT(M, to + i) = sum;                                                                             \
-        }                                                                                                    \
-        ptrdiff_t quarters = inside ? n : 0;                                                                 \
-        for (; n - quarters >= QUARTER && copied; quarters += QUARTER)                                       \
-            *(quarter_at *)(to + quarters) = *(const quarter_at *)(one + quarters);                          \
-        for (ptrdiff_t i = quarters; i < n; i++) {                                                           \
-            st_real sum = 0;                                                                                 \
-            for (ptrdiff_t k = 0; k < count; k++) sum += t[k].weight * x[t[k].from * pitch + i];             \
-            to[i] = sum;                                                                                     \
         }                                                                                                    \
     }                                                                                                        \
                                                                                                              \
@@ -171,36 +194,38 @@ typedef st_real quarter_at __attribute__((vector_size(16), aligned(sizeof(st_rea
         *counts = AT(M, count);                                                                              \
     }                                                                                                        \
                                                                                                              \
-    M##_TARGET INLINE void M##_sum_columns(const work *w, M##_vector counts)                                 \
+    /* Columns as vectors: sums of those of `from`, times 1 / counts in a mean. */                           \
+    M##_TARGET INLINE void M##_sum_columns(const axis *a, st_real value, const st_real *from,                \
+                                           const st_real *counted, M##_vector counts, st_real *to)           \
     {                                                                                                        \
-        const rows_plan *p = w->plan;                                                                        \
-        const axis *columns = &p->axis[1];                                                                   \
-        for (ptrdiff_t i = 0; i < columns->out; i++) {                                                       \
+        enum { LANES = MACHINE_LANES(M) };                                                                   \
+        const ptrdiff_t *begin = a->begin, out = a->out;                                                     \
+        const tap *taps = a->taps;                                                                           \
+        M##_vector none = (M##_vector){ 0 } + value;                                                         \
+        for (ptrdiff_t i = 0; i < out; i++) {                                                                \
             M##_vector sum = { 0 };                                                                          \
-            const ptrdiff_t last = columns->begin[i + 1];                                                    \
-            if (columns->begin[i] == last) sum += p->value;                                                  \
-            for (ptrdiff_t k = columns->begin[i]; k < last; k += TOGETHER) {                                 \
-                M##_vector part = { 0 };                                                                     \
-                for (ptrdiff_t j = k; j < last && j < k + TOGETHER; j++)                                     \
-                    part += columns->taps[j].weight *                                                        \
-                            AT(M, w->columns + columns->taps[j].from * MACHINE_LANES(M));                    \
-                sum += part;                                                                                 \
-            }                                                                                                \
-            if (p->means) sum = sum * SHARE(M, counts * columns->counted[i]);                                \
-            AT(M, w->out_columns + i * MACHINE_LANES(M)) = sum;                                              \
+            const ptrdiff_t first = begin[i], count = begin[i + 1] - first;                                  \
+            const tap *t = taps + first;                                                                     \
+            if ((count == 0) | (int)((count == 1) & (t->weight == 1))) /* without a branch for each */       \
+                sum = AT(M, count == 0 ? (st_real *)&none : from + t->from * LANES);                         \
+            else                                                                                             \
+                for (ptrdiff_t k = 0; k < count; k += TOGETHER) {                                            \
+                    M##_vector part = { 0 };                                                                 \
+                    for (ptrdiff_t j = k; j < count && j < k + TOGETHER; j++)                                \
+                        part += t[j].weight * AT(M, from + t[j].from * LANES);                               \
+                    sum += part;                                                                             \
+                }                                                                                            \
+            if (counted) sum = sum * SHARE(M, counts * counted[i]);                                          \
+            AT(M, to + i * LANES) = sum;                                                                     \
         }                                                                                                    \
     }                                                                                                        \
                                                                                                              \
-    M##_TARGET INLINE void M##_spread_columns(const work *w, M##_vector counts)                              \
+    M##_TARGET INLINE void M##_share_columns(const work *w, M##_vector counts)                               \
     {                                                                                                        \
-        const rows_plan *p = w->plan;                                                                        \
-        const axis *columns = &p->axis[1];                                                                   \
-        memset(w->columns, 0, (size_t)(MACHINE_LANES(M) * columns->pitch) * sizeof *w->columns);             \
+        const axis *columns = &w->plan->axis[1];                                                             \
         for (ptrdiff_t i = 0; i < columns->out; i++) {                                                       \
-            M##_vector d = AT(M, w->out_columns + i * MACHINE_LANES(M));                                     \
-            if (p->means) d = d * SHARE(M, counts * columns->counted[i]);                                    \
-            for (ptrdiff_t k = columns->begin[i]; k < columns->begin[i + 1]; k++)                            \
-                AT(M, w->columns + columns->taps[k].from * MACHINE_LANES(M)) += columns->taps[k].weight * d; \
+            st_real *at = w->out_columns + i * MACHINE_LANES(M);                                             \
+            AT(M, at) = AT(M, at) * SHARE(M, counts * columns->counted[i]);                                  \
         }                                                                                                    \
     }                                                                                                        \
                                                                                                              \
@@ -219,16 +244,18 @@ typedef st_real quarter_at __attribute__((vector_size(16), aligned(sizeof(st_rea
                     memset(w->rows, 0, (size_t)(MACHINE_LANES(M) * columns.pitch) * sizeof *w->rows);        \
                 for (ptrdiff_t l = 0; l < n; l++) {                                                          \
                     const ptrdiff_t oh = (r + l) % rows.out, first = rows.begin[oh];                         \
-                    M##_combine(columns.size, w->rows + l * columns.pitch, rows.taps + first,                \
-                                rows.begin[oh + 1] - first, x + (r + l) / rows.out * area, columns.size,     \
-                                end);                                                                        \
+                    const st_real *image = x + (r + l) / rows.out * area;                                    \
+                    M##_sum_rows(columns.size, rows.taps + first, rows.begin[oh + 1] - first, image,         \
+                                 columns.size, image + area + MACHINE_LANES(M) <= end,                       \
+                                 w->rows + l * columns.pitch);                                               \
                 }                                                                                            \
                 kernel_transpose(w->kernel, MACHINE_LANES(M), columns.pitch, w->rows, columns.pitch,         \
                                  w->columns, MACHINE_LANES(M), NULL);                                        \
             }                                                                                                \
             M##_vector counts = { 0 };                                                                       \
             if (p->means) M##_count_rows(&counts, &rows, r, n);                                              \
-            M##_sum_columns(w, counts);                                                                      \
+            M##_sum_columns(&columns, p->value, w->columns, p->means ? columns.counted : NULL, counts,       \
+                            w->out_columns);                                                                 \
             leave(w->kernel, n, columns.out, columns.out_pitch, w->out_columns, w->out_rows,                 \
                   y + r * columns.out);                                                                      \
         }                                                                                                    \
@@ -247,11 +274,14 @@ typedef st_real quarter_at __attribute__((vector_size(16), aligned(sizeof(st_rea
                   w->out_columns);                                                                           \
             M##_vector counts = { 0 };                                                                       \
             if (p->means) M##_count_rows(&counts, &rows, r, n);                                              \
-            M##_spread_columns(w, counts);                                                                   \
+            if (p->means) M##_share_columns(w, counts);                                                      \
+            M##_sum_columns(&p->back[1], 0, w->out_columns, NULL, counts, w->columns);                       \
             if (p->flat) {                                                                                   \
                 leave(w->kernel, n, columns.size, columns.pitch, w->columns, w->rows, dx + r * area);        \
                 continue;                                                                                    \
             }                                                                                                \
+            memset(w->columns + MACHINE_LANES(M) * columns.size, 0,                                          \
+                   (size_t)(MACHINE_LANES(M) * (columns.pitch - columns.size)) * sizeof *w->columns);        \
             kernel_transpose(w->kernel, columns.pitch, MACHINE_LANES(M), w->columns, MACHINE_LANES(M),       \
                              w->rows, columns.pitch, NULL);                                                  \
             for (ptrdiff_t l = 0; l < n; l++) {                                                              \
@@ -271,14 +301,14 @@ typedef st_real quarter_at __attribute__((vector_size(16), aligned(sizeof(st_rea
         for (ptrdiff_t r = 0, n; r < total; r += n) {                                                        \
             n = smallest(total - r, MACHINE_LANES(M));                                                       \
             enter(w->kernel, n, columns.size, columns.pitch, x + r * columns.size, w->rows, w->columns);     \
-            M##_sum_columns(w, (M##_vector){ 0 });                                                           \
+            M##_sum_columns(&columns, 0, w->columns, NULL, (M##_vector){ 0 }, w->out_columns);               \
             leave(w->kernel, n, columns.out, columns.out_pitch, w->out_columns, w->out_rows,                 \
                   w->half + r * columns.out);                                                                \
         }                                                                                                    \
         for (ptrdiff_t plane = 0; plane < w->planes; plane++)                                                \
             for (ptrdiff_t oh = 0; oh < rows.out; oh++, y += columns.out)                                    \
-                M##_combine(columns.out, y, rows.taps + rows.begin[oh], rows.begin[oh + 1] - rows.begin[oh], \
-                            w->half + plane * rows.size * columns.out, columns.out, NULL);                   \
+                M##_sum_rows(columns.out, rows.taps + rows.begin[oh], rows.begin[oh + 1] - rows.begin[oh],   \
+                             w->half + plane * rows.size * columns.out, columns.out, false, y);              \
     }                                                                                                        \
                                                                                                              \
     M##_TARGET INLINE void M##_tall_back(const work *w, const st_real *dy, st_real *dx)                      \
@@ -297,8 +327,145 @@ typedef st_real quarter_at __attribute__((vector_size(16), aligned(sizeof(st_rea
             n = smallest(total - r, MACHINE_LANES(M));                                                       \
             enter(w->kernel, n, columns.out, columns.out_pitch, w->half + r * columns.out, w->out_rows,      \
                   w->out_columns);                                                                           \
-            M##_spread_columns(w, (M##_vector){ 0 });                                                        \
+            M##_sum_columns(&w->plan->back[1], 0, w->out_columns, NULL, (M##_vector){ 0 }, w->columns);      \
             leave(w->kernel, n, columns.size, columns.pitch, w->columns, w->rows, dx + r * columns.size);    \
+        }                                                                                                    \
+    }
+
+/* ---- picks ------------------------------------------------------------------------------------------ */
+
+/* The lanes of a pick from the vectors at `at`. Compilers that have no shuffle by a variable, and instruction
+ * sets that have none, read lane by lane. */
+#ifdef __clang__
+#define avx512_SHUFFLES false
+#define avx2_SHUFFLES false
+#define SHUFFLE_BY(M, u, v, index) (u)
+#else
+#define avx512_SHUFFLES true
+#define avx2_SHUFFLES true
+#define SHUFFLE_BY(M, u, v, index) __builtin_shuffle(u, v, index)
+#endif
+#define generic_SHUFFLES false
+
+/* Elements of the longest row, and those that vectors pass its end by. */
+static ptrdiff_t beside(const axis *a)
+{
+    return largest(a->pitch, a->out_pitch) + 2 * LANES_MOST;
+}
+
+#define PICKS(M)                                                                                             \
+    M##_TARGET INLINE M##_vector M##_pick(const pick *p, const machine_bits *index, const st_real *row)      \
+    {                                                                                                        \
+        enum { LANES = MACHINE_LANES(M) };                                                                   \
+        const st_real *at = row + p->from;                                                                   \
+        if (p->parts == 0) return AT(M, at);                                                                 \
+        if (!M##_SHUFFLES) {                                                                                 \
+            M##_vector v;                                                                                    \
+            EACH(l, LANES) v[l] = at[index[l]];                                                              \
+            return v;                                                                                        \
+        }                                                                                                    \
+        const M##_mask where = (M##_mask)AT(M, index);                                                       \
+        M##_vector v = AT(M, at), next;                                                                      \
+        if (p->parts == 1) return SHUFFLE_BY(M, v, v, where);                                                \
+        next = AT(M, at + LANES);                                                                            \
+        v = SHUFFLE_BY(M, v, next, where);                                                                   \
+        for (int i = 2; i < p->parts; i += 2) {                                                              \
+            const M##_vector u = AT(M, at + i * LANES);                                                      \
+            next = AT(M, at + (i + 1) * LANES);                                                              \
+            next = SHUFFLE_BY(M, u, next, where);                                                            \
+            v = MACHINE_PICK(M, where >= i * LANES, next, v);                                                \
+        }                                                                                                    \
+        return v;                                                                                            \
+    }                                                                                                        \
+                                                                                                             \
+    /* Elements by picks from a row, times `share` unless it is NULL. `loose`: as of sum_rows. */            \
+    M##_TARGET INLINE void M##_pick_row(const axis *a, const st_real *row, const st_real *share, bool loose, \
+                                        st_real *to)                                                         \
+    {                                                                                                        \
+        enum { LANES = MACHINE_LANES(M) };                                                                   \
+        const picks k = a->picks;                                                                            \
+        ptrdiff_t at = 0;                                                                                    \
+        for (ptrdiff_t begin = 0; begin < a->out; begin += LANES) {                                          \
+            const ptrdiff_t i = a->out < LANES ? 0 : lanes_within(begin, LANES, a->out);                     \
+            M##_vector sum = { 0 };                                                                          \
+            for (ptrdiff_t j = 0; j < k.most; j++, at++) {                                                   \
+                M##_vector v = M##_pick(&k.pick[at], k.index + at * LANES, row);                             \
+                if (k.pick[at].weighs) {                                                                     \
+                    const M##_vector weight = AT(M, k.weight + at * LANES);                                  \
+                    if (k.pick[at].lacks) v = (M##_vector)((M##_mask)v & (weight != 0));                     \
+                    v = v * weight;                                                                          \
+                }                                                                                            \
+                sum = j > 0 ? sum + v : v;                                                                   \
+            }                                                                                                \
+            if (share) sum = sum * AT(M, share + i);                                                         \
+            if (loose || a->out >= LANES) AT(M, to + i) = sum;                                               \
+            else memcpy(to, &sum, (size_t)a->out * sizeof *to);                                              \
+        }                                                                                                    \
+    }                                                                                                        \
+                                                                                                             \
+    /* 1 / counted, of a row of means. */                                                                    \
+    M##_TARGET INLINE void M##_shares(st_real counted, const axis *columns, st_real *share)                  \
+    {                                                                                                        \
+        for (ptrdiff_t i = 0; i < columns->out; i += MACHINE_LANES(M)) {                                     \
+            const M##_vector counts = AT(M, columns->counted + i) * counted;                                 \
+            AT(M, share + i) = SHARE(M, counts);                                                             \
+        }                                                                                                    \
+    }                                                                                                        \
+                                                                                                             \
+    /* Rows of `to` are weighted sums of rows of `from`, and then columns are picked. */                     \
+    M##_TARGET INLINE void M##_rows_and_picks(const work *w, const axis *rows, const axis *columns,          \
+                                              const st_real *from, st_real *to)                              \
+    {                                                                                                        \
+        const ptrdiff_t wide = columns->size, out = columns->out, area = rows->size * wide;                  \
+        const st_real *end = from + w->planes * area, *to_end = to + w->planes * rows->out * out;            \
+        const bool means = w->plan->means;                                                                   \
+        st_real *row = w->rows, *share = row + beside(columns), counted = -1;                                \
+        for (ptrdiff_t plane = 0; plane < w->planes; plane++, from += area) {                                \
+            const bool loose = from + area + MACHINE_LANES(M) <= end;                                        \
+            for (ptrdiff_t i = 0; i < rows->out; i++, to += out) {                                           \
+                const tap *t = rows->taps + rows->begin[i];                                                  \
+                const ptrdiff_t count = rows->begin[i + 1] - rows->begin[i];                                 \
+                const bool one = count == 1 && t->weight == 1;                                               \
+                const st_real *source = one ? from + t->from * wide : row;                                   \
+                if (!one || source + columns->picks.reach > end) {                                           \
+                    M##_sum_rows(wide, t, count, from, wide, loose, row);                                    \
+                    source = row;                                                                            \
+                }                                                                                            \
+                if (means && rows->counted[i] != counted) {                                                  \
+                    counted = rows->counted[i];                                                              \
+                    M##_shares(counted, columns, share);                                                     \
+                }                                                                                            \
+                M##_pick_row(columns, source, means ? share : NULL, to + out + MACHINE_LANES(M) <= to_end,   \
+                             to);                                                                            \
+            }                                                                                                \
+        }                                                                                                    \
+    }                                                                                                        \
+                                                                                                             \
+    /* The other way round. Means, here those of dy, are shared out first. */                                \
+    M##_TARGET INLINE void M##_picks_and_rows(const work *w, const axis *rows, const axis *columns,          \
+                                              const st_real *from, st_real *to)                              \
+    {                                                                                                        \
+        const ptrdiff_t wide = columns->size, out = columns->out, pitch = columns->out_pitch;                \
+        const st_real *end = from + w->planes * rows->size * wide,                                           \
+                      *to_end = to + w->planes * rows->out * out;                                            \
+        const bool means = w->plan->means;                                                                   \
+        st_real *row = w->rows, *share = row + beside(columns), counted = -1;                                \
+        for (ptrdiff_t plane = 0; plane < w->planes; plane++) {                                              \
+            for (ptrdiff_t i = 0; i < rows->size; i++, from += wide) {                                       \
+                const st_real *source = from;                                                                \
+                if (means && w->plan->axis[0].counted[i] != counted) {                                       \
+                    counted = w->plan->axis[0].counted[i];                                                   \
+                    M##_shares(counted, &w->plan->axis[1], share);                                           \
+                }                                                                                            \
+                if (means || from + columns->picks.reach > end) {                                            \
+                    for (ptrdiff_t j = 0; j < wide; j++) row[j] = means ? from[j] * share[j] : from[j];      \
+                    source = row;                                                                            \
+                }                                                                                            \
+                M##_pick_row(columns, source, NULL, true, w->half + i * pitch);                              \
+            }                                                                                                \
+            for (ptrdiff_t i = 0; i < rows->out; i++, to += out)                                             \
+                M##_sum_rows(out, rows->taps + rows->begin[i], rows->begin[i + 1] - rows->begin[i], w->half, \
+                             pitch, to + out + MACHINE_LANES(M) <= to_end, to);                              \
         }                                                                                                    \
     }
 
@@ -328,57 +495,83 @@ INLINE void turn_back(const run *r, st_real weight, const st_real *restrict dy, 
 }
 
 #define RUNS(M)                                                                                              \
+    /* A row of y is a row of x, or none; vectors are written beyond its end, and the next row later. */     \
+    M##_TARGET INLINE void M##_copy_runs(const rows_plan *p, const st_real *x, st_real *y)                   \
+    {                                                                                                        \
+        const M##_vector value = (M##_vector){ 0 } + p->value;                                               \
+        const ptrdiff_t out = p->axis[1].out;                                                                \
+        ptrdiff_t done = 0;                                                                                  \
+        for (const run *r = p->runs; x && r < p->runs + p->run_count; r++) {                                 \
+            for (; done < r->to; done += MACHINE_LANES(M)) AT(M, y + done) = value;                          \
+            const st_real *from = x + r->from;                                                               \
+            st_real *to = y + r->to;                                                                         \
+            const M##_vector one = (M##_vector){ 0 } + *from;                                                \
+            if (r->step == 1)                                                                                \
+                for (ptrdiff_t i = 0; i < r->count; i += MACHINE_LANES(M)) AT(M, to + i) = AT(M, from + i);  \
+            else if (r->step == 0)                                                                           \
+                for (ptrdiff_t i = 0; i < r->count; i += MACHINE_LANES(M)) AT(M, to + i) = one;              \
+            else                                                                                             \
+                for (ptrdiff_t i = 0; i < r->count; i++) to[i] = from[-i];                                   \
+            done = r->to + r->count;                                                                         \
+        }                                                                                                    \
+        for (; done < out; done += MACHINE_LANES(M)) AT(M, y + done) = value;                                \
+    }                                                                                                        \
+                                                                                                             \
     M##_TARGET INLINE void M##_runs_of_rows(const work *w, const st_real *x, st_real *y)                     \
     {                                                                                                        \
         const rows_plan *p = w->plan;                                                                        \
         const axis rows = p->axis[0], columns = p->axis[1];                                                  \
         const ptrdiff_t total = w->planes * rows.out, area = rows.size * columns.size;                       \
+        const st_real *end = x + w->planes * area, *y_end = y + total * columns.out;                         \
         for (ptrdiff_t r = 0, oh = 0; r < total; r++, y += columns.out) {                                    \
             const ptrdiff_t first = rows.begin[oh], count = rows.begin[oh + 1] - first;                      \
-            const st_real *from = x;                                                                         \
+            const st_real *from = x, *row = count > 0 ? x + rows.taps[first].from * columns.size : NULL;     \
             if (++oh == rows.out) oh = 0, x += area;                                                         \
+            if (count <= 1 &&                                                                                \
+                (!row || (rows.taps[first].weight == 1 && row + columns.size + MACHINE_LANES(M) <= end)) &&  \
+                y + columns.out + MACHINE_LANES(M) <= y_end) {                                               \
+                M##_copy_runs(p, row, y);                                                                    \
+                continue;                                                                                    \
+            }                                                                                                \
             const run *runs = p->runs;                                                                       \
+            const tap *t = rows.taps + first;                                                                \
             for (ptrdiff_t k = 0, done = 0; k <= p->run_count; k++) {                                        \
                 const ptrdiff_t next = k < p->run_count && count > 0 ? runs[k].to : columns.out;             \
                 for (; done < next; done++) y[done] = p->value;                                              \
                 if (next == columns.out) break;                                                              \
-                if (runs[k].step != 1)                                                                       \
-                    turn(&runs[k], rows.taps + first, count, from, columns.size, y + next);                  \
+                if (runs[k].step != 1) turn(&runs[k], t, count, from, columns.size, y + next);               \
                 else                                                                                         \
-                    M##_combine(runs[k].count, y + next, rows.taps + first, count, from + runs[k].from,      \
-                                columns.size, NULL);                                                         \
+                    M##_sum_rows(runs[k].count, t, count, from + runs[k].from, columns.size, false,          \
+                                 y + next);                                                                  \
                 done = next + runs[k].count;                                                                 \
             }                                                                                                \
         }                                                                                                    \
     }                                                                                                        \
                                                                                                              \
+    /* Rows of dx in order: the run that makes a whole row first, then the others. */                        \
     M##_TARGET INLINE void M##_runs_back(const work *w, const st_real *dy, st_real *dx)                      \
     {                                                                                                        \
         const rows_plan *p = w->plan;                                                                        \
-        const axis rows = p->axis[0], columns = p->axis[1];                                                  \
-        const ptrdiff_t area = rows.size * columns.size, wide = columns.size;                                \
+        const axis rows = p->back[0], columns = p->axis[1];                                                  \
+        const ptrdiff_t total = w->planes * rows.out, wide = columns.size;                                   \
+        const st_real *end = dy + w->planes * rows.size * columns.out, *dx_end = dx + total * wide;          \
         const run *runs = p->runs, *whole = runs;                                                            \
         while (whole < runs + p->run_count && (whole->from > 0 || whole->count < wide || whole->step != 1))  \
             whole++;                                                                                         \
         if (whole == runs + p->run_count) whole = NULL;                                                      \
-        for (ptrdiff_t plane = 0; plane < w->planes; plane++, dx += area) {                                  \
-            for (ptrdiff_t r = 0; r < rows.size; r++) w->rows[r] = 0; /* 1: row r of dx is written */        \
-            for (ptrdiff_t oh = 0; oh < rows.out; oh++, dy += columns.out)                                   \
-                for (ptrdiff_t k = rows.begin[oh]; k < rows.begin[oh + 1]; k++) {                            \
-                    const tap t = rows.taps[k];                                                              \
-                    st_real *to = dx + t.from * wide;                                                        \
-                    const bool begun = w->rows[t.from] > 0;                                                  \
-                    w->rows[t.from] = 1;                                                                     \
-                    if (!begun && whole)                                                                     \
-                        M##_combine(wide, to, &(tap){ 0, t.weight }, 1, dy + whole->to, wide, NULL);         \
-                    else if (!begun) memset(to, 0, (size_t)wide * sizeof *to);                               \
-                    for (const run *at = runs; at < runs + p->run_count; at++)                               \
-                        if (at->step != 1) turn_back(at, t.weight, dy + at->to, to);                         \
-                        else if (begun || at != whole)                                                       \
-                            M##_add_run(at->count, to + at->from, t.weight, dy + at->to);                    \
+        for (ptrdiff_t r = 0, h = 0; r < total; r++, dx += wide) {                                           \
+            const tap *t = rows.taps + rows.begin[h];                                                        \
+            const ptrdiff_t count = whole ? rows.begin[h + 1] - rows.begin[h] : 0;                           \
+            const bool loose = dx + wide + MACHINE_LANES(M) <= dx_end &&                                     \
+                               dy + (rows.size + 1) * columns.out + MACHINE_LANES(M) <= end;                 \
+            M##_sum_rows(wide, t, count, whole ? dy + whole->to : dy, columns.out, loose, dx);               \
+            for (ptrdiff_t k = rows.begin[h]; k < rows.begin[h + 1]; k++, t++)                               \
+                for (const run *at = runs; at < runs + p->run_count; at++) {                                 \
+                    const st_real *from = dy + t->from * columns.out + at->to;                               \
+                    if (at->step != 1) turn_back(at, t->weight, from, dx);                                   \
+                    else if (at != whole) M##_add_run(at->count, dx + at->from, t->weight, from);            \
                 }                                                                                            \
-            for (ptrdiff_t r = 0; r < rows.size; r++)                                                        \
-                if (w->rows[r] == 0) memset(dx + r * wide, 0, (size_t)wide * sizeof *dx);                    \
+            if (++h == rows.out) h = 0, dy += rows.size * columns.out;                                       \
         }                                                                                                    \
     }
 
@@ -585,10 +778,15 @@ typedef void norm_pass(ptrdiff_t n, const st_real *x, double p, st_real *to);
 #define STAMP(M)                                                                                             \
     ROWS(M)                                                                                                  \
     SUMS(M)                                                                                                  \
+    PICKS(M)                                                                                                 \
     RUNS(M) MAXIMA(M) M##_TARGET static void M##_forward(const work *w, const st_real *x, st_real *y)        \
     {                                                                                                        \
         if (w->plan->same) copy_all(w, x, y);                                                                \
         else if (w->plan->run_count > 0) M##_runs_of_rows(w, x, y);                                          \
+        else if (w->plan->axis[1].picks.most > 0 && w->plan->tall)                                           \
+            M##_picks_and_rows(w, &w->plan->axis[0], &w->plan->axis[1], x, y);                               \
+        else if (w->plan->axis[1].picks.most > 0)                                                            \
+            M##_rows_and_picks(w, &w->plan->axis[0], &w->plan->axis[1], x, y);                               \
         else if (w->plan->tall) M##_tall(w, x, y);                                                           \
         else M##_sums_of_rows(w, x, y);                                                                      \
     }                                                                                                        \
@@ -596,6 +794,10 @@ typedef void norm_pass(ptrdiff_t n, const st_real *x, double p, st_real *to);
     {                                                                                                        \
         if (w->plan->same) copy_all(w, dy, dx);                                                              \
         else if (w->plan->run_count > 0) M##_runs_back(w, dy, dx);                                           \
+        else if (w->plan->back[1].picks.most > 0 && w->plan->tall)                                           \
+            M##_rows_and_picks(w, &w->plan->back[0], &w->plan->back[1], dy, dx);                             \
+        else if (w->plan->back[1].picks.most > 0)                                                            \
+            M##_picks_and_rows(w, &w->plan->back[0], &w->plan->back[1], dy, dx);                             \
         else if (w->plan->tall) M##_tall_back(w, dy, dx);                                                    \
         else M##_sums_back(w, dy, dx);                                                                       \
     }                                                                                                        \
@@ -630,6 +832,9 @@ static const struct {
     maxima_pass *maxima;
     norm_pass *powers, *roots, *before, *after;
 } machines[] = { EACH_MACHINE(FUNCTIONS) };
+
+#define SHUFFLES(M) M##_SHUFFLES,
+static const bool machine_shuffles[] = { EACH_MACHINE(SHUFFLES) };
 
 /* ---- the hooks -------------------------------------------------------------------------------------- */
 
@@ -763,6 +968,7 @@ static void norms_backward(const st_call *c, st_tensor x, st_tensor y, st_tensor
 /* ---- plans ------------------------------------------------------------------------------------------- */
 
 enum { RUN = 8, MOST_ALL_TAPS = 1 << 20 }; /* the shortest mean run of columns */
+enum { MOST_PICKS = 8 };                   /* of a column; rows have none */
 
 static bool is_separable(const st_layer *l)
 {
@@ -793,11 +999,13 @@ static ptrdiff_t padded(ptrdiff_t n)
     return ceil_div(n, LANES_MOST) * LANES_MOST;
 }
 
-/* Bytes of an axis's table. */
-static size_t table_of(const axis *a, ptrdiff_t taps)
+/* Bytes of an axis's table, with `most` picks an element. */
+static size_t table_of(const axis *a, ptrdiff_t taps, ptrdiff_t most)
 {
+    const size_t picked = (size_t)(a->out_pitch * most);
     return (size_t)taps * sizeof(tap) + (size_t)(a->out + 1) * (sizeof(ptrdiff_t) + sizeof(run)) +
-           (size_t)padded(a->out) * sizeof(double) + (size_t)a->out * sizeof(pool_span);
+           (size_t)padded(a->out) * sizeof(double) + (size_t)a->out * sizeof(pool_span) +
+           picked * (sizeof(pick) / 2 + sizeof(machine_bits) + sizeof(st_real));
 }
 
 static axis axis_of(ptrdiff_t size, ptrdiff_t out)
@@ -826,31 +1034,42 @@ static int plan(st_layer *l, const void *given)
     if (l->type == &layer_type_pad2d && ((const st_pad2d_options *)l->options)->mode == ST_PAD_CONSTANT)
         p->value = (st_real)((const st_pad2d_options *)l->options)->value;
     ptrdiff_t taps[2];
+    axis back[2];
     l->impl->tables = 0;
     for (int a = 0; a < 2; a++) {
         p->each[a] = axis_of(l->x.n[2 + a], l->y.n[2 + a]);
         taps[a] = most_taps(l, given, a);
-        l->impl->tables += table_of(&p->each[a], taps[a]);
+        l->impl->tables += table_of(&p->each[a], taps[a], a * MOST_PICKS);
+        back[a] = axis_of(p->each[a].out, p->each[a].size);
     }
     p->flat = suits_flat(p->each, taps, maxima || l->type == &layer_type_pad2d ? 16 : 32);
     const axis one = axis_of(1, 1), all = axis_of(l->x.n[2] * l->x.n[3], l->y.n[2] * l->y.n[3]);
     p->axis[0] = p->flat ? one : p->each[0], p->axis[1] = p->flat ? all : p->each[1];
-    if (p->flat) l->impl->tables += table_of(&one, 1) + table_of(&all, taps[0] * taps[1]);
+    p->back[0] = p->flat ? one : back[0], p->back[1] = p->flat ? axis_of(all.out, all.size) : back[1];
+    if (p->flat) taps[0] = 1, taps[1] = most_taps(l, given, 0) * most_taps(l, given, 1);
+    if (p->flat) l->impl->tables += table_of(&one, 1, 0) + table_of(&all, taps[1], 0);
+    for (int a = 0; a < 2 && !maxima; a++)
+        l->impl->tables += table_of(&p->back[a], taps[a], p->flat ? 0 : a * MOST_PICKS);
     if (!is_separable(l) && pool_request_scratch(l, &p->definition.pool)) return -1;
     p->scratch = l->impl->scratches;
     const axis *columns = &p->axis[1];
     const ptrdiff_t area = l->x.n[2] * l->x.n[3], count = l->y.n[2] * l->y.n[3];
     if (maxima && st_layer_memory(l, ST_SHAPE(l->x.n[0], l->x.n[1], count))) return -1;
     const ptrdiff_t row = (maxima ? 4 : 2) * columns->pitch + 3 * columns->out_pitch;
-    if (st_layer_scratch(l, ST_SHAPE(largest(LANES_MOST * row, p->each[0].size)))) return -1;
+    if (st_layer_scratch(l, ST_SHAPE(LANES_MOST * row))) return -1;
     if (st_layer_scratch(l, ST_SHAPE(l->x.n[1] * largest(area, count)))) return -1;
     const bool may_be_tall = is_separable(l) && l->y.n[2] > l->x.n[2];
-    return st_layer_scratch(l, ST_SHAPE(may_be_tall ? l->x.n[1] * l->x.n[2] * l->y.n[3] : 0));
+    const ptrdiff_t half = may_be_tall ? l->x.n[1] * l->x.n[2] * l->y.n[3] : 0;
+    const ptrdiff_t picked =
+        (may_be_tall ? l->x.n[2] : l->y.n[2]) * largest(p->each[1].pitch, p->each[1].out_pitch) +
+        2 * LANES_MOST;
+    return st_layer_scratch(l, ST_SHAPE(largest(half, maxima ? 0 : picked)));
 }
 
 /* The columns as runs, if they are few. */
 static void find_runs(rows_plan *p)
 {
+    enum { FEW = 3 };
     const axis *a = &p->axis[1];
     ptrdiff_t count = 0;
     for (ptrdiff_t i = 0; i < a->out; i++) {
@@ -866,7 +1085,7 @@ static void find_runs(rows_plan *p)
             last->count++;
         } else p->runs[count++] = (run){ i, t->from, 1, 1 };
     }
-    if (count == 1 || count * RUN <= a->out) p->run_count = count;
+    if (count <= FEW || count * RUN <= a->out) p->run_count = count;
 }
 
 static bool is_identity(const axis *a)
@@ -895,13 +1114,17 @@ static void fill_pooling(const st_layer *l, rows_plan *p, int i, pool_span *span
 }
 
 /* The table of an axis at `at`; returns its end. */
-static char *lay_out(axis *a, ptrdiff_t taps, char *at, run **runs, pool_span **spans)
+static char *lay_out(axis *a, ptrdiff_t taps, ptrdiff_t most, char *at, run **runs, pool_span **spans)
 {
+    const size_t picked = (size_t)(a->out_pitch * most);
     a->taps = (tap *)(void *)at, at += (size_t)taps * sizeof *a->taps;
     *runs = (run *)(void *)at, at += (size_t)(a->out + 1) * sizeof **runs;
     *spans = (pool_span *)(void *)at, at += (size_t)a->out * sizeof **spans;
     a->begin = (ptrdiff_t *)(void *)at, at += (size_t)(a->out + 1) * sizeof *a->begin;
     a->counted = (st_real *)(void *)at, at += (size_t)padded(a->out) * sizeof(double);
+    a->picks.pick = (pick *)(void *)at, at += picked / 2 * sizeof *a->picks.pick;
+    a->picks.index = (machine_bits *)(void *)at, at += picked * sizeof *a->picks.index;
+    a->picks.weight = (st_real *)(void *)at, at += picked * sizeof *a->picks.weight;
     a->begin[0] = 0;
     return at;
 }
@@ -930,16 +1153,79 @@ static void flatten(rows_plan *p)
     }
 }
 
+/* The transposed matrix. */
+static void transpose(const axis *a, axis *to)
+{
+    memset(to->begin, 0, (size_t)(to->out + 1) * sizeof *to->begin);
+    const ptrdiff_t all = a->begin[a->out];
+    for (ptrdiff_t k = 0; k < all; k++) to->begin[a->taps[k].from + 1]++;
+    for (ptrdiff_t i = 0; i < to->out; i++) to->begin[i + 1] += to->begin[i];
+    for (ptrdiff_t i = a->out - 1; i >= 0; i--) /* begin[i + 1] goes down to where it begins, */
+        for (ptrdiff_t k = a->begin[i]; k < a->begin[i + 1]; k++)
+            to->taps[--to->begin[a->taps[k].from + 1]] = (tap){ i, a->taps[k].weight };
+    for (ptrdiff_t i = 0; i < to->out; i++) to->begin[i] = to->begin[i + 1]; /* and back to its place */
+    to->begin[to->out] = all;
+}
+
+/* Tap k of the elements from i on; returns about how many instructions it takes. */
+static double find_pick(const axis *a, ptrdiff_t i, ptrdiff_t k, int lanes, bool shuffles, pick *p,
+                        machine_bits *index, st_real *weight)
+{
+    ptrdiff_t low = a->size, high = -1;
+    bool adjacent = true;
+    *p = (pick){ 0 };
+    for (int l = 0; l < lanes; l++) {
+        index[l] = 0, weight[l] = 0;
+        if (i + l >= a->out) continue;
+        const ptrdiff_t first = a->begin[i + l], count = a->begin[i + l + 1] - first;
+        if (k >= count) p->weighs = p->lacks = true;
+        else {
+            const tap t = a->taps[first + k];
+            index[l] = (machine_bits)t.from, weight[l] = t.weight;
+            p->weighs = p->weighs || t.weight != 1;
+            low = smallest(low, t.from), high = largest(high, t.from);
+        }
+        adjacent = adjacent && k < count && index[l] == index[0] + l;
+    }
+    for (int l = 0; l < lanes && i + l < a->out; l++)
+        if (k < a->begin[i + l + 1] - a->begin[i + l]) index[l] -= (machine_bits)low;
+    p->from = high < 0 ? 0 : low;
+    p->parts = adjacent ? 0 : (int)ceil_div(largest(high - low + 1, 1), lanes);
+    const double some = p->parts == 0 ? 0 : !shuffles ? 2 * lanes : p->parts == 1 ? 2 : 2 * p->parts;
+    return 2 + some + (p->weighs ? 1 : 0) + (p->lacks ? 2 : 0);
+}
+
+/* The picks of an axis, if they take less time than transposing rows, of which a vector takes `each`. */
+static void find_picks(axis *a, int lanes, bool shuffles, double each)
+{
+    picks *p = &a->picks;
+    ptrdiff_t most = 0, at = 0;
+    double picked = 10, transposed = (double)(a->pitch + a->out_pitch) * each + (double)a->begin[a->out] * 2;
+    for (ptrdiff_t i = 0; i < a->out; i++) most = largest(most, a->begin[i + 1] - a->begin[i]);
+    p->most = p->reach = 0;
+    if (most > MOST_PICKS) return;
+    for (ptrdiff_t begin = 0; begin < a->out; begin += lanes)
+        for (ptrdiff_t k = 0; k < most; k++, at++) {
+            const ptrdiff_t i = a->out < lanes ? 0 : lanes_within(begin, lanes, a->out);
+            pick *to = &p->pick[at];
+            picked += find_pick(a, i, k, lanes, shuffles, to, p->index + at * lanes, p->weight + at * lanes);
+            p->reach = largest(p->reach, to->from + (to->parts < 2 ? 1 : (to->parts + 1) / 2 * 2) * lanes);
+        }
+    if (picked * lanes < transposed) p->most = most;
+}
+
 static void fill(st_layer *l, void *tables)
 {
     rows_plan *p = l->plan;
     char *at = tables;
     ptrdiff_t taps[2];
     pool_span *spans;
+    run *runs;
     for (int i = 0; i < 2; i++) {
         axis *a = &p->each[i];
         taps[i] = most_taps(l, &p->definition, i);
-        at = lay_out(a, taps[i], at, &p->runs, &spans);
+        at = lay_out(a, taps[i], i * MOST_PICKS, at, &runs, &spans);
+        if (i == 1) p->runs = runs;
         if (!is_separable(l)) fill_pooling(l, p, i, spans);
         else
             for (ptrdiff_t o = 0; o < a->out; o++)
@@ -949,14 +1235,25 @@ static void fill(st_layer *l, void *tables)
     p->run_count = 0;
     p->same = is_separable(l) && is_identity(&p->each[0]) && is_identity(&p->each[1]);
     if (p->flat) {
-        at = lay_out(&p->axis[0], 1, at, &p->runs, &spans);
-        lay_out(&p->axis[1], taps[0] * taps[1], at, &p->runs, &spans);
+        at = lay_out(&p->axis[0], 1, 0, at, &runs, &spans);
+        at = lay_out(&p->axis[1], taps[0] * taps[1], 0, at, &runs, &spans);
+        taps[1] *= taps[0], taps[0] = 1;
         flatten(p);
     } else {
         p->axis[0] = p->each[0], p->axis[1] = p->each[1];
         if (is_separable(l)) find_runs(p);
         p->tall = is_separable(l) && p->run_count == 0 && p->each[0].out > p->each[0].size;
     }
+    if (l->type == &layer_type_maxpool) return;
+    for (int i = 0; i < 2; i++) {
+        at = lay_out(&p->back[i], taps[i], p->flat ? 0 : i * MOST_PICKS, at, &runs, &spans);
+        transpose(&p->axis[i], &p->back[i]);
+    }
+    const int k = kernel_of(l)->lanes;
+    const bool shuffles = machine_shuffles[l->impl->machine];
+    if (p->value != 0 || p->flat) return;
+    find_picks(&p->axis[1], k, shuffles, 7);
+    find_picks(&p->back[1], k, shuffles, 10);
 }
 
 #define ALGORITHM(NAME, ...)                                                                                 \

@@ -12,6 +12,7 @@ const layer_algorithm *layer_algorithms[] = {
     &dense_unpacked,
     &maxpool_vectors,
     &avgpool_vectors,
+    &adaptive_avgpool_vectors,
     &maxpool_rows,
     &avgpool_rows,
     &adaptive_avgpool_rows,
