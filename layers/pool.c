@@ -307,6 +307,11 @@ static void run_backward(const st_call *c, bool gradient, st_tensor x, st_tensor
                                st_data(channel_of(dy, i, k)), channel_of(dx, i, k));
 }
 
+void pool_both(const st_call *c, st_tensor x, st_tensor y, st_tensor dy, st_tensor dx)
+{
+    run_backward(c, true, x, y, dy, dx);
+}
+
 void st_pool_backward(const st_call *c, st_tensor x, st_tensor y, st_tensor dy, st_tensor dx)
 {
     if (layer_call_given(c, "st_pool_backward")) run_backward(c, false, x, y, dy, dx);

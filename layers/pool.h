@@ -52,17 +52,18 @@ ST_API_BEGIN
         { "stride", ST_FIELD_PAIR, offsetof(OPTIONS, stride), .square = true },                              \
         { "padding", ST_FIELD_PAIR, offsetof(OPTIONS, padding), .square = true },                            \
         { "dilation", ST_FIELD_PAIR, offsetof(OPTIONS, dilation), 1, 1, .square = true },                    \
-        { "ceil_mode", ST_FIELD_BOOL, offsetof(OPTIONS, ceil_mode) },                                        \
-        { "pad_height", ST_FIELD_PAIR, offsetof(OPTIONS, pad_height) },                                      \
+        { "ceil_mode", ST_FIELD_BOOL, offsetof(OPTIONS, ceil_mode), .fallback = 0 },                         \
+        { "pad_height", ST_FIELD_PAIR, offsetof(OPTIONS, pad_height), .fallback = 0 },                       \
     {                                                                                                        \
-        "pad_width", ST_FIELD_PAIR, offsetof(OPTIONS, pad_width)                                             \
+        "pad_width", ST_FIELD_PAIR, offsetof(OPTIONS, pad_width), .fallback = 0                              \
     }
 
-/* The elements of a window that are padding. */
+/* The elements of a window that are not in the image: padding, and with ceil_mode what is beyond it. */
 typedef enum st_pad_value {
     ST_PAD_DEFAULT, /* as the pooling says */
     ST_PAD_ZERO,    /* are zeros */
-    ST_PAD_LOWEST   /* are left out, as -inf would be by a maximum: x has the elements in the image only */
+    ST_PAD_LOWEST   /* are left out, as -inf would be by a maximum: x has the elements in the image only.
+                     * Own options may have a choice `pad_value` of this type, too */
 } st_pad_value;
 
 /* The options of a pooling that has no others. */
@@ -79,7 +80,7 @@ typedef struct st_window {
     const st_real *x;    /* its elements, row by row */
     ptrdiff_t n;         /* their number; 0: all are padding, which is left out */
     ptrdiff_t rows, columns;
-    ptrdiff_t whole; /* the number of elements in the image and its padding, also if they are left out */
+    ptrdiff_t whole; /* those in the image and its padding, whether x has padding or not: an average's n */
     ptrdiff_t channel, row, column; /* its position in y[n] */
     const st_real *param[ST_LAYER_SLOTS];
     double *dparam[ST_LAYER_SLOTS];
@@ -93,13 +94,14 @@ typedef struct st_window {
 typedef struct st_grid st_grid;
 extern const st_grid st_regular_grid; /* the options of windows */
 
-/* The functions of a pooling. */
+/* The functions of a pooling, which may run in several threads. */
 typedef struct st_pooling {
     const char *
         parameter; /* the name of a number for each channel, which begins as `initial`; NULL: there is none */
     double initial;
     /* Requests other parameters, which have the shape [1, ...], one for all channels, or [C, ...], one for
-     * each, and may refuse. n: the elements of the largest window. NULL: there are none. */
+     * each, and may refuse. They follow `parameter`. n: the elements of the largest window. NULL: there are
+     * none. */
     int (*plan)(st_layer *l, ptrdiff_t channels, ptrdiff_t n);
     st_real (*value)(const st_window *w);
     /* Writes all of dx[i] = dy (dy/dx[i]). NULL, if there are no parameters: central differences, for

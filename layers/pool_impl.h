@@ -61,6 +61,9 @@ void pool_adjoint_plane(const st_call *c, bool gradient, ptrdiff_t image, ptrdif
 void pool_backward_plane(const st_call *c, ptrdiff_t image, ptrdiff_t channel, st_tensor x, const st_real *y,
                          const st_real *dy, st_tensor dx);
 
+/* The hooks st_pool_gradient and st_pool_backward in one pass. */
+void pool_both(const st_call *c, st_tensor x, st_tensor y, st_tensor dy, st_tensor dx);
+
 /* ---- kinds ------------------------------------------------------------------------------------------ */
 
 /* The number, row by row, of the first maximum of rows x columns elements, or of the first NaN. Rows are

@@ -5,6 +5,7 @@
 #include "tensor/sum.h"
 
 #include <math.h>
+#include <string.h>
 
 const char *const pool_pad_values[] = { "default", "zero", "lowest", NULL };
 
@@ -16,6 +17,13 @@ const st_field st_pool_fields[] = {
 
 st_layer *st_pool_new(const st_layer_type *type, st_pool_options options)
 {
+    const st_layer_type *const *known = st_layer_types;
+    while (type && type->name && *known && (*known == type || strcmp((*known)->name, type->name) != 0))
+        known++;
+    if (type && type->name && *known) {
+        st_error_set("st_pool: the library has a type %s: expected another name", type->name);
+        return NULL;
+    }
     if (type && type->fields == st_pool_fields) return st_layer_new(type, &options, 0, NULL);
     st_error_set("st_pool: %s is not a pooling with the options of st_pool",
                  type && type->name ? type->name : "the type");

@@ -6,7 +6,7 @@
 
 /* An algorithm that replaces a type's definition when it is suitable. */
 typedef struct layer_algorithm {
-    const st_layer_type *type;
+    const st_layer_type *type;        /* NULL: pooling_once's are many */
     bool (*suits)(const st_layer *l); /* called after the layer's plan */
     /* Replaces the type's requests of scratch and its plan data, and sets the size of tables. `given` is the
      * type's plan data, which is freed afterwards. */
@@ -32,6 +32,7 @@ extern const layer_algorithm maxpool_rows, avgpool_rows, adaptive_avgpool_rows, 
     pad2d_rows;
 extern const layer_algorithm batchnorm_sets, layernorm_sets, rmsnorm_sets, groupnorm_sets;
 extern const layer_algorithm sequence_fused;
+extern const layer_algorithm pooling_once;
 extern const layer_algorithm softmax_vectors, log_softmax_vectors;
 
 /* Properties of types, by which the executor may run several layers as one. */

@@ -47,6 +47,7 @@ int layer_choose_algorithm(st_layer *l)
 {
     const layer_algorithm *a = suitable(layer_algorithms, l);
     if (!a && layer_pooling_algorithms) a = suitable(layer_pooling_algorithms, l);
+    if (!a && pooling_once.suits(l)) a = &pooling_once;
     if (!a) return 0;
     void *given = l->plan;
     l->plan = NULL;

@@ -67,10 +67,36 @@ int main(void)
     return !r.passed || score.accuracy < 0.8;
 }
 END
-    build pooled "$LIB_DOUBLE" -DSTRIDE_DOUBLE && (cd "$tmp" && ./pooled) || return 1
+    build pooled "$LIB_DOUBLE" -DSTRIDE_DOUBLE -Wconversion -Wdouble-promotion && (cd "$tmp" && ./pooled) || return 1
     local lines
     lines=$(awk '/^static/ { begun = 1 } begun' "$tmp/program4.c" | wc -l)
     [ "$lines" -le 20 ] || { echo "$lines lines, expected at most 20"; return 1; }
+}
+# docs/layers.md's pooling at random: its gradient, and how often its windows' elements are drawn.
+random_pooling() {
+    {
+        printf '#include <stride.h>\n#include <math.h>\n'
+        awk '/^```c$/ { inside = 1; next } /^```$/ { inside = 0 } inside' docs/layers.md
+        cat <<'END'
+int main(void)
+{
+    st_layer *l = st_pool(&any_of, .kernel = { 2 });
+    st_gradcheck_result r = st_gradcheck_layer(l, ST_SHAPE(3, 2, 6, 4), (st_gradcheck_options){ 0 });
+    st_tensor x = st_tensor_new(ST_SHAPE(1, 1, 200, 200)), y = st_tensor_new(ST_SHAPE(1, 1, 100, 100));
+    double drawn = 0, mean = 0;
+    for (ptrdiff_t k = 0; k < st_numel(x); k++) st_data(x)[k] = (st_real)(k / 200 % 2 * 2 + k % 2); /* 0 ... 3 */
+    st_layer_build(l, x.shape, 1);
+    st_layer_mode(l, true, 1, 1), st_layer_forward(l, x, y);
+    for (ptrdiff_t k = 0; k < st_numel(y); k++) drawn += st_data(y)[k] == 3;
+    st_layer_mode(l, false, 1, 1), st_layer_forward(l, x, y);
+    for (ptrdiff_t k = 0; k < st_numel(y); k++) mean += (double)st_data(y)[k] / (double)st_numel(y);
+    printf("%s, 3 in %g of 10000 windows, mean %g\n", st_error() ? st_error() : r.text, drawn, mean);
+    st_tensor_free(x), st_tensor_free(y), st_layer_free(l);
+    return !r.passed || fabs(drawn - 2500) > 5 * sqrt(10000 * 3 / 16.) || mean != 1.5;
+}
+END
+    } >"$tmp/random.c"
+    build random "$LIB_DOUBLE" -DSTRIDE_DOUBLE -Wconversion -Wdouble-promotion && "$tmp/random"
 }
 pages="README.md CONTRIBUTING.md SECURITY.md $(echo docs/*.md)"
 names_are_targets() {
@@ -160,6 +186,7 @@ claim "the first network trains and saves" first_network
 claim "a layer of your own trains and saves" own_layer
 claim "the gradient check passes" gradient_check
 claim "a pooling of your own is checked, trains, saves and loads" own_pooling
+claim "docs/layers.md's pooling at random is checked and draws" random_pooling
 claim "the commands are targets" names_are_targets
 claim "files that the documents name are there, and so are pages that they link" names_are_files
 claim "every folder of the library is on the README's map" folders_are_on_the_map

@@ -2,6 +2,7 @@
  * element is drawn, what grids are drawn, and what inference makes of them.
  *
  * PyTorch's numbers are those of 2.14: x are (37 k) mod 101, dy are 1, 2, 3, ... */
+#include "layers/layer_impl.h"
 #include "layers/pooling/pooling.h"
 #include "tests/support.h"
 
@@ -303,6 +304,57 @@ static void assert_refused(st_layer *given, st_shape x, const char *expected)
     assert_non_null(l);
     assert_int_equal(st_layer_plan(l, x, &y), -1);
     expect_error("%s", expected);
+}
+
+static st_real first_value(const st_window *w)
+{
+    return w->x[0];
+}
+
+static const st_layer_type named = ST_POOLING("maxpool", .value = first_value);
+
+TEST(a_pooling_of_ones_own_has_a_name_of_its_own)
+{
+    assert_null(st_pool(&named, .kernel = { 2 }));
+    expect_error("st_pool: the library has a type maxpool: expected another name");
+}
+
+/* The adjoint adds to both gradients in one pass, but for the reference engine. */
+static int passes;
+
+static int plan_factor(st_layer *l, ptrdiff_t channels, ptrdiff_t n)
+{
+    (void)channels, (void)n;
+    return st_layer_parameter(l, "factor", ST_SHAPE(1), (st_init){ .constant = 2 });
+}
+
+static st_real scaled_value(const st_window *w)
+{
+    return w->param[0][0] * w->x[0];
+}
+
+static void scaled_adjoint(const st_window *w, st_real y, st_real dy, st_real *dx)
+{
+    (void)y;
+    passes++;
+    for (ptrdiff_t i = 0; i < w->n; i++) dx[i] = i == 0 ? dy * w->param[0][0] : 0;
+    w->dparam[0][0] += (double)dy * (double)w->x[0];
+}
+
+static const st_layer_type scaled =
+    ST_POOLING("scaled", .plan = plan_factor, .value = scaled_value, .adjoint = scaled_adjoint);
+
+TEST(an_adjoint_runs_once_for_each_window)
+{
+    auto_layer *l = st_pool(&scaled, .kernel = { 2 });
+    build(l, ST_SHAPE(1, 1, 4, 4), 1);
+    auto_tensor x = full(l->x, 3), y = full(l->y, NAN), dy = full(l->y, 1), dx = full(l->x, NAN);
+    st_layer_forward(l, x, y);
+    passes = 0;
+    st_layer_backward(l, x, y, dy, dx);
+    assert_elements(dx, 2, 0, 2, 0, 0, 0, 0, 0, 2, 0, 2, 0, 0, 0, 0, 0);
+    assert_elements(st_layer_gradients(l), 12);
+    assert_int_equal(passes, l->impl->run->executor ? 4 : 8);
 }
 
 TEST(what_does_not_fit_is_refused_in_one_line)
