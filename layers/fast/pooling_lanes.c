@@ -26,24 +26,24 @@ INLINE const st_real *hidden(const st_real *x)
 
 /* ---- maxima and sums ----------------------------------------------------------------------------------- */
 
-/* The maximum, its element unless `place` is NULL, and the sum of each window. */
+/* The maximum, its element unless `place` is NULL, and the sum of each window. Each has a loop of its own: gcc
+ * would make branches of what one comparison says about another. */
 INLINE void maximum_and_sum(const lanes_call *b, bool full, st_real *most, st_real *place, st_real *sum)
 {
-    const st_real *first = ELEMENT(b, 0);
-    EACH_WINDOW(k)
-    {
-        most[k] = first[k];
-        sum[k] = full || first[k] > -(st_real)INFINITY ? first[k] : 0;
-        if (place) place[k] = 0;
-    }
-    for (ptrdiff_t i = 1; i < b->taps; i++) {
-        const st_real *x = ELEMENT(b, i);
-        EACH_WINDOW(k)
-        {
-            if (place) place[k] = x[k] > most[k] ? (st_real)i : place[k];
-            sum[k] += full || x[k] > -(st_real)INFINITY ? x[k] : 0;
-            most[k] = x[k] > most[k] ? x[k] : most[k];
+    const st_real lowest = -(st_real)INFINITY;
+    EACH_WINDOW(k) most[k] = lowest;
+    EACH_WINDOW(k) sum[k] = 0;
+    for (ptrdiff_t i = 0; i < b->taps; i++) {
+        const st_real *x = ELEMENT(b, i), number = (st_real)i;
+        if (full) {
+            EACH_WINDOW(k) sum[k] += x[k];
+        } else {
+            EACH_WINDOW(k) sum[k] += x[k] > lowest ? x[k] : 0;
         }
+        if (place) {
+            EACH_WINDOW(k) place[k] = x[k] > most[k] ? number : place[k];
+        }
+        EACH_WINDOW(k) most[k] = x[k] > most[k] ? x[k] : most[k];
     }
 }
 
@@ -78,7 +78,7 @@ INLINE void mixed_values(const lanes_call *b)
 INLINE void mixed_adjoints(const lanes_call *b)
 {
     const st_real a = b->at->param[0][0];
-    lanes most, place, sum, share, d;
+    lanes most, place = { 0 }, sum, share, d;
     if (b->full) maximum_and_sum(b, true, most, place, sum);
     else maximum_and_sum(b, false, most, place, sum);
     EACH_WINDOW(k)
@@ -116,7 +116,7 @@ INLINE void gated_values(const lanes_call *b)
 INLINE void gated_adjoints(const lanes_call *b)
 {
     const st_real share = 1 / (st_real)b->taps;
-    lanes g, most, place, slope, mean;
+    lanes g, most, place = { 0 }, slope, mean;
     gates(b, g), maximum_and_sum(b, true, most, place, mean);
     EACH_WINDOW(k)
     {
@@ -171,20 +171,17 @@ INLINE void sorted(const lanes_call *b, lanes *s)
 /* rank[i]: how many elements come before element i, the greatest first; equal ones stay in their order. */
 INLINE void ranks(const lanes_call *b, lanes *rank)
 {
-    for (ptrdiff_t i = 0; i < b->taps; i++) EACH_WINDOW(k) rank[i][k] = 0;
-    for (ptrdiff_t i = 1; i < b->taps; i++) {
-        const st_real *x = ELEMENT(b, i);
-        lanes own = { 0 };
+    for (ptrdiff_t i = 0; i < b->taps; i++) {
+        const st_real *x = ELEMENT(b, i), number = (st_real)i;
+        lanes passed = { 0 }, is; /* of those before it in the window, the ones that x exceeds */
         for (ptrdiff_t j = 0; j < i; j++) {
             const st_real *before = ELEMENT(b, j);
             st_real *other = rank[j];
-            EACH_WINDOW(k)
-            {
-                own[k] += x[k] > before[k] ? 0 : 1;
-                other[k] += x[k] > before[k] ? 1 : 0;
-            }
+            EACH_WINDOW(k) is[k] = x[k] > before[k] ? 1 : 0;
+            EACH_WINDOW(k) passed[k] += is[k];
+            EACH_WINDOW(k) other[k] += is[k];
         }
-        EACH_WINDOW(k) rank[i][k] = own[k];
+        EACH_WINDOW(k) rank[i][k] = number - passed[k];
     }
 }
 
@@ -208,10 +205,13 @@ INLINE void by_rank(const lanes_call *b, const st_real *rank, const st_real *wei
 
 INLINE void ordinal_values(const lanes_call *b)
 {
-    lanes *s = b->room;
+    lanes *s = b->room, sum = { 0 };
     sorted(b, s);
-    EACH_WINDOW(k) b->y[k] = 0;
-    for (ptrdiff_t i = 0; i < b->taps; i++) EACH_WINDOW(k) b->y[k] += b->at->param[0][i] * s[i][k];
+    for (ptrdiff_t i = 0; i < b->taps; i++) {
+        const st_real *x = hidden(s[i]), weight = b->at->param[0][i];
+        EACH_WINDOW(k) sum[k] += weight * x[k];
+    }
+    EACH_WINDOW(k) b->y[k] = sum[k];
 }
 
 INLINE void ordinal_adjoints(const lanes_call *b)
@@ -247,11 +247,11 @@ INLINE void median_values(const lanes_call *b)
         return;
     }
     middles(b, low, high);
-    for (ptrdiff_t i = 0; i < b->taps; i++) EACH_WINDOW(k)
-        {
-            sum[k] += low[k] == (st_real)i ? s[i][k] : 0;
-            sum[k] += high[k] == (st_real)i ? s[i][k] : 0;
-        }
+    for (ptrdiff_t i = 0; i < b->taps; i++) {
+        const st_real *x = hidden(s[i]), number = (st_real)i;
+        EACH_WINDOW(k) sum[k] += low[k] == number ? x[k] : 0;
+        EACH_WINDOW(k) sum[k] += high[k] == number ? x[k] : 0;
+    }
     EACH_WINDOW(k) b->y[k] = sum[k] / 2;
 }
 
@@ -285,25 +285,24 @@ static void rank_weights(const void *options, ptrdiff_t taps, double *first, st_
 /* The rank that is drawn: a draw in double, as the definition's. */
 INLINE void drawn_rank(const lanes_call *b, st_real *rank)
 {
-    const double rest = 1 - ((const st_rank_pool_options *)b->at->options)->alpha;
-    double left[POOL_LANES], p[POOL_LANES];
-    EACH_WINDOW(k) left[k] = b->uniform[k], p[k] = b->first[(int)b->inside[k]], rank[k] = 0;
-    for (ptrdiff_t i = 0; i < b->taps - 1; i++) EACH_WINDOW(k)
-        {
-            const bool goes_on = ((int)(left[k] >= p[k]) & (int)((st_real)i < b->inside[k] - 1)) != 0;
-            rank[k] = goes_on ? (st_real)(i + 1) : rank[k];
-            left[k] = goes_on ? left[k] - p[k] : -1;
-            p[k] *= rest;
-        }
+    const double rest = 1 - ((const st_rank_pool_options *)b->at->options)->alpha, *first = b->first;
+    double left[POOL_LANES], p[POOL_LANES], last[POOL_LANES];
+    EACH_WINDOW(k) left[k] = b->uniform[k];
+    EACH_WINDOW(k) p[k] = first[k];
+    EACH_WINDOW(k) last[k] = (double)b->inside[k] - 1;
+    EACH_WINDOW(k) rank[k] = 0;
+    for (ptrdiff_t i = 0; i < b->taps - 1; i++) {
+        const double number = (double)i;
+        EACH_WINDOW(k) p[k] = number < last[k] ? p[k] : INFINITY; /* the last rank is not passed */
+        EACH_WINDOW(k) rank[k] += left[k] >= p[k] ? 1 : 0;
+        EACH_WINDOW(k) left[k] = left[k] >= p[k] ? left[k] - p[k] : -1;
+        EACH_WINDOW(k) p[k] *= rest;
+    }
 }
 
 INLINE void first_weights(const lanes_call *b, st_real *p)
 {
-    if (b->full) {
-        EACH_WINDOW(k) p[k] = (st_real)b->first[b->taps];
-    } else {
-        EACH_WINDOW(k) p[k] = (st_real)b->first[(int)b->inside[k]];
-    }
+    EACH_WINDOW(k) p[k] = (st_real)b->first[k];
 }
 
 /* dx[i] = dy of the windows that drew its rank, else 0. */
@@ -320,16 +319,19 @@ INLINE void at_rank(const lanes_call *b, const st_real *rank, ptrdiff_t i)
 
 INLINE void rank_values(const lanes_call *b)
 {
-    lanes *s = b->room, p, sum = { 0 };
+    lanes *s = b->room, p, rank, sum = { 0 };
     sorted(b, s);
     if (b->uniform) {
-        drawn_rank(b, b->place);
-        for (ptrdiff_t i = 0; i < b->taps; i++)
-            EACH_WINDOW(k) sum[k] += b->place[k] == (st_real)i ? s[i][k] : 0;
-    } else {
-        first_weights(b, p);
-        for (ptrdiff_t i = 0; i < b->taps; i++)
-            EACH_WINDOW(k) sum[k] += s[i][k] > -(st_real)INFINITY ? p[k] * b->weight[i] * s[i][k] : 0;
+        drawn_rank(b, rank);
+        EACH_WINDOW(k) b->place[k] = rank[k];
+    } else first_weights(b, p);
+    for (ptrdiff_t i = 0; i < b->taps; i++) {
+        const st_real *x = hidden(s[i]), number = (st_real)i, weight = b->weight[i];
+        if (b->uniform) {
+            EACH_WINDOW(k) sum[k] += rank[k] == number ? x[k] : 0;
+        } else {
+            EACH_WINDOW(k) sum[k] += x[k] > -(st_real)INFINITY ? p[k] * weight * x[k] : 0;
+        }
     }
     EACH_WINDOW(k) b->y[k] = sum[k];
 }

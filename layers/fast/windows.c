@@ -350,7 +350,7 @@ typedef struct room {
     double *uniform;
     uint32_t *word;
     lanes *sorted, *totals;
-    double *first;
+    double *first, *counted; /* of each window; for each number of elements */
     st_real *weight;
     st_real *f[MOST_TERMS], *s[MOST_TERMS], *q[MOST_TERMS], *sums[MOST_TERMS], *rows, *x, *dx;
 } room;
@@ -367,7 +367,8 @@ static ptrdiff_t lay_out(const windows_plan *p, st_real *at, room *r)
 #define TAKE(MEMBER, n) r->MEMBER = at ? (void *)(at + used) : NULL, used += (n)
     TAKE(uniform, p->lanes ? grid * doubles : 0);
     TAKE(word, p->lanes ? grid * words : 0);
-    TAKE(first, p->lanes ? (p->taps + 1) * doubles : 0);
+    TAKE(first, p->lanes ? grid * doubles : 0);
+    TAKE(counted, p->lanes ? (p->taps + 1) * doubles : 0);
     TAKE(phases, all);
     TAKE(y, grid);
     TAKE(dy, grid);
@@ -398,7 +399,10 @@ static room room_of(const st_call *c)
     const windows_plan *p = c->plan;
     room r = { 0 };
     lay_out(p, st_data(st_scratch(c, p->scratch + ARENA)), &r);
-    if (p->lanes && p->lanes->prepare) p->lanes->prepare(c->options, p->taps, r.first, r.weight);
+    if (p->lanes && p->lanes->prepare) {
+        p->lanes->prepare(c->options, p->taps, r.counted, r.weight);
+        for (ptrdiff_t i = 0; i < whole(p->windows); i++) r.first[i] = r.counted[(ptrdiff_t)p->inside[i]];
+    }
     if (!p->lanes) {
         const ptrdiff_t most = whole(p->rows * p->pitch) + POOL_LANES;
         for (int j = 0; j < MOST_TERMS; j++) {
@@ -517,7 +521,7 @@ static lanes_call lanes_of(const batch *b, const channel *a, ptrdiff_t first)
                          .apart = p->step,
                          .sums = r->totals,
                          .room = r->sorted,
-                         .first = r->first,
+                         .first = r->first + first,
                          .weight = r->weight };
 }
 

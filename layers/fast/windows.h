@@ -32,7 +32,7 @@ typedef struct lanes_call {
     st_real *dx; /* dx[i * apart + k] */
     ptrdiff_t apart;
     lanes *room;           /* [taps] */
-    const double *first;   /* [taps + 1] */
+    const double *first;   /* of each window */
     const st_real *weight; /* [taps] */
 } lanes_call;
 
