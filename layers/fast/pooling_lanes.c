@@ -26,8 +26,8 @@ INLINE const st_real *hidden(const st_real *x)
 
 /* ---- maxima and sums ----------------------------------------------------------------------------------- */
 
-/* The maximum, its element unless `place` is NULL, and the sum of each window. Each has a loop of its own: gcc
- * would make branches of what one comparison says about another. */
+/* The maximum, its element unless `place` is NULL, and the sum of each window. Each has a loop of its own, as
+ * gcc would make branches of what one comparison says about another. */
 INLINE void maximum_and_sum(const lanes_call *b, bool full, st_real *most, st_real *place, st_real *sum)
 {
     const st_real lowest = -(st_real)INFINITY;
@@ -285,7 +285,8 @@ static void rank_weights(const void *options, ptrdiff_t taps, double *first, st_
 /* The rank that is drawn: a draw in double, as the definition's. */
 INLINE void drawn_rank(const lanes_call *b, st_real *rank)
 {
-    const double rest = 1 - ((const st_rank_pool_options *)b->at->options)->alpha, *first = b->first;
+    const double rest = 1 - ((const st_rank_pool_options *)b->at->options)->alpha;
+    const double *first = b->first;
     double left[POOL_LANES], p[POOL_LANES], last[POOL_LANES];
     EACH_WINDOW(k) left[k] = b->uniform[k];
     EACH_WINDOW(k) p[k] = first[k];

@@ -69,6 +69,14 @@ INLINE pairs pairs_of(const phase_axis *a, ptrdiff_t pitch)
     return s;
 }
 
+/* Tests if phases lie in the image. */
+INLINE bool is_plain(const windows_plan *p, pairs s)
+{
+    const phase_axis *h = &p->axis[0];
+    return s.begin == 0 && s.low[0] == 0 && s.low[1] == 0 && s.high[0] == p->pitch && s.high[1] == p->pitch &&
+           h->before == 0 && p->rows * h->stride <= h->size;
+}
+
 /* The channel x [H, W] as phases, with `fill` beyond it; vectors may read it up to `end`. What they write
  * beyond a row is overwritten by the next one. */
 INLINE void to_phases(const windows_plan *p, const st_real *x, const st_real *end, st_real fill, st_real *to)
@@ -76,6 +84,15 @@ INLINE void to_phases(const windows_plan *p, const st_real *x, const st_real *en
     const phase_axis *h = &p->axis[0], *w = &p->axis[1];
     const bool paired = w->stride == 2 && w->phases == 2;
     const pairs s = pairs_of(w, p->pitch);
+    if (paired && is_plain(p, s)) {
+        for (ptrdiff_t a = 0; a < h->phases; a++) {
+            const st_real *from = x + h->residue[a] * w->size;
+            st_real *row = to + a * 2 * p->phase;
+            for (ptrdiff_t j = 0; j < p->rows; j++, row += p->pitch, from += h->stride * w->size)
+                part_run(p->pitch, from, end, row, row + p->phase);
+        }
+        return;
+    }
     for (ptrdiff_t a = 0; a < h->phases; a++)
         for (ptrdiff_t b = 0; b < w->phases; b += paired ? 2 : 1) {
             const ptrdiff_t low = paired ? s.low[0] : inside_from(w, 0, b, p->pitch),
@@ -111,6 +128,14 @@ INLINE void from_phases(const windows_plan *p, const st_real *from, st_real *to,
     const phase_axis *h = &p->axis[0], *w = &p->axis[1];
     const bool paired = w->stride == 2 && w->phases == 2;
     const pairs s = pairs_of(w, p->pitch);
+    if (paired && is_plain(p, s) && w->size == 2 * p->pitch && h->phases == h->stride && h->stride == 2 &&
+        h->residue[1] == 1 && h->size == 2 * p->rows) {
+        for (ptrdiff_t r = 0; r < h->size; r++, to += w->size) {
+            const st_real *row = from + r % 2 * 2 * p->phase + r / 2 * p->pitch;
+            join_run(p->pitch, row, row + p->phase, to, end);
+        }
+        return;
+    }
     for (ptrdiff_t r = 0; r < h->size; r++, to += w->size) {
         const ptrdiff_t j = (r + h->before) / h->stride, residue = (r + h->before) % h->stride;
         ptrdiff_t a = 0, done = 0;
