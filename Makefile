@@ -124,6 +124,7 @@ CFLAGS_layers_fast_activation := -ffp-contract=fast
 CFLAGS_layers_fast_kernel := -ffp-contract=fast
 CFLAGS_layers_fast_softmax := -ffp-contract=fast
 CFLAGS_layers_fast_winograd_transforms := -ffp-contract=fast
+CFLAGS_layers_fast_pooling_sums := -ffp-contract=fast
 CFLAGS_layers_fast_slide := -ffp-contract=fast
 
 define compile
