@@ -34,7 +34,7 @@ static ptrdiff_t peaks_pitch(ptrdiff_t out)
 static ptrdiff_t peaks_room(const ptrdiff_t size[2], const ptrdiff_t out[2], ptrdiff_t wide)
 {
     const ptrdiff_t pitch = peaks_pitch(out[1]), spans = (out[0] + out[1]) * (ptrdiff_t)sizeof(pool_span);
-    return spans / (ptrdiff_t)sizeof(st_real) + pitch * (2 * wide + 1) +
+    return spans / (ptrdiff_t)sizeof(st_real) + pitch * (2 * wide + 2 + size[0]) +
            2 * largest(size[0] * pitch, peaks_pitch(size[1]));
 }
 
@@ -46,7 +46,7 @@ static peaks peaks_in(st_real *room, const ptrdiff_t size[2], const ptrdiff_t ou
     p.number = (st_real *)(void *)(p.columns + out[1]);
     p.index = (int *)(void *)(p.number + wide * p.pitch);
     p.fetched = p.number + 2 * wide * p.pitch;
-    p.most = p.fetched + p.pitch;
+    p.most = p.fetched + (size[0] + 2) * p.pitch;
     p.place = p.most + largest(size[0] * p.pitch, peaks_pitch(size[1]));
     return p;
 }
@@ -78,28 +78,37 @@ INLINE void exceed(ptrdiff_t n, st_real *restrict a, st_real *restrict place, co
     }
 }
 
+/* All rows are fetched before vectors read them: a vector that reads what was just written in parts waits. */
+INLINE void fetch(const peaks *p, const st_real *x, const int *index, st_real *restrict to)
+{
+    for (ptrdiff_t r = 0; r < p->size[0]; r++, x += p->size[1], to += p->pitch)
+        for (ptrdiff_t c = 0; c < p->pitch; c++) to[c] = x[index[c]];
+}
+
 INLINE void find_peaks(const peaks *p, const st_real *x, st_real *y, st_real *place)
 {
+    fetch(p, x, p->index, p->most);
     for (ptrdiff_t r = 0; r < p->size[0]; r++) {
-        const st_real *row = x + r * p->size[1], first = (st_real)(r * p->size[1]);
-        st_real *restrict most = p->most + r * p->pitch, *restrict at = p->place + r * p->pitch;
-        for (ptrdiff_t c = 0; c < p->pitch; c++) {
-            most[c] = row[p->index[c]];
-            at[c] = p->number[c] + first;
-        }
-        for (ptrdiff_t k = 1; k < p->wide; k++) {
-            const int *index = p->index + k * p->pitch;
-            for (ptrdiff_t c = 0; c < p->pitch; c++) p->fetched[c] = row[index[c]];
-            exceed(p->pitch, most, at, p->fetched, p->number + k * p->pitch, first);
-        }
+        const st_real first = (st_real)(r * p->size[1]);
+        for (ptrdiff_t c = 0; c < p->pitch; c++) p->place[r * p->pitch + c] = p->number[c] + first;
     }
+    for (ptrdiff_t k = 1; k < p->wide; k++) {
+        fetch(p, x, p->index + k * p->pitch, p->fetched);
+        for (ptrdiff_t r = 0; r < p->size[0]; r++)
+            exceed(p->pitch, p->most + r * p->pitch, p->place + r * p->pitch, p->fetched + r * p->pitch,
+                   p->number + k * p->pitch, (st_real)(r * p->size[1]));
+    }
+    st_real *most = p->fetched, *at = p->fetched + p->pitch;
     for (ptrdiff_t r = 0; r < p->out[0]; r++, y += p->out[1], place += p->out[1]) {
         const pool_span rows = p->rows[r];
-        const st_real *first = p->most + rows.first * p->pitch, *at = p->place + rows.first * p->pitch;
-        for (ptrdiff_t c = 0; c < p->out[1]; c++) y[c] = first[c], place[c] = at[c];
+        const ptrdiff_t next = p->dilation[0] * p->pitch;
+        const st_real *from = p->most + rows.first * p->pitch, *there = p->place + rows.first * p->pitch;
+        memcpy(most, from, (size_t)p->pitch * sizeof *most);
+        memcpy(at, there, (size_t)p->pitch * sizeof *at);
         for (ptrdiff_t k = 1; k < rows.count; k++)
-            exceed(p->out[1], y, place, first + k * p->dilation[0] * p->pitch,
-                   at + k * p->dilation[0] * p->pitch, 0);
+            exceed(p->pitch, most, at, from + k * next, there + k * next, 0);
+        memcpy(y, most, (size_t)p->out[1] * sizeof *y);
+        memcpy(place, at, (size_t)p->out[1] * sizeof *place);
     }
 }
 
