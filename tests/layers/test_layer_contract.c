@@ -401,6 +401,31 @@ TEST(flops_are_two_for_each_product)
     assert_true(l->flops == 2.0 * 20 * (4 * 36 * 9 + 144 * 5));
 }
 
+static int data_plan(st_layer *l, st_shape x, st_shape *y)
+{
+    *y = x;
+    return st_layer_plan_data(l, (size_t)x.n[1]) ? 0 : -1;
+}
+
+static const st_layer_type with_data = {
+    .name = "with_data", .plan = data_plan, .forward = no_forward, .backward = no_backward
+};
+
+TEST(plan_data_are_counted_in_cache_lines)
+{
+    const struct {
+        ptrdiff_t bytes, lines;
+    } cases[] = { { 1, 1 }, { 64, 1 }, { 65, 2 }, { 1000, 16 } };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        auto_layer *l = st_layer_new(&with_data, NULL, 0, NULL);
+        st_layer_needs needs;
+        st_shape y;
+        assert_int_equal(st_layer_plan(l, ST_SHAPE(1, cases[i].bytes), &y), 0);
+        assert_int_equal(st_layer_measure(l, &needs), 0);
+        assert_int_equal(needs.data, cases[i].lines * 64 / (ptrdiff_t)sizeof(st_real));
+    }
+}
+
 TEST(flops_are_counted_of_sums_and_factors_too)
 {
     const struct {
