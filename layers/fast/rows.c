@@ -1034,18 +1034,17 @@ static int plan(st_layer *l, const void *given)
     if (l->type == &layer_type_pad2d && ((const st_pad2d_options *)l->options)->mode == ST_PAD_CONSTANT)
         p->value = (st_real)((const st_pad2d_options *)l->options)->value;
     ptrdiff_t taps[2];
-    axis back[2];
     l->impl->tables = 0;
     for (int a = 0; a < 2; a++) {
         p->each[a] = axis_of(l->x.n[2 + a], l->y.n[2 + a]);
         taps[a] = most_taps(l, given, a);
         l->impl->tables += table_of(&p->each[a], taps[a], a * MOST_PICKS);
-        back[a] = axis_of(p->each[a].out, p->each[a].size);
+        p->back[a] = axis_of(p->each[a].out, p->each[a].size);
     }
     p->flat = suits_flat(p->each, taps, maxima || l->type == &layer_type_pad2d ? 16 : 32);
     const axis one = axis_of(1, 1), all = axis_of(l->x.n[2] * l->x.n[3], l->y.n[2] * l->y.n[3]);
     p->axis[0] = p->flat ? one : p->each[0], p->axis[1] = p->flat ? all : p->each[1];
-    p->back[0] = p->flat ? one : back[0], p->back[1] = p->flat ? axis_of(all.out, all.size) : back[1];
+    if (p->flat) p->back[0] = one, p->back[1] = axis_of(all.out, all.size);
     if (p->flat) taps[0] = 1, taps[1] = most_taps(l, given, 0) * most_taps(l, given, 1);
     if (p->flat) l->impl->tables += table_of(&one, 1, 0) + table_of(&all, taps[1], 0);
     for (int a = 0; a < 2 && !maxima; a++)

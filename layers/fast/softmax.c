@@ -9,6 +9,8 @@
 #include <string.h>
 
 enum { LANES = 16, BESIDE = 64 }; /* elements side by side; the most rows that are computed side by side */
+enum { DEEP = 96 };               /* elements of a row of which half as many are */
+enum { NEAR = 1 << 12 };          /* elements of adjacent rows that stay in the first cache */
 
 /* Without it gcc unrolls such a loop before it could make vectors of it. An exponential has a loop of its
  * own: gcc would make a branch of what is known of a clamped argument. */
@@ -121,19 +123,34 @@ INLINE void forward_rows_beside(ptrdiff_t n, ptrdiff_t step, int width, const st
         EACH_LANE(k, width) y[i + k] = logarithm ? y[i + k] - last[k] : y[i + k] * last[k];
 }
 
+/* DO(width) for rows k, k + 1, ... of `step` adjacent ones, at most `most` at once. With `vectors` the rest
+ * of them are vectors, too, if they fill one: the last one ends with the step, and some rows are computed
+ * again. */
+#define EACH_BESIDE(k, step, most, vectors, DO)                                                              \
+    for (ptrdiff_t all = step, begin = 0, some; begin < all; begin += some) {                                \
+        const bool rest = all - begin < (most);                                                              \
+        some = !rest ? (most) : (vectors) ? smallest(all, LANES) : all - begin;                              \
+        const ptrdiff_t k = smallest(begin, all - some);                                                     \
+        if (some == BESIDE) DO(BESIDE);                                                                      \
+        else if (some == BESIDE / 2) DO(BESIDE / 2);                                                         \
+        else if (some == LANES) DO(LANES);                                                                   \
+        else DO((int)some);                                                                                  \
+    }
+
 INLINE void forward_rows(const st_call *c, st_tensor x, st_tensor y, bool logarithm)
 {
     const softmax_plan r = *(const softmax_plan *)c->plan;
+    const int most = r.length > DEEP ? BESIDE / 2 : BESIDE;
     const bool direct = st_is_contiguous(x);
     if (!direct) st_copy(y, x);
-    for (ptrdiff_t k = 0, width; k < c->images * r.lines; k += width) {
-        const ptrdiff_t at = softmax_line(&r, k);
+    for (ptrdiff_t line = 0; line < c->images * r.lines; line += r.step) {
+        const ptrdiff_t at = softmax_line(&r, line);
         const st_real *from = st_data(direct ? x : y) + at;
         st_real *to = st_data(y) + at;
-        width = smallest(r.step - k % r.step, BESIDE);
+#define FORWARD(width) forward_rows_beside(r.length, r.step, width, from + k, to + k, logarithm)
         if (r.step == 1) forward_row(r.length, from, to, logarithm);
-        else if (width == BESIDE) forward_rows_beside(r.length, r.step, BESIDE, from, to, logarithm);
-        else forward_rows_beside(r.length, r.step, (int)width, from, to, logarithm);
+        else EACH_BESIDE(k, r.step, most, direct, FORWARD)
+#undef FORWARD
     }
 }
 
@@ -167,13 +184,15 @@ INLINE void backward_rows_beside(ptrdiff_t n, ptrdiff_t step, int width, const s
 INLINE void backward_rows(const st_call *c, st_tensor y, st_tensor dy, st_tensor dx, bool logarithm)
 {
     const softmax_plan r = *(const softmax_plan *)c->plan;
-    for (ptrdiff_t k = 0, width; k < c->images * r.lines; k += width) {
-        const st_real *p = st_data(y) + softmax_line(&r, k), *g = st_data(dy) + softmax_line(&r, k);
-        st_real *out = st_data(dx) + softmax_line(&r, k);
-        width = smallest(r.step - k % r.step, BESIDE);
+    const bool few = r.length * r.step <= NEAR;
+    for (ptrdiff_t line = 0; line < c->images * r.lines; line += r.step) {
+        const ptrdiff_t at = softmax_line(&r, line);
+        const st_real *p = st_data(y) + at, *g = st_data(dy) + at;
+        st_real *out = st_data(dx) + at;
+#define BACKWARD(width) backward_rows_beside(r.length, r.step, width, p + k, g + k, out + k, logarithm)
         if (r.step == 1) backward_row(r.length, p, g, out, logarithm);
-        else if (width == BESIDE) backward_rows_beside(r.length, r.step, BESIDE, p, g, out, logarithm);
-        else backward_rows_beside(r.length, r.step, (int)width, p, g, out, logarithm);
+        else EACH_BESIDE(k, r.step, BESIDE, few, BACKWARD)
+#undef BACKWARD
     }
 }
 
