@@ -68,6 +68,10 @@ void layer_call_backward(const st_call *c, bool gradient, bool backward, st_tens
 /* Work in elements read and written; multiply-adds count by the time that they take. */
 double layer_work(const st_layer *l, ptrdiff_t images);
 
+/* Tests if the gradient of a chunk is added as soon as there is one, while it is in cache: on one thread,
+ * where those of all chunks, of so many elements, would not stay there. */
+bool layer_adds_at_once(int threads, ptrdiff_t elements);
+
 /* Adds the partial gradients of `chunks` chunks, of as many elements as `to` has, to it, in order. */
 void layer_add_partials(const st_layer_run *run, st_tensor to, ptrdiff_t chunks);
 

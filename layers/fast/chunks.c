@@ -77,6 +77,7 @@ typedef struct pass {
     st_tensor x, y, dy, dx;
     ptrdiff_t images, size, chunks; /* of the batch; of a chunk; their number */
     bool gradient, backward;        /* the hooks to run */
+    bool alone;                     /* a chunk's gradient is added at once */
     ptrdiff_t partial;              /* parameters whose gradients each chunk sums separately; 0: none */
 } pass;
 
@@ -100,11 +101,13 @@ static void backward_chunk(ptrdiff_t k, int thread, void *context)
     const st_tensor x = chunk(p, p->x, k), y = chunk(p, p->y, k), dy = chunk(p, p->dy, k),
                     dx = chunk(p, p->dx, k);
     st_call c = layer_call(p->l, k * p->size, x.shape.n[0], thread);
-    if (p->partial > 0) {
-        c.partial = k * p->partial;
-        st_fill(st_narrow(p->l->impl->run->partial, 0, c.partial, p->partial), 0);
-    }
+    const st_layer_run *run = p->l->impl->run;
+    const ptrdiff_t at = p->alone ? 0 : k * p->partial;
+    if (p->partial > 0) c.partial = at, st_fill(st_narrow(run->partial, 0, at, p->partial), 0);
     layer_call_backward(&c, p->gradient, p->backward, x, y, dy, dx);
+    if (p->partial > 0 && p->alone)
+        st_add(st_narrow(run->gradients, 0, p->l->grad[0].offset, p->partial), 1,
+               st_narrow(run->partial, 0, 0, p->partial));
 }
 
 static pass pass_of(const st_layer *l, st_tensor x, st_tensor y)
@@ -137,10 +140,16 @@ void layer_add_partials(const st_layer_run *run, st_tensor to, ptrdiff_t chunks)
                  &(addition){ to, run->partial, chunks });
 }
 
+bool layer_adds_at_once(int threads, ptrdiff_t elements)
+{
+    return threads == 1 && elements > (1 << 18) / (ptrdiff_t)sizeof(st_real);
+}
+
 /* Little work stays on one thread. */
 static void each_chunk(pass *p, int threads, parallel_work *work)
 {
     if (layer_work(p->l, p->images) < p->l->impl->run->least_work) threads = 1;
+    p->alone = layer_adds_at_once(threads, p->partial * p->chunks);
     parallel_for(threads, p->chunks, work, p);
 }
 
@@ -167,7 +176,7 @@ static void backward(st_layer *l, st_tensor x, st_tensor y, st_tensor dy, st_ten
     p.backward = !st_is_null(dx) || l->children > 0;
     if (p.backward) layer_prepare(l, true);
     if (p.gradient || p.backward) each_chunk(&p, run->threads, backward_chunk);
-    if (p.partial > 0)
+    if (p.partial > 0 && !p.alone)
         layer_add_partials(run, st_narrow(run->gradients, 0, l->grad[0].offset, own), p.chunks);
 }
 

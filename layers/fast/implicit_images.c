@@ -430,8 +430,19 @@ static void make_pair(const job *j, const part *q, ptrdiff_t image)
     }
 }
 
+/* The runs of a panel, which are on the stack. */
+typedef struct runs {
+    ptrdiff_t from[WINDOWS], length[WINDOWS];
+    int at[WINDOWS], image[WINDOWS], row[WINDOWS], column[WINDOWS];
+} runs;
+
+static run run_at(const runs *r, ptrdiff_t i)
+{
+    return (run){ r->from[i], r->at[i], r->length[i], r->image[i], r->row[i], r->column[i] };
+}
+
 /* The runs of `columns` windows from number `first` on, counted over all images. */
-static ptrdiff_t runs_of(const job *j, const part *q, ptrdiff_t first, ptrdiff_t columns, run *runs)
+static ptrdiff_t runs_of(const job *j, const part *q, ptrdiff_t first, ptrdiff_t columns, runs *r)
 {
     const pass *p = j->p;
     const ptrdiff_t *n = q->of.count;
@@ -439,11 +450,12 @@ static ptrdiff_t runs_of(const job *j, const part *q, ptrdiff_t first, ptrdiff_t
     const ptrdiff_t length = whole ? n[0] * n[1] : n[1], each = n[0] * n[1] / length;
     ptrdiff_t count = 0, line = first / length, column = first % length;
     for (ptrdiff_t at = 0; at < columns; line++, column = 0) {
-        run *r = &runs[count++];
-        *r = (run){ .at = at, .length = smallest(length - column, columns - at), .image = line / each };
-        r->row = line % each, r->column = column;
-        r->from = r->image * j->from.apart + r->row * p->p.pitch + column;
-        at += r->length;
+        const ptrdiff_t image = line / each, row = line % each;
+        r->at[count] = (int)at, r->image[count] = (int)image;
+        r->row[count] = (int)row, r->column[count] = (int)column;
+        r->from[count] = image * j->from.apart + row * p->p.pitch + column;
+        r->length[count] = smallest(length - column, columns - at);
+        at += r->length[count++];
     }
     return count;
 }
@@ -454,19 +466,18 @@ static void make_packed(const job *j, const part *q)
     const kernel *k = j->d->k;
     const ptrdiff_t all = j->images * q->of.count[0] * q->of.count[1];
     st_real *result = st_data(st_scratch(j->c, RESULT)), *panel = st_data(st_scratch(j->c, PANEL));
-    run runs[WINDOWS];
-    ptrdiff_t from[WINDOWS], length[WINDOWS];
+    runs r;
     for (ptrdiff_t first = 0, columns; first < all; first += columns) {
         columns = smallest(q->columns, all - first);
-        const ptrdiff_t count = runs_of(j, q, first, columns, runs);
-        for (ptrdiff_t i = 0; i < count; i++) from[i] = runs[i].from, length[i] = runs[i].length;
+        const ptrdiff_t count = runs_of(j, q, first, columns, &r);
         for (ptrdiff_t at = 0, depth; at < q->depth; at += depth) {
             depth = smallest(q->split, q->depth - at);
-            k->pack(depth, j->from.plane, q->tap + at, j->from.end, count, from, length, panel, q->columns);
+            k->pack(depth, j->from.plane, q->tap + at, j->from.end, count, r.from, r.length, panel,
+                    q->columns);
             product(j, q, ceil_div(columns, k->lanes), at, depth, panel, q->to, q->from, q->from, result,
                     q->columns);
         }
-        for (ptrdiff_t i = 0; i < count; i++) place(j, q, runs[i], 1, result, q->columns);
+        for (ptrdiff_t i = 0; i < count; i++) place(j, q, run_at(&r, i), 1, result, q->columns);
     }
 }
 

@@ -139,6 +139,7 @@ typedef struct pass {
     st_tensor dy, dx, buffers;
     bool gradient, backward; /* the hooks to run */
     ptrdiff_t partial;       /* parameters whose gradients each chunk sums separately; 0: none */
+    ptrdiff_t first;         /* and where they begin */
 } pass;
 
 static pass pass_of(const st_call *c, const station *at, int links)
@@ -192,8 +193,10 @@ static void backward_chunk(ptrdiff_t k, int thread, void *context)
 {
     const pass *p = context;
     st_tensor dy = chunk(p, p->dy, k);
-    ptrdiff_t end = (k + 1) * p->partial; /* of the gradients of layers from 0 to i */
-    if (p->partial > 0) st_fill(st_narrow(p->run->partial, 0, k * p->partial, p->partial), 0);
+    const bool alone = layer_adds_at_once(p->threads, p->partial * p->chunks);
+    const ptrdiff_t begin = alone ? 0 : k * p->partial;
+    ptrdiff_t end = begin + p->partial; /* of the gradients of layers from 0 to i */
+    if (p->partial > 0) st_fill(st_narrow(p->run->partial, 0, begin, p->partial), 0);
     for (int i = p->links - 1, turn = 0; i >= 0; i--) {
         const st_layer *l = p->at[i].l;
         const st_tensor x = chunk(p, p->at[i].x, k), y = chunk(p, p->at[i].y, k);
@@ -210,6 +213,9 @@ static void backward_chunk(ptrdiff_t k, int thread, void *context)
                             dy, dx);
         dy = dx;
     }
+    if (alone && p->partial > 0)
+        st_add(st_narrow(p->run->gradients, 0, p->first, p->partial), 1,
+               st_narrow(p->run->partial, 0, 0, p->partial));
 }
 
 /* Layers that hold layers are run by st_layer_forward. So are those that are alone, which may have to sum
@@ -240,18 +246,20 @@ static void run_backward(const st_call *c, const station *at, int links, st_tens
         return;
     }
     pass p = pass_of(c, at, links);
-    ptrdiff_t own = 0, first = -1;
+    ptrdiff_t own = 0;
+    p.first = -1;
     p.dy = dy, p.dx = dx, p.backward = true;
     for (int i = 0; i < links; i++) {
         own += layer_own_parameters(at[i].l);
         p.gradient |= layer_has_gradient(at[i].l);
-        if (first < 0 && at[i].l->params > 0) first = at[i].l->grad[0].offset;
+        if (p.first < 0 && at[i].l->params > 0) p.first = at[i].l->grad[0].offset;
         if (i > 0 || !st_is_null(dx)) layer_prepare(at[i].l, true);
     }
     if (p.gradient && p.chunks > 1) p.partial = own;
     parallel_for(p.threads, p.chunks, backward_chunk, &p);
     /* The gradients of a run's layers are adjacent. */
-    if (p.partial > 0) layer_add_partials(p.run, st_narrow(p.run->gradients, 0, first, own), p.chunks);
+    if (p.partial > 0 && !layer_adds_at_once(p.threads, p.partial * p.chunks))
+        layer_add_partials(p.run, st_narrow(p.run->gradients, 0, p.first, own), p.chunks);
 }
 
 /* ---- the sequence ------------------------------------------------------------------------------------ */
