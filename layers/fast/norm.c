@@ -11,7 +11,7 @@
 #include <math.h>
 #include <string.h>
 
-enum { MOST = 64 };    /* sets that one thread processes at once */
+enum { MOST = 32 };    /* sets that one thread processes at once: their columns are on its stack */
 enum { COPY, SCALED }; /* scratch: a channel or an image of x; weight times dy of a set */
 
 /* A set, or a part of one: `rows` rows of `length` elements, `stride` apart. */
