@@ -9,7 +9,7 @@
 
 /* Scratch: a window and its adjoint; sums of parameters' derivatives, as doubles; rows and columns of
  * windows; a window's room. */
-enum { WINDOW, DWINDOW, SUMS, SPANS, ROOM, SLOTS = POOL_SCRATCHES };
+enum { WINDOW, DWINDOW, SUMS, SPANS, ROOM, SLOTS };
 enum {
     REALS_OF_DOUBLE = sizeof(double) / sizeof(st_real),
     REALS_OF_SPAN = sizeof(pool_span) / sizeof(st_real),
@@ -159,7 +159,8 @@ static void bind_parameters(const st_call *c, st_window *at)
     }
 }
 
-void pool_add_parameters(const st_call *c, const st_window *at)
+/* Adds the sums of a channel's parameters to the gradients. */
+static void add_parameters(const st_call *c, const st_window *at)
 {
     for (int i = 0; i < c->layer->params; i++) {
         const ptrdiff_t count = elements(c->layer, i), each = c->param[i].shape.n[0] > 1 ? at->channel : 0;
@@ -274,13 +275,7 @@ void pool_adjoint_plane(const st_call *c, bool gradient, ptrdiff_t image, ptrdif
             else differences(&a, *dy);
             if (!st_is_null(dx)) scatter(&a, dx);
         }
-    if (gradient) pool_add_parameters(c, &a.at);
-}
-
-void pool_backward_plane(const st_call *c, ptrdiff_t image, ptrdiff_t channel, st_tensor x, const st_real *y,
-                         const st_real *dy, st_tensor dx)
-{
-    pool_adjoint_plane(c, false, image, channel, x, y, dy, dx);
+    if (gradient) add_parameters(c, &a.at);
 }
 
 /* ---- the hooks ---------------------------------------------------------------------------------------- */

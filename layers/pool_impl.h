@@ -41,8 +41,6 @@ int pool_counted(const window *w, int axis, ptrdiff_t at, bool exclude_pad);
 /* Requests the scratch that the definition needs, in its order. */
 int pool_request_scratch(st_layer *l, const pool_plan *p);
 
-enum { POOL_SCRATCHES = 5 }; /* their number */
-
 /* A window of a channel of image i of the call, without its elements and place; its number is that of the
  * channel in the batch. The sums of its parameters are 0. */
 st_window pool_channel(const st_call *c, ptrdiff_t image, ptrdiff_t channel);
@@ -50,16 +48,11 @@ st_window pool_channel(const st_call *c, ptrdiff_t image, ptrdiff_t channel);
 /* Copies the elements of a window of x [H, W], row by row. */
 void pool_copy_window(const pool_plan *p, pool_span rows, pool_span columns, st_tensor x, st_real *to);
 
-/* Adds the sums of a channel's parameters to the gradients. */
-void pool_add_parameters(const st_call *c, const st_window *at);
-
 /* The definition for one channel x [H, W] of image i of the call: y; and the adjoint, which overwrites dx
  * unless it is null, and with `gradient` adds to the parameters' gradients. */
 void pool_forward_plane(const st_call *c, ptrdiff_t image, ptrdiff_t channel, st_tensor x, st_real *y);
 void pool_adjoint_plane(const st_call *c, bool gradient, ptrdiff_t image, ptrdiff_t channel, st_tensor x,
                         const st_real *y, const st_real *dy, st_tensor dx);
-void pool_backward_plane(const st_call *c, ptrdiff_t image, ptrdiff_t channel, st_tensor x, const st_real *y,
-                         const st_real *dy, st_tensor dx);
 
 /* The hooks st_pool_gradient and st_pool_backward in one pass. */
 void pool_both(const st_call *c, st_tensor x, st_tensor y, st_tensor dy, st_tensor dx);

@@ -960,8 +960,8 @@ static void norms_backward(const st_call *c, st_tensor x, st_tensor y, st_tensor
             if (all_within(area, from + k * area, (st_real)low, (st_real)high))
                 machines[machine].after(area, from + k * area, p->p, to + k * area);
             else
-                pool_backward_plane(c, i, k, st_select(st_select(x, 0, i), 0, k), norms + k * count,
-                                    g + k * count, st_select(st_select(dx, 0, i), 0, k));
+                pool_adjoint_plane(c, false, i, k, st_select(st_select(x, 0, i), 0, k), norms + k * count,
+                                   g + k * count, st_select(st_select(dx, 0, i), 0, k));
     }
 }
 
