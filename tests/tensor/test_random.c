@@ -168,5 +168,8 @@ TEST(nothing_is_permuted_where_there_is_nothing)
     st_random_permutation(&guard, 0, KEY);
     st_random_permutation(&guard, -5, KEY);
     st_random_permutation(NULL, 0, KEY);
+    assert_null(st_error());
+    st_random_permutation(NULL, 2, KEY);
+    expect_error("st_random_permutation: the order is NULL");
     assert_int_equal(guard, 7);
 }
