@@ -168,7 +168,7 @@ INLINE void add_rows(norm_sums *to, norm_rows rows)
 
 /* Rows shorter than an octet, of adjacent sets: each column is added up from row to row, in st_real within a
  * block of rows. */
-enum { COLUMNS = MOST * OCTET, TALL = 64 };
+enum { COLUMNS = MOST, TALL = 64 };
 
 typedef struct norm_columns {
     norm_set set;
@@ -309,7 +309,8 @@ typedef struct fast_plan {
 static ptrdiff_t together(const fast_plan *p, int threads)
 {
     enum { FEW = 4096 };
-    if (p->norm.of_batch) return smallest(ceil_div(p->norm.sets, threads), MOST);
+    const ptrdiff_t most = p->length < OCTET ? COLUMNS / p->length : MOST;
+    if (p->norm.of_batch) return smallest(ceil_div(p->norm.sets, threads), most);
     return p->parts > 1 ? 1 : largest(smallest(FEW / p->length, MOST), 1);
 }
 
