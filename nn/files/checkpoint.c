@@ -7,6 +7,7 @@
 #include "nn/files/files_impl.h"
 #include "nn/files/json.h"
 #include "nn/files/kept.h"
+#include "nn/files/numbers.h"
 #include "tensor/engine.h"
 
 #include <errno.h>
@@ -32,9 +33,15 @@ typedef struct memory { /* in callback.options */
 
 /* ---- the samples -------------------------------------------------------------------------------------- */
 
+/* Little-endian bytes are summed, on every machine. */
 static uint32_t sum_elements(uint32_t sum, st_tensor x)
 {
-    return (uint32_t)crc32_z(sum, (const void *)st_data(x), (size_t)st_numel(x) * sizeof(st_real));
+    unsigned char bytes[sizeof(st_real)];
+    for (ptrdiff_t i = 0; i < st_numel(x); i++) {
+        numbers_put_real(bytes, st_data(x)[i]);
+        sum = (uint32_t)crc32_z(sum, bytes, sizeof bytes);
+    }
+    return sum;
 }
 
 /* The CRC-32 of sixteen samples, from the first to the last: the same samples in another file have the
@@ -241,9 +248,9 @@ static int read_tensors(st_net *n, const safetensors *file, const extras *e)
     return backup_end(&before, status || model_read(n, file) || read_extras(file, e, false) ? -1 : 0);
 }
 
-static int read_list(const char *path, const json_t *object, const kept_item *k, double numbers[])
+static int read_list(const char *path, const json_t *object, const kept_item *k, double values[])
 {
-    if (json_read_numbers(json_object_get(object, k->name), k->count, numbers)) return 0;
+    if (json_read_numbers(json_object_get(object, k->name), k->count, values)) return 0;
     return st_error_set("%s: expected a list of %d numbers for %s", path, k->count, k->name);
 }
 
@@ -252,17 +259,17 @@ static int read_all(st_run *run, const safetensors *file, const json_t *object)
 {
     extras e;
     kept_item list[MOST_KEPT];
-    double numbers[MOST_KEPT][ST_MAX_NUMBERS];
+    double values[MOST_KEPT][ST_MAX_NUMBERS];
     const int count = run_list(run, list);
     find_extras(count, list, &e);
     if (count == 0) return -1;
     for (int i = 0; i < count; i++)
-        if (list[i].count > 0 && read_list(file->path, object, &list[i], numbers[i])) return -1;
+        if (list[i].count > 0 && read_list(file->path, object, &list[i], values[i])) return -1;
     if (model_check(run->net, file) || read_extras(file, &e, true)) return -1;
-    if (run_check_position(run, numbers[0])) return st_error_within("%s: ", file->path);
+    if (run_check_position(run, values[0])) return st_error_within("%s: ", file->path);
     if (read_tensors(run->net, file, &e)) return -1;
     for (int i = 0; i < count; i++)
-        for (int k = 0; k < list[i].count; k++) list[i].numbers[k] = numbers[i][k];
+        for (int k = 0; k < list[i].count; k++) list[i].numbers[k] = values[i][k];
     run_go_to_position(run);
     return 0;
 }

@@ -70,7 +70,7 @@ void numbers_put(unsigned char *bytes, int size, uint64_t value)
     for (int i = 0; i < size; i++) bytes[i] = (unsigned char)(value >> (8 * i));
 }
 
-static void put_real(unsigned char *bytes, st_real x)
+void numbers_put_real(unsigned char *bytes, st_real x)
 {
     uint32_t narrow;
     uint64_t wide = 0;
@@ -107,7 +107,7 @@ static void write_row(ptrdiff_t n, st_real *const at[], const ptrdiff_t stride[]
     for (ptrdiff_t first = 0; first < n && !t->failed; first += BLOCK) {
         ptrdiff_t count = smallest(n - first, BLOCK);
         for (ptrdiff_t i = 0; i < count; i++)
-            put_real(t->bytes + (size_t)i * sizeof(st_real), at[0][(first + i) * stride[0]]);
+            numbers_put_real(t->bytes + (size_t)i * sizeof(st_real), at[0][(first + i) * stride[0]]);
         t->failed = fwrite(t->bytes, sizeof(st_real), (size_t)count, t->stream) != (size_t)count;
     }
 }

@@ -27,6 +27,9 @@ typedef struct numbers {
 uint64_t numbers_get(const unsigned char *bytes, int size);
 void numbers_put(unsigned char *bytes, int size, uint64_t value);
 
+/* The sizeof(st_real) bytes of an element, little-endian. */
+void numbers_put_real(unsigned char *bytes, st_real x);
+
 /* Reads the elements of `to`, any view, in row-major order. -1, without an error: the stream ends early or
  * fails. */
 int numbers_read(FILE *from, numbers form, st_tensor to);
