@@ -61,7 +61,8 @@ class Multiply(nn.ModuleList):
 
 # What values without a name are, where that is more than the first option; the first option of the others.
 UNNAMED = {"conv2d": ("out_channels", "kernel"), "conv_transpose2d": ("out_channels", "kernel"), "maxpool": ("kernel",),
-           "avgpool": ("kernel",), "lppool": ("kernel",), "adaptive_avgpool": ("output_size",), "dense": ("out_features",),
+           "avgpool": ("kernel",), "lppool": ("kernel",), "adaptive_avgpool": ("output_size",), "adaptive_maxpool": ("output_size",),
+           "dense": ("out_features",),
            "batchnorm": ("epsilon",), "layernorm": ("axes",), "rmsnorm": ("axes",), "groupnorm": ("groups",),
            "hardtanh": ("min_val",), "leaky_relu": ("slope",), "prelu": ("num_parameters",), "elu": ("alpha",),
            "softmax": ("axis",), "log_softmax": ("axis",), "dropout": ("p",), "channel_dropout": ("p",),
@@ -223,6 +224,7 @@ def unflatten(o, x):
 LAYERS = {
     "conv2d": conv2d, "conv_transpose2d": conv_transpose2d, "maxpool": maxpool, "avgpool": avgpool, "lppool": lppool,
     "adaptive_avgpool": lambda o, x: nn.AdaptiveAvgPool2d(tuple(n or 1 for n in o.pair("output_size", 1))),
+    "adaptive_maxpool": lambda o, x: nn.AdaptiveMaxPool2d(tuple(n or 1 for n in o.pair("output_size", 1))),
     "dense": lambda o, x: nn.Linear(x.shape[-1], o.integer("out_features"), not o.flag("no_bias")),
     "batchnorm": batchnorm, "layernorm": norm_of_axes("LayerNorm"), "rmsnorm": norm_of_axes("RMSNorm"),
     "groupnorm": lambda o, x: nn.GroupNorm(o.integer("groups"), x.shape[1], o.real("epsilon", 1e-5), not o.flag("no_affine")),
@@ -299,9 +301,9 @@ class Parser:
         name = ALIASES.get(name, name)
         if name in HOLDERS:
             return [HOLDERS[name](*self.branches(x))]
-        o = self.options(name)
         if name not in LAYERS:
             raise Absent(name)
+        o = self.options(name)
         if name == "dense" and x.dim() > 3:
             return [nn.Flatten(), LAYERS[name](o, x.flatten(1))]
         return [LAYERS[name](o, x)]
