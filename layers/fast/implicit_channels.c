@@ -350,6 +350,13 @@ static void begin_with(const made *j, ptrdiff_t rows, const st_real *bias, ptrdi
     j->d->k->move(rows * p->size[1] * p->images, j->channels, row, 0, j->result, panel_of(j->d, p));
 }
 
+/* Results of which no tap makes some begin with 0. A row at an end of the image stands where another block has one
+ * that is made. */
+static void begin_with_zeros(const st_call *c, const pass *p)
+{
+    if (!p->whole && p->rows < p->size[0]) st_fill(st_narrow(st_scratch(c, RESULT), 0, 0, p->result), 0);
+}
+
 void implicit_make_channels(const st_call *c, const pass *p, ptrdiff_t group, const st_real *from,
                             ptrdiff_t images, st_real *to, ptrdiff_t next, const st_real *bias)
 {
@@ -366,6 +373,7 @@ void implicit_make_channels(const st_call *c, const pass *p, ptrdiff_t group, co
             j.channels = kernel_padded(d->k, channels);
             rows = smallest(p->rows, height - first);
             if (bias) begin_with(&j, rows, bias + m, channels);
+            else begin_with_zeros(c, p);
             make_block(&j, first, rows);
             for (ptrdiff_t i = 0; i < images; i++)
                 kernel_transpose(d->k, rows * width, channels, j.result + i * panel, p->images * panel,
@@ -407,6 +415,7 @@ void implicit_make_planes(const st_call *c, const pass *p, ptrdiff_t group, cons
             j.channels = kernel_padded(d->k, channels);
             rows = smallest(p->rows, height - first);
             if (bias) begin_with(&j, rows, bias + m, channels);
+            else begin_with_zeros(c, p);
             for (ptrdiff_t n = 0; n < p->parts; n++) make_part(&j, &p->part[n], first, rows);
             kernel_transpose(d->k, rows * width, channels, j.result, panel, to + (m * height + first) * width,
                              height * width, NULL);

@@ -112,6 +112,7 @@ TEST(large_and_narrow_images_are_convolved_as_by_the_reference)
                *many = st_conv2d(20000, { 3 }, .padding = { 1, 1 }), *wide = st_conv2d(4096, { 5 }),
                *channels = st_conv2d(64, { 1 }),
                *strided = st_conv2d(64, { 3 }, .stride = { 2, 2 }, .padding = { 1, 1 }),
+               *ending = st_conv2d(32, { 3 }, .stride = { 2, 2 }),
                *apart = st_conv_transpose2d(133, { 2, 3 }, .stride = { 3, 2 }, .padding = { 0, 1 },
                                             .dilation = { 1, 2 }),
                *framed = st_conv2d(3, { 1 }, .padding = { 1, 1 }),
@@ -124,6 +125,7 @@ TEST(large_and_narrow_images_are_convolved_as_by_the_reference)
         assert_as_the_reference(engines[i], wide, ST_SHAPE(1, 1, 8, 8));
         assert_as_the_reference(engines[i], channels, ST_SHAPE(1, 64, 50, 47));
         assert_as_the_reference(engines[i], strided, ST_SHAPE(1, 64, 99, 93));
+        assert_as_the_reference(engines[i], ending, ST_SHAPE(8, 16, 50, 50));
         assert_as_the_reference(engines[i], apart, ST_SHAPE(3, 52, 13, 19));
         assert_as_the_reference(engines[i], tall, ST_SHAPE(1, 1, 20, 1));
         for (ptrdiff_t h = 1; h < 9; h++) {
