@@ -22,6 +22,16 @@ INLINE ptrdiff_t ceil_div(ptrdiff_t whole, ptrdiff_t part)
     return (whole + part - 1) / part;
 }
 
+INLINE ptrdiff_t greatest_common_divisor(ptrdiff_t a, ptrdiff_t b)
+{
+    while (b) {
+        const ptrdiff_t rest = a % b;
+        a = b;
+        b = rest;
+    }
+    return a < 0 ? -a : a;
+}
+
 /* A table of offsets: at[i] = i * step, i < count. */
 static inline void iota(ptrdiff_t *at, ptrdiff_t count, ptrdiff_t step)
 {

@@ -2,6 +2,7 @@
 #include "tensor/system.h"
 
 #include "tensor/tensor.h"
+#include "tensor/counts.h"
 #include "tensor/error.h"
 #include "tensor/storage.h"
 
@@ -193,16 +194,6 @@ extent tensor_extent(st_tensor x)
         else e.high += reach;
     }
     return e;
-}
-
-static ptrdiff_t greatest_common_divisor(ptrdiff_t a, ptrdiff_t b)
-{
-    while (b) {
-        const ptrdiff_t rest = a % b;
-        a = b;
-        b = rest;
-    }
-    return a < 0 ? -a : a;
 }
 
 /* The greatest common divisor of a view's strides: its elements are so far apart, or a multiple of it. */

@@ -6,7 +6,7 @@
 
 /* An algorithm that replaces a type's definition when it is suitable. */
 typedef struct layer_algorithm {
-    const st_layer_type *type;        /* NULL: pooling_once's are many */
+    const st_layer_type *type;        /* NULL: any */
     bool (*suits)(const st_layer *l); /* called after the layer's plan */
     /* Replaces the type's requests of scratch and its plan data, and sets the size of tables. `given` is the
      * type's plan data, which is freed afterwards. */
@@ -19,7 +19,7 @@ typedef struct layer_algorithm {
 /* All algorithms, the first suitable one is used; ends with NULL. */
 extern const layer_algorithm *layer_algorithms[];
 
-/* Those of layers/pooling/, which are tried afterwards; NULL: there are none. */
+/* Those of layers/pooling/, which are tried before; NULL: there are none. */
 extern const layer_algorithm *const *layer_pooling_algorithms;
 
 /* Runs a planned layer by the first suitable algorithm instead of its definition. */
@@ -34,6 +34,13 @@ extern const layer_algorithm batchnorm_sets, layernorm_sets, rmsnorm_sets, group
 extern const layer_algorithm sequence_fused;
 extern const layer_algorithm pooling_once;
 extern const layer_algorithm softmax_vectors, log_softmax_vectors;
+
+/* The functions of resizing, averages and padding by rows. */
+bool rows_suit(const st_layer *l);
+int rows_plan_for(st_layer *l, const void *given);
+void rows_fill(st_layer *l, void *tables);
+void rows_forward(const st_call *c, st_tensor x, st_tensor y);
+void rows_backward(const st_call *c, st_tensor x, st_tensor y, st_tensor dy, st_tensor dx);
 
 /* Properties of types, by which the executor may run several layers as one. */
 typedef struct layer_traits {

@@ -224,7 +224,7 @@ void implicit_plan_channels(implicit_plan *d, pass *p, arena *a)
     const ptrdiff_t panel = panel_of(d, p), width = p->size[1],
                     image = read_size(d, p, 0) * read_size(d, p, 1) * p->read;
     plan_spans(d, p, a);
-    /* Blocks begin at the same phase, so that the elements that no span has are the same in all of them. */
+    /* Blocks begin at the same phase. */
     const ptrdiff_t most = RESULTS / (width * panel * p->images) / p->apart[0] * p->apart[0];
     p->rows = smallest(p->size[0], largest(most, p->apart[0]));
     const ptrdiff_t all = p->images * width * (p->merged ? p->rows : 1);
@@ -350,39 +350,6 @@ static void begin_with(const made *j, ptrdiff_t rows, const st_real *bias, ptrdi
     j->d->k->move(rows * p->size[1] * p->images, j->channels, row, 0, j->result, panel_of(j->d, p));
 }
 
-/* Results of which no tap makes some begin with 0. A row at an end of the image stands where another block has one
- * that is made. */
-static void begin_with_zeros(const st_call *c, const pass *p)
-{
-    if (!p->whole && p->rows < p->size[0]) st_fill(st_narrow(st_scratch(c, RESULT), 0, 0, p->result), 0);
-}
-
-void implicit_make_channels(const st_call *c, const pass *p, ptrdiff_t group, const st_real *from,
-                            ptrdiff_t images, st_real *to, ptrdiff_t next, const st_real *bias)
-{
-    const implicit_plan *d = c->plan;
-    const ptrdiff_t panel = panel_of(d, p), height = p->size[0], width = p->size[1],
-                    each = p->read * d->area * panel;
-    made j = {
-        .d = d, .p = p, .from = from, .images = images, .add = bias, .result = st_data(st_scratch(c, RESULT))
-    };
-    j.weight = p->packed + group * ceil_div(p->made, panel) * each;
-    for (ptrdiff_t m = 0; m < p->made; m += panel, j.weight += each)
-        for (ptrdiff_t first = 0, rows; first < height; first += rows) {
-            const ptrdiff_t channels = smallest(panel, p->made - m);
-            j.channels = kernel_padded(d->k, channels);
-            rows = smallest(p->rows, height - first);
-            if (bias) begin_with(&j, rows, bias + m, channels);
-            else begin_with_zeros(c, p);
-            make_block(&j, first, rows);
-            for (ptrdiff_t i = 0; i < images; i++)
-                kernel_transpose(d->k, rows * width, channels, j.result + i * panel, p->images * panel,
-                                 to + i * next + (m * height + first) * width, height * width, NULL);
-        }
-}
-
-/* ---- planes ------------------------------------------------------------------------------------------- */
-
 /* The rows of a part that belong to rows first to first + rows of the image. */
 static void make_part(const made *j, const part *q, ptrdiff_t first, ptrdiff_t rows)
 {
@@ -399,15 +366,34 @@ static void make_part(const made *j, const part *q, ptrdiff_t first, ptrdiff_t r
                        p->apart[1] * panel, j->add);
 }
 
-void implicit_make_planes(const st_call *c, const pass *p, ptrdiff_t group, const st_real *plane, st_real *to,
-                          const st_real *bias)
+static void zero_results(const st_call *c, const pass *p)
 {
-    const implicit_plan *d = c->plan;
+    st_fill(st_narrow(st_scratch(c, RESULT), 0, 0, p->result), 0);
+}
+
+/* Results that no tap makes are 0. They are the same in all images, but a row at an end of an image stands
+ * where another block of rows has one that is made. */
+void implicit_begin_channels(const st_call *c, const pass *p)
+{
+    if (!p->whole && p->rows == p->size[0]) zero_results(c, p);
+}
+
+static void begin_block(const st_call *c, const pass *p)
+{
+    if (!p->whole && p->rows < p->size[0]) zero_results(c, p);
+}
+
+/* ---- of some images, and of one from planes ------------------------------------------------------------ */
+
+/* A group, block by block; results are transposed to images `next` apart. */
+static void make_group(const st_call *c, made j, ptrdiff_t group, st_real *to, ptrdiff_t next,
+                       const st_real *bias)
+{
+    const implicit_plan *d = j.d;
+    const pass *p = j.p;
     const ptrdiff_t panel = panel_of(d, p), height = p->size[0], width = p->size[1],
                     each = p->read * d->area * panel;
-    made j = {
-        .d = d, .p = p, .from = plane, .images = 1, .add = bias, .result = st_data(st_scratch(c, RESULT))
-    };
+    j.add = bias, j.result = st_data(st_scratch(c, RESULT));
     j.weight = p->packed + group * ceil_div(p->made, panel) * each;
     for (ptrdiff_t m = 0; m < p->made; m += panel, j.weight += each)
         for (ptrdiff_t first = 0, rows; first < height; first += rows) {
@@ -415,9 +401,24 @@ void implicit_make_planes(const st_call *c, const pass *p, ptrdiff_t group, cons
             j.channels = kernel_padded(d->k, channels);
             rows = smallest(p->rows, height - first);
             if (bias) begin_with(&j, rows, bias + m, channels);
-            else begin_with_zeros(c, p);
-            for (ptrdiff_t n = 0; n < p->parts; n++) make_part(&j, &p->part[n], first, rows);
-            kernel_transpose(d->k, rows * width, channels, j.result, panel, to + (m * height + first) * width,
-                             height * width, NULL);
+            else begin_block(c, p);
+            if (p->channels) make_block(&j, first, rows);
+            else
+                for (ptrdiff_t n = 0; n < p->parts; n++) make_part(&j, &p->part[n], first, rows);
+            for (ptrdiff_t i = 0; i < j.images; i++)
+                kernel_transpose(d->k, rows * width, channels, j.result + i * panel, p->images * panel,
+                                 to + i * next + (m * height + first) * width, height * width, NULL);
         }
+}
+
+void implicit_make_channels(const st_call *c, const pass *p, ptrdiff_t group, const st_real *from,
+                            ptrdiff_t images, st_real *to, ptrdiff_t next, const st_real *bias)
+{
+    make_group(c, (made){ .d = c->plan, .p = p, .from = from, .images = images }, group, to, next, bias);
+}
+
+void implicit_make_planes(const st_call *c, const pass *p, ptrdiff_t group, const st_real *plane, st_real *to,
+                          const st_real *bias)
+{
+    make_group(c, (made){ .d = c->plan, .p = p, .from = plane, .images = 1 }, group, to, 0, bias);
 }

@@ -548,7 +548,7 @@ static void make_by_channels(const st_call *c, const pass *p, st_tensor from, st
     const implicit_plan *d = c->plan;
     const ptrdiff_t all = from.shape.n[0], next = d->groups * p->made * p->size[0] * p->size[1],
                     each = st_numel(from) / all / d->groups;
-    if (!p->whole && !bias) st_fill(st_narrow(st_scratch(c, RESULT), 0, 0, p->result), 0);
+    if (!bias) implicit_begin_channels(c, p);
     for (ptrdiff_t i = 0; i < all; i += p->images) {
         const ptrdiff_t images = smallest(p->images, all - i);
         const st_real *image = contiguous(c, st_narrow(from, 0, i, images));
@@ -571,7 +571,7 @@ void implicit_make(const st_call *c, const pass *p, st_tensor from, st_tensor to
     const st_real *weight = st_data(c->param[CONV_WEIGHT]);
     st_real *room = st_data(st_scratch(c, PLANES));
     if (!(p->p.in_place && images.contiguous)) implicit_begin(c, p);
-    if (p->planes && !p->whole && !bias) st_fill(st_narrow(st_scratch(c, RESULT), 0, 0, p->result), 0);
+    if (p->planes && !bias) implicit_begin_channels(c, p);
     job j = { .c = c, .d = d, .p = p, .next = d->groups * p->made * area };
     for (ptrdiff_t i = 0; i < images.count; i += p->images)
         for (ptrdiff_t g = 0; g < d->groups; g++) {

@@ -4,15 +4,10 @@
 
 /* ---- phases ---------------------------------------------------------------------------------------- */
 
-static ptrdiff_t common_divisor(ptrdiff_t a, ptrdiff_t b)
-{
-    return b == 0 ? a : common_divisor(b, a % b);
-}
-
 /* The number of taps after which phases repeat. */
 static ptrdiff_t period(const window *w, int axis)
 {
-    return w->stride[axis] / common_divisor(w->stride[axis], w->dilation[axis]);
+    return w->stride[axis] / greatest_common_divisor(w->stride[axis], w->dilation[axis]);
 }
 
 ptrdiff_t phase_count(const window *w, int axis)

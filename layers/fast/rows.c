@@ -865,7 +865,7 @@ static const st_real *image_of(const st_call *c, st_tensor x, ptrdiff_t i)
 }
 
 /* Channels that are computed together: all, or those of one image if it is copied, or resized by halves. */
-static void forward(const st_call *c, st_tensor x, st_tensor y)
+void rows_forward(const st_call *c, st_tensor x, st_tensor y)
 {
     const rows_plan *p = c->plan;
     const bool single = p->tall || !st_is_contiguous(x);
@@ -875,7 +875,7 @@ static void forward(const st_call *c, st_tensor x, st_tensor y)
         machines[c->layer->impl->machine].forward(&w, image_of(c, x, i), st_data(st_select(y, 0, i)));
 }
 
-static void backward(const st_call *c, st_tensor x, st_tensor y, st_tensor dy, st_tensor dx)
+void rows_backward(const st_call *c, st_tensor x, st_tensor y, st_tensor dy, st_tensor dx)
 {
     (void)x, (void)y;
     const rows_plan *p = c->plan;
@@ -987,7 +987,7 @@ static ptrdiff_t most_taps(const st_layer *l, const void *p, int a)
     return taps;
 }
 
-static bool suits(const st_layer *l)
+bool rows_suit(const st_layer *l)
 {
     const double most = -(double)NOWHERE; /* a float counts up to there */
     if (l->type == &layer_type_maxpool && (double)l->x.n[2] * (double)l->x.n[3] >= most) return false;
@@ -1022,7 +1022,7 @@ static bool suits_flat(const axis each[], const ptrdiff_t taps[], ptrdiff_t narr
            taps[0] * taps[1] <= FEW * largest(size, out);
 }
 
-static int plan(st_layer *l, const void *given)
+int rows_plan_for(st_layer *l, const void *given)
 {
     const bool maxima = l->type == &layer_type_maxpool;
     rows_plan *p = st_layer_plan_data(l, sizeof *p);
@@ -1213,7 +1213,7 @@ static void find_picks(axis *a, int lanes, bool shuffles, double each)
     if (picked * lanes < transposed) p->most = most;
 }
 
-static void fill(st_layer *l, void *tables)
+void rows_fill(st_layer *l, void *tables)
 {
     rows_plan *p = l->plan;
     char *at = tables;
@@ -1256,12 +1256,14 @@ static void fill(st_layer *l, void *tables)
 }
 
 #define ALGORITHM(NAME, ...)                                                                                 \
-    const layer_algorithm NAME##_rows = {                                                                    \
-        .type = &layer_type_##NAME, .suits = suits, .plan = plan, .fill = fill, .hooks = { __VA_ARGS__ }     \
-    };
+    const layer_algorithm NAME##_rows = { .type = &layer_type_##NAME,                                        \
+                                          .suits = rows_suit,                                                \
+                                          .plan = rows_plan_for,                                             \
+                                          .fill = rows_fill,                                                 \
+                                          .hooks = { __VA_ARGS__ } };
 ALGORITHM(maxpool, maxima_forward, maxima_backward)
-ALGORITHM(avgpool, forward, backward)
-ALGORITHM(adaptive_avgpool, forward, backward)
+ALGORITHM(avgpool, rows_forward, rows_backward)
+ALGORITHM(adaptive_avgpool, rows_forward, rows_backward)
 ALGORITHM(lppool, norms_forward, norms_backward)
-ALGORITHM(upsample, forward, backward)
-ALGORITHM(pad2d, forward, backward)
+ALGORITHM(upsample, rows_forward, rows_backward)
+ALGORITHM(pad2d, rows_forward, rows_backward)

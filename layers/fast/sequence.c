@@ -140,6 +140,7 @@ typedef struct pass {
     bool gradient, backward; /* the hooks to run */
     ptrdiff_t partial;       /* parameters whose gradients each chunk sums separately; 0: none */
     ptrdiff_t first;         /* and where they begin */
+    bool alone;              /* a chunk's gradients are added at once */
 } pass;
 
 static pass pass_of(const st_call *c, const station *at, int links)
@@ -193,8 +194,7 @@ static void backward_chunk(ptrdiff_t k, int thread, void *context)
 {
     const pass *p = context;
     st_tensor dy = chunk(p, p->dy, k);
-    const bool alone = layer_adds_at_once(p->threads, p->partial * p->chunks);
-    const ptrdiff_t begin = alone ? 0 : k * p->partial;
+    const ptrdiff_t begin = p->alone ? 0 : k * p->partial;
     ptrdiff_t end = begin + p->partial; /* of the gradients of layers from 0 to i */
     if (p->partial > 0) st_fill(st_narrow(p->run->partial, 0, begin, p->partial), 0);
     for (int i = p->links - 1, turn = 0; i >= 0; i--) {
@@ -213,7 +213,7 @@ static void backward_chunk(ptrdiff_t k, int thread, void *context)
                             dy, dx);
         dy = dx;
     }
-    if (alone && p->partial > 0)
+    if (p->alone && p->partial > 0)
         st_add(st_narrow(p->run->gradients, 0, p->first, p->partial), 1,
                st_narrow(p->run->partial, 0, 0, p->partial));
 }
@@ -256,9 +256,10 @@ static void run_backward(const st_call *c, const station *at, int links, st_tens
         if (i > 0 || !st_is_null(dx)) layer_prepare(at[i].l, true);
     }
     if (p.gradient && p.chunks > 1) p.partial = own;
+    p.alone = layer_adds_at_once(p.threads, p.partial * p.chunks);
     parallel_for(p.threads, p.chunks, backward_chunk, &p);
     /* The gradients of a run's layers are adjacent. */
-    if (p.partial > 0 && !layer_adds_at_once(p.threads, p.partial * p.chunks))
+    if (p.partial > 0 && !p.alone)
         layer_add_partials(p.run, st_narrow(p.run->gradients, 0, p.first, own), p.chunks);
 }
 

@@ -32,6 +32,7 @@ const layer_algorithm *layer_algorithms[] = {
     &softmax_vectors,
     &log_softmax_vectors,
     &sequence_fused,
+    &pooling_once, /* the last one, of any type */
     NULL,
 };
 
@@ -39,15 +40,14 @@ __attribute__((weak)) const layer_algorithm *const *layer_pooling_algorithms;
 
 static const layer_algorithm *suitable(const layer_algorithm *const *a, const st_layer *l)
 {
-    while (*a && ((*a)->type != l->type || !(*a)->suits(l))) a++;
+    while (*a && (((*a)->type && (*a)->type != l->type) || !(*a)->suits(l))) a++;
     return *a;
 }
 
 int layer_choose_algorithm(st_layer *l)
 {
-    const layer_algorithm *a = suitable(layer_algorithms, l);
-    if (!a && layer_pooling_algorithms) a = suitable(layer_pooling_algorithms, l);
-    if (!a && pooling_once.suits(l)) a = &pooling_once;
+    const layer_algorithm *a = layer_pooling_algorithms ? suitable(layer_pooling_algorithms, l) : NULL;
+    if (!a) a = suitable(layer_algorithms, l);
     if (!a) return 0;
     void *given = l->plan;
     l->plan = NULL;

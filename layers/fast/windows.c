@@ -773,16 +773,11 @@ bool windows_suit(const st_layer *l)
     return w->kernel[0] <= MOST_TAPS_AT_ONCE / w->kernel[1];
 }
 
-static ptrdiff_t common_divisor(ptrdiff_t a, ptrdiff_t b)
-{
-    return b == 0 ? a : common_divisor(b, a % b);
-}
-
 static phase_axis axis_of(const window *w, int i)
 {
     phase_axis a = { .kernel = w->kernel[i], .size = w->size[i], .out = w->out[i] };
     a.before = w->before[i], a.stride = w->stride[i];
-    a.phases = (int)smallest(a.kernel, a.stride / common_divisor(a.stride, w->dilation[i]));
+    a.phases = (int)smallest(a.kernel, a.stride / greatest_common_divisor(a.stride, w->dilation[i]));
     a.reach = (ptrdiff_t)(a.kernel - 1) * w->dilation[i] / a.stride;
     return a;
 }
