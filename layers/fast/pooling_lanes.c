@@ -19,7 +19,7 @@ INLINE const st_real *hidden(const st_real *x)
     return x;
 }
 #define ELEMENT(b, i) hidden((b)->x + (b)->offset[i])
-#define ADJOINT(b, i) ((st_real *)hidden((b)->dx + (i) * (b)->apart))
+#define ADJOINT(b, i) ((st_real *)hidden((b)->dx + (b)->to[i]))
 
 /* Tests if an element is one of the window: padding that is left out is not. */
 #define IS_INSIDE(b, x) ((b)->full || (x) > -(st_real)INFINITY)
@@ -473,15 +473,23 @@ static bool always_draws(const void *options)
     DO(ordinal, NULL, NULL)                                                                                  \
     DO(median, NULL, NULL) DO(rank, rank_draws, rank_weights) DO(stochastic, always_draws, NULL)
 
-#define STAMP(M, NAME)                                                                                       \
-    M##_TARGET static void M##_##NAME##_values(const lanes_call *b)                                          \
+/* The windows after the first POOL_LANES. */
+INLINE lanes_call after(const lanes_call *b)
+{
+    lanes_call next = *b;
+    next.x += POOL_LANES, next.inside += POOL_LANES, next.y += POOL_LANES, next.place += POOL_LANES;
+    next.dy += POOL_LANES, next.dx += POOL_LANES, next.first += POOL_LANES;
+    if (b->uniform) next.uniform += POOL_LANES;
+    return next;
+}
+
+#define LOOP(M, NAME, WHAT)                                                                                  \
+    M##_TARGET static void M##_##NAME##_##WHAT(const lanes_call *b, ptrdiff_t count)                         \
     {                                                                                                        \
-        NAME##_values(b);                                                                                    \
-    }                                                                                                        \
-    M##_TARGET static void M##_##NAME##_adjoints(const lanes_call *b)                                        \
-    {                                                                                                        \
-        NAME##_adjoints(b);                                                                                  \
+        lanes_call at = *b;                                                                                  \
+        for (; count > 0; count -= POOL_LANES, at = after(&at)) NAME##_##WHAT(&at);                          \
     }
+#define STAMP(M, NAME) LOOP(M, NAME, values) LOOP(M, NAME, adjoints)
 #define VALUES_OF(M, NAME) M##_##NAME##_values,
 #define ADJOINTS_OF(M, NAME) M##_##NAME##_adjoints,
 

@@ -399,7 +399,7 @@ static ptrdiff_t lay_out(const windows_plan *p, st_real *at, room *r)
     TAKE(dy, grid);
     if (p->lanes) {
         TAKE(dphases, all);
-        TAKE(adjoints, p->taps * p->step);
+        TAKE(adjoints, p->apart ? 0 : p->taps * p->step);
         TAKE(place, grid);
         TAKE(sorted, p->taps * POOL_LANES);
         TAKE(totals, p->taps * POOL_LANES);
@@ -543,7 +543,7 @@ static lanes_call lanes_of(const batch *b, const channel *a, ptrdiff_t first)
                          .place = r->place + first,
                          .y = r->y + first,
                          .dy = r->dy + first,
-                         .apart = p->step,
+                         .to = p->to,
                          .sums = r->totals,
                          .room = r->sorted,
                          .first = r->first + first,
@@ -575,10 +575,8 @@ static void lanes_values(const batch *b, const channel *a)
     const windows_plan *p = b->plan;
     cut(b, a);
     if (b->draws) draw(b, a);
-    for (ptrdiff_t first = 0; first < p->windows; first += POOL_LANES) {
-        const lanes_call call = lanes_of(b, a, first);
-        p->lanes->values[b->machine](&call);
-    }
+    const lanes_call call = lanes_of(b, a, 0);
+    p->lanes->values[b->machine](&call, whole(p->windows));
     machines[b->machine].from_grid(p, b->room.y, a->y, b->y_end);
     if (b->draws) machines[b->machine].from_grid(p, b->room.place, a->place, a->place + b->count);
 }
@@ -596,17 +594,15 @@ static void lanes_adjoints(const batch *b, const channel *a)
     cut(b, a);
     machines[b->machine].to_grid(p, a->dy, b->dy_end, r->dy);
     if (b->draws) machines[b->machine].to_grid(p, a->place, a->place + b->count, r->place);
-    if (a->dx) memset(r->dphases, 0, (size_t)p->phases * sizeof *r->dphases);
+    if (a->dx && !p->apart) memset(r->dphases, 0, (size_t)p->phases * sizeof *r->dphases);
     for (ptrdiff_t first = 0; first < p->windows; first += p->step) {
         const ptrdiff_t count = smallest(p->step, p->windows - first);
+        lanes_call call = lanes_of(b, a, first);
+        call.dx = p->apart ? r->dphases + first : r->adjoints;
         memset(r->totals, 0, (size_t)b->elements * sizeof *r->totals);
-        for (ptrdiff_t k = 0; k < count; k += POOL_LANES) {
-            lanes_call call = lanes_of(b, a, first + k);
-            call.dx = r->adjoints + k;
-            p->lanes->adjoints[b->machine](&call);
-        }
+        p->lanes->adjoints[b->machine](&call, whole(count));
         add_totals(b, a);
-        if (a->dx) machines[b->machine].add_windows(p, first, count, r->adjoints, r->dphases);
+        if (a->dx && !p->apart) machines[b->machine].add_windows(p, first, count, r->adjoints, r->dphases);
     }
     if (a->dx) machines[b->machine].from_phases(p, r->dphases, a->dx, b->dx_end);
 }
@@ -798,7 +794,8 @@ int windows_plan_for(st_layer *l, const void *given, const lanes_form *by_lanes,
     if (by_lanes && by_lanes->draws &&
         st_layer_memory(l, ST_SHAPE(l->x.n[0], l->x.n[1], w->out[0], w->out[1])))
         return -1;
-    l->impl->tables = (size_t)(p->taps + 3 * (w->kernel[0] + w->kernel[1])) * sizeof(ptrdiff_t) +
+    p->apart = p->axis[0].reach == 0 && p->axis[1].reach == 0;
+    l->impl->tables = (size_t)(2 * p->taps + 3 * (w->kernel[0] + w->kernel[1])) * sizeof(ptrdiff_t) +
                       (size_t)(whole(p->windows) + POOL_LANES) * sizeof(st_real) +
                       (size_t)(w->out[0] + w->out[1]) * sizeof(pool_span);
     room r;
@@ -830,12 +827,14 @@ void windows_fill(st_layer *l, void *tables)
     windows_plan *p = l->plan;
     phase_axis *h = &p->axis[0], *w = &p->axis[1];
     p->offset = fill_axis(w, p->pool.w.dilation[1], fill_axis(h, p->pool.w.dilation[0], tables));
-    pool_span *rows = (pool_span *)(void *)(p->offset + p->taps), *columns = rows + h->out;
+    p->to = p->offset + p->taps;
+    pool_span *rows = (pool_span *)(void *)(p->to + p->taps), *columns = rows + h->out;
     p->inside = (st_real *)(void *)(columns + w->out);
     for (ptrdiff_t i = 0; i < p->taps; i++) {
         const ptrdiff_t r = i / w->kernel, s = i % w->kernel;
         p->offset[i] =
             (h->phase[r] * w->phases + w->phase[s]) * p->phase + h->shift[r] * p->pitch + w->shift[s];
+        p->to[i] = p->apart ? p->offset[i] : i * p->step;
     }
     const st_window at = { .options = l->options };
     for (int i = 0; i < 2; i++) st_regular_grid.spans(&p->pool, &at, i, i ? columns : rows);

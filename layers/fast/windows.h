@@ -12,13 +12,14 @@
 #include "tensor/fast/machine.h"
 
 enum { POOL_LANES = 32, MOST_TERMS = 2 };
+
 typedef st_real lanes[POOL_LANES];
 
 /* gcc would unroll the loop first, and not make vectors of it. */
 #define EACH_WINDOW(k) _Pragma("GCC unroll 1") for (int k = 0; k < POOL_LANES; k++)
 
-/* POOL_LANES windows. x[offset[i] + k] is element i of window k; padding that is left out is -inf, and other
- * elements are finite. Lanes that are no window have a dy of 0. */
+/* Windows of a channel. x[offset[i] + k] is element i of window k; padding that is left out is -inf, and other
+ * elements are finite. Windows between the rows of the grid and after its end have a dy of 0. */
 typedef struct lanes_call {
     const st_window *at; /* without a window */
     lanes *sums;         /* of the elements of its parameter: the adjoints add to them */
@@ -29,14 +30,15 @@ typedef struct lanes_call {
     const double *uniform;     /* in training: a random number for each; NULL: there is none */
     st_real *place, *y;        /* place: what the values keep for the adjoints, if they draw */
     const st_real *dy;
-    st_real *dx; /* dx[i * apart + k] */
-    ptrdiff_t apart;
+    st_real *dx; /* dx[to[i] + k] */
+    const ptrdiff_t *to;
     lanes *room;           /* [taps] */
     const double *first;   /* of each window */
     const st_real *weight; /* [taps] */
 } lanes_call;
 
-typedef void lanes_function(const lanes_call *b);
+/* Computes the first `count` windows, a multiple of POOL_LANES. */
+typedef void lanes_function(const lanes_call *b, ptrdiff_t count);
 
 /* The poolings of a type: values, which write y, and adjoints. */
 typedef struct lanes_form {
@@ -101,7 +103,9 @@ typedef struct windows_plan {
     ptrdiff_t windows, step; /* up to the grid's last one; of those whose adjoints are kept at once */
     int scratch;             /* the first slot */
     bool full;               /* every window has all elements */
+    bool apart;              /* no two windows share an element */
     ptrdiff_t *offset;       /* [taps] */
+    ptrdiff_t *to;           /* [taps], of the adjoints; `offset` if windows are apart */
     st_real *inside;         /* the elements of each window, 0 where there is none */
 } windows_plan;
 
