@@ -18,8 +18,8 @@ typedef st_real lanes[POOL_LANES];
 /* gcc would unroll the loop first, and not make vectors of it. */
 #define EACH_WINDOW(k) _Pragma("GCC unroll 1") for (int k = 0; k < POOL_LANES; k++)
 
-/* Windows of a channel. x[offset[i] + k] is element i of window k; padding that is left out is -inf, and other
- * elements are finite. Windows between the rows of the grid and after its end have a dy of 0. */
+/* Windows of a channel. x[offset[i] + k] is element i of window k; padding that is left out is -inf, and
+ * other elements are finite. Windows between the rows of the grid and after its end have a dy of 0. */
 typedef struct lanes_call {
     const st_window *at; /* without a window */
     lanes *sums;         /* of the elements of its parameter: the adjoints add to them */
