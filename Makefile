@@ -121,6 +121,7 @@ endif
 
 # Products and sums become one instruction where there is one, in these files alone.
 CFLAGS_layers_fast_activation := -ffp-contract=fast
+CFLAGS_layers_fast_implicit_groups := -ffp-contract=fast
 CFLAGS_layers_fast_kernel := -ffp-contract=fast
 CFLAGS_layers_fast_softmax := -ffp-contract=fast
 CFLAGS_layers_fast_winograd_transforms := -ffp-contract=fast

@@ -40,7 +40,8 @@ typedef enum cover { BY_ROWS, FLAT, PACKED, SLIDING } cover;
 typedef struct part {
     lattice of;
     ptrdiff_t depth, *tap, *weight; /* offsets of each k: in planes, in the weights, */
-    ptrdiff_t *number;              /* and, with channels as lanes, in those that are packed */
+    ptrdiff_t *number;              /* and, with channels or groups as lanes, in those that are packed; */
+    ptrdiff_t *step;                /* with groups, in a block */
     cover how;
     bool straight;            /* vectors are stored where they belong */
     ptrdiff_t rows;           /* of a block, PACKED: all */
@@ -72,6 +73,7 @@ typedef struct pass {
     ptrdiff_t images; /* laid out, or made, together */
     bool slides;      /* parts that can are SLIDING */
     bool planes;      /* lanes are channels, from planes */
+    bool groups;      /* lanes are groups */
     bool channels;    /* lanes are channels: */
     span *span[2];    /* of each axis, their number, and that of all their taps; */
     ptrdiff_t spans[2], taps[2];
@@ -85,7 +87,8 @@ typedef struct pass {
 } pass;
 
 typedef struct gradient_pass {
-    bool dots;   /* lanes are windows; else narrow channels */
+    bool groups; /* lanes are groups, */
+    bool dots;   /* or windows; else narrow channels */
     part slides; /* of dots: with a slide, windows of one wide channel; else */
     cover how;
     bool straight;          /* narrow images are read in place */
@@ -126,6 +129,20 @@ void implicit_pack_channels(const st_layer *l, const pass *p);
 void implicit_make_channels(const st_call *c, const pass *p, ptrdiff_t group, const st_real *from,
                             ptrdiff_t images, st_real *to, ptrdiff_t next, const st_real *bias);
 
+/* Takes room for packed weights. */
+st_real *implicit_take_packed(arena *a, ptrdiff_t count);
+
+/* With groups as lanes: the same of a pass, and of the gradient. */
+typedef struct group_vectors group_vectors;
+double implicit_groups_cost(const implicit_plan *d, const pass *p, double windows);
+double implicit_group_sums_cost(const implicit_plan *d);
+void implicit_plan_groups(implicit_plan *d, pass *p, arena *a);
+void implicit_number_groups(const implicit_plan *d, const pass *p, part *q, arena *a);
+void implicit_plan_group_sums(implicit_plan *d, gradient_pass *p, arena *a);
+void implicit_pack_groups(const st_layer *l, const pass *p);
+void implicit_make_groups(const st_call *c, const pass *p, st_tensor from, st_tensor to, const st_real *bias);
+void implicit_sum_groups(const st_call *c, st_tensor wide, st_tensor narrow);
+
 /* Makes images; bias NULL: without. */
 void implicit_make(const st_call *c, const pass *p, st_tensor from, st_tensor to, const st_real *bias);
 
@@ -152,6 +169,9 @@ implicit_source implicit_lay_out(const implicit_plan *d, const pass *p, const im
                                  st_real *room);
 
 void implicit_gradient(const st_call *c, st_tensor wide, st_tensor narrow);
+
+/* The cost of laying out a group's channels of an image, in products of vectors. */
+double implicit_layout_cost(const implicit_plan *d, const pass *p);
 
 /* Tests if vectors of rows are filled well. */
 bool implicit_by_rows(const kernel *k, ptrdiff_t width);

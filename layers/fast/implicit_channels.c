@@ -210,12 +210,16 @@ static void plan_spans(const implicit_plan *d, pass *p, arena *a)
         }
 }
 
+st_real *implicit_take_packed(arena *a, ptrdiff_t count)
+{
+    a->used = ceil_div(a->used, LINE) * LINE;
+    return (st_real *)arena_take(a, ceil_div(count * (ptrdiff_t)sizeof(st_real), sizeof(ptrdiff_t)));
+}
+
 static void plan_packed(const implicit_plan *d, pass *p, arena *a)
 {
-    const ptrdiff_t weights =
-        d->groups * ceil_div(p->made, panel_of(d, p)) * p->read * d->area * panel_of(d, p);
-    a->used = ceil_div(a->used, LINE) * LINE;
-    p->packed = (st_real *)arena_take(a, ceil_div(weights * (ptrdiff_t)sizeof(st_real), sizeof(ptrdiff_t)));
+    const ptrdiff_t panel = panel_of(d, p);
+    p->packed = implicit_take_packed(a, d->groups * ceil_div(p->made, panel) * p->read * d->area * panel);
 }
 
 /* Images that are made together, and rows of a block of their results; the offsets of its windows. */

@@ -12,6 +12,7 @@ enum {
     SUM = 1 << 12,    /* elements of a small sum */
     WINDOWS = 1 << 9, /* windows of a small block */
     SLID = 2,         /* the most narrow channels of a group that are added up one by one */
+    HORIZONTAL = 8,   /* the cost of adding up the lanes of a vector, in products of vectors */
 };
 
 /* ---- plan ------------------------------------------------------------------------------------------- */
@@ -65,6 +66,19 @@ static void plan_products(implicit_plan *d, gradient_pass *p, arena *a)
     }
 }
 
+/* The cost of an image's group by dots or slides, in products of vectors. */
+static double cost(const implicit_plan *d)
+{
+    const slide *v = d->gradient.slides.slide;
+    const ptrdiff_t *n = d->w.out, made = d->narrow * d->wide * d->area;
+    const cover how = implicit_by_rows(d->k, n[1]) ? BY_ROWS : FLAT;
+    const double each = v ? 1.3 : 1.3 + 1.3 / (double)d->narrow; /* a vector of the narrow image is read */
+    const ptrdiff_t vectors =
+        v ? n[0] * ceil_div(n[1], v->lanes)
+          : implicit_vectors(d->k, how, n[0], n[1], d->gather.p.pitch, NULL, NULL, NULL) + HORIZONTAL;
+    return (double)(vectors * made) * each + implicit_layout_cost(d, &d->gather);
+}
+
 void implicit_plan_gradient(implicit_plan *d, arena *a)
 {
     gradient_pass *p = &d->gradient;
@@ -74,6 +88,12 @@ void implicit_plan_gradient(implicit_plan *d, arena *a)
     implicit_plan_slide(d, &d->gather, &p->slides, 0);
     if (d->wide > 1 || d->narrow > SLID) p->slides.slide = NULL;
     p->dots = p->dots || p->slides.slide;
+    p->groups = p->dots && implicit_group_sums_cost(d) < cost(d);
+    if (p->groups) {
+        p->slides.slide = NULL;
+        implicit_plan_group_sums(d, p, a);
+        return;
+    }
     (p->slides.slide ? plan_slides : p->dots ? plan_dots : plan_products)(d, p, a);
     d->gather.plane = largest(d->gather.plane, p->images * planes_size(&d->gather.p, d->wide));
 }
@@ -168,6 +188,10 @@ void implicit_gradient(const st_call *c, st_tensor wide, st_tensor narrow)
 {
     const implicit_plan *d = c->plan;
     const gradient_pass *p = &d->gradient;
+    if (p->groups) {
+        implicit_sum_groups(c, wide, narrow);
+        return;
+    }
     const bool slides = p->slides.slide, products = !p->dots;
     const implicit_images from = implicit_images_of(wide);
     const ptrdiff_t image = d->w.out[0] * d->w.out[1] * d->narrow;

@@ -67,10 +67,13 @@ static double cost(const implicit_plan *d, const pass *p, const part *q, cover h
                                            : p->made == 3 ? 1.2
                                                           : 1),
                  depth = (double)q->depth * (p->made * q->depth > NEAR ? 1.12 : 1);
+    const bool pairs = p->apart[1] == 2 && phase_count(&d->w, 1) == 2 && how != PACKED; /* make_pair */
     /* A run of windows, of those that follow each other in the planes. */
     const double runs = (double)(how == PACKED && p->p.pitch == n[1] && together(p) ? 1 : n[0]),
                  length = (double)(n[0] * n[1]) / runs,
-                 run = together(p) ? MOVE * ceil(length / (double)lanes) : APART * length,
+                 run = together(p) ? MOVE * ceil(length / (double)lanes)
+                       : pairs     ? SPLIT * ceil(length / (double)lanes)
+                                   : APART * length,
                  moved = q->straight ? 0 : (double)p->made * runs * (run + (how == PACKED ? CALL : ROW));
     if (how == SLIDING)
         return (double)(n[0] * ceil_div(n[1], q->slide->lanes) * p->made) * 1.2 * depth + moved;
@@ -215,8 +218,7 @@ void implicit_fill_slide(const pass *p, const part *q, slide_columns *s, arena *
     }
 }
 
-/* The cost of laying out a group's channels of an image. */
-static double layout_cost(const implicit_plan *d, const pass *p)
+double implicit_layout_cost(const implicit_plan *d, const pass *p)
 {
     const window *w = &d->w;
     const bool gather = p == &d->gather;
@@ -235,7 +237,7 @@ static double layout_cost(const implicit_plan *d, const pass *p)
 static double windows_cost(const implicit_plan *d, const pass *p, ptrdiff_t parts, bool slides)
 {
     const double area = (double)p->size[0] * (double)p->size[1] / d->k->lanes;
-    double windows = layout_cost(d, p) + (p->whole ? 0 : (double)p->made * area * REST);
+    double windows = implicit_layout_cost(d, p) + (p->whole ? 0 : (double)p->made * area * REST);
     for (ptrdiff_t n = 0; n < parts; n++) {
         part q = part_of(d, p, n);
         if (q.of.count[0] == 0 || q.of.count[1] == 0) continue;
@@ -245,15 +247,15 @@ static double windows_cost(const implicit_plan *d, const pass *p, ptrdiff_t part
     return windows;
 }
 
-/* And with channels as lanes. */
-static double planes_cost(const implicit_plan *d, const pass *p, ptrdiff_t parts)
+/* The windows of all parts, times their k. */
+static double products_of(const implicit_plan *d, const pass *p, ptrdiff_t parts)
 {
-    double windows = 0;
+    double products = 0;
     for (ptrdiff_t n = 0; n < parts; n++) {
         const part q = part_of(d, p, n);
-        windows += (double)(q.of.count[0] * q.of.count[1]) * (double)q.depth;
+        products += (double)(q.of.count[0] * q.of.count[1]) * (double)q.depth;
     }
-    return layout_cost(d, p) + implicit_planes_cost(d, p, windows);
+    return products;
 }
 
 /* What lanes are. All but SLIDING add the same products in the same order, to the same bits: so that results
@@ -261,15 +263,22 @@ static double planes_cost(const implicit_plan *d, const pass *p, ptrdiff_t parts
 static void choose_lanes(implicit_plan *d, pass *p, ptrdiff_t parts)
 {
     const ptrdiff_t chunk = d->chunk, batch = d->batch;
+    const double products = products_of(d, p, parts), layout = implicit_layout_cost(d, p),
+                 groups = implicit_groups_cost(d, p, products);
     d->chunk = CHUNK, d->batch = BATCH;
-    const double sliding = windows_cost(d, p, parts, true);
-    p->slides = sliding < fmin(windows_cost(d, p, parts, false),
-                               fmin(planes_cost(d, p, parts), implicit_channels_cost(d, p)));
+    const double sliding = windows_cost(d, p, parts, true),
+                 others = fmin(windows_cost(d, p, parts, false), groups),
+                 by_channels =
+                     fmin(layout + implicit_planes_cost(d, p, products), implicit_channels_cost(d, p));
+    p->slides = sliding < fmin(others, by_channels);
     d->chunk = chunk, d->batch = batch;
-    const double windows = windows_cost(d, p, parts, false), laid_out = planes_cost(d, p, parts),
-                 in_place = implicit_channels_cost(d, p);
-    p->planes = !p->slides && laid_out < fmin(windows, in_place);
-    p->channels = !p->slides && in_place < fmin(windows, laid_out);
+    const double windows = windows_cost(d, p, parts, false),
+                 laid_out = layout + implicit_planes_cost(d, p, products),
+                 in_place = implicit_channels_cost(d, p),
+                 least = fmin(fmin(windows, groups), fmin(laid_out, in_place));
+    p->groups = !p->slides && groups == least;
+    p->planes = !p->slides && !p->groups && laid_out < fmin(windows, in_place);
+    p->channels = !p->slides && !p->groups && in_place < fmin(windows, laid_out);
 }
 
 /* Plans all parts that have elements. */
@@ -279,6 +288,7 @@ static void plan_parts(implicit_plan *d, pass *p, ptrdiff_t parts, arena *a)
     choose_lanes(d, p, parts);
     if (p->channels) implicit_plan_channels(d, p, a);
     if (p->planes) implicit_plan_planes(d, p, a);
+    if (p->groups) implicit_plan_groups(d, p, a);
     if (p->channels && p == &d->scatter) return; /* the gradient uses the tables of the gather */
     for (ptrdiff_t n = 0; n < parts; n++) {
         part q = part_of(d, p, n);
@@ -289,12 +299,13 @@ static void plan_parts(implicit_plan *d, pass *p, ptrdiff_t parts, arena *a)
         else if (a->at) fill_scatter(d, p, &q, n);
         implicit_plan_slide(d, p, &q, n);
         if (p->planes) implicit_number_planes(d, p, &q, a);
+        else if (p->groups) implicit_number_groups(d, p, &q, a);
         else if (!p->channels) choose_cover(d, p, &q, p->slides), plan_block(d, p, &q, a);
         if (q.slide) implicit_fill_slide(p, &q, &q.slid, a);
         if (p->part) p->part[p->parts] = q;
         p->parts++;
     }
-    if (p->channels) return;
+    if (p->channels || p->groups) return;
     p->plane = p->images * planes_size(&p->p, p->read);
     if (!p->planes) p->result = p->apart[1] == 2 ? 2 * p->each : p->each; /* for two phases */
 }
@@ -561,8 +572,8 @@ static void make_by_channels(const st_call *c, const pass *p, st_tensor from, st
 
 void implicit_make(const st_call *c, const pass *p, st_tensor from, st_tensor to, const st_real *bias)
 {
-    if (p->channels) {
-        make_by_channels(c, p, from, to, bias);
+    if (p->channels || p->groups) {
+        (p->groups ? implicit_make_groups : make_by_channels)(c, p, from, to, bias);
         return;
     }
     const implicit_plan *d = c->plan;

@@ -1,0 +1,356 @@
+/* implicit_groups.c: an implicit product with groups as lanes, as depthwise convolutions have many.
+ *
+ *     result[m][window] = Σ_k weight[m][k] image[step[k] + window] + bias[m]
+ *     sum[m][k]        += Σ_window narrow[m][window] wide[step[k] + window]
+ *
+ * where every element is a vector of adjacent groups. A channel of so many groups is transposed into a block
+ * with zeros around the image, in which windows may have any stride and dilation; results are transposed back.
+ * That costs as much as some 15 products, whatever the width of an image is.
+ *
+ * This file is compiled with -ffp-contract=fast: multiply-adds are fused where the processor can. */
+#include "layers/fast/implicit.h"
+#include "tensor/fast/machine.h"
+
+#include <math.h>
+
+enum {
+    ROWS = 12,        /* of a tile, at most */
+    TABLES = 1 << 20, /* the most entries of tables, */
+    BAND = 128,       /* vectors that are transposed together, at least */
+    BLOCK = 1 << 20,  /* and bytes of a block, which stays in cache */
+    NEAR = 3 << 14,   /* bytes of the first cache */
+    TRANSPOSE = 12,   /* the cost of transposing a vector, in products of vectors of windows, */
+    LAY_OUT = 2,      /* more of laying it out with zeros around it, */
+    CALL = 30,        /* and of each product */
+};
+
+static const double PRODUCT = 1.3, FAR = 1.6; /* the cost of a product; more of transposing beyond NEAR */
+
+/* ---- tiles: c[to[i]] (+)= Σ_k a[number[k]] b[from[i] + step[k]], vectors i < R ----------------------------- */
+
+typedef void group_tile(ptrdiff_t depth, const st_real *a, const ptrdiff_t *number, const st_real *b,
+                        const ptrdiff_t *from, const ptrdiff_t *step, st_real *c, const ptrdiff_t *to,
+                        const st_real *plus);
+
+struct group_vectors {
+    int lanes;
+    group_tile *tile[ROWS];
+};
+
+#define VECTOR_AT(M, at) (*(M##_loose *)(at))
+
+/* plus NULL: what is added to is c itself. */
+#define TILE(M, R)                                                                                           \
+    M##_TARGET static void M##_groups_##R(ptrdiff_t depth, const st_real *a, const ptrdiff_t *number,        \
+                                          const st_real *b, const ptrdiff_t *from, const ptrdiff_t *step,    \
+                                          st_real *c, const ptrdiff_t *to, const st_real *plus)              \
+    {                                                                                                        \
+        M##_vector sum[R];                                                                                   \
+        const st_real *at[R];                                                                                \
+        EACH(i, R) at[i] = b + from[i];                                                                      \
+        EACH(i, R) sum[i] = VECTOR_AT(M, plus ? plus : c + to[i]);                                           \
+        for (ptrdiff_t k = 0; k < depth; k++) {                                                              \
+            const M##_vector x = VECTOR_AT(M, a + number[k]);                                                \
+            EACH(i, R) sum[i] += x * VECTOR_AT(M, at[i] + step[k]);                                          \
+        }                                                                                                    \
+        EACH(i, R) VECTOR_AT(M, c + to[i]) = sum[i];                                                         \
+    }
+
+/* clang-format off */
+#define EACH_TILE(DO, M)                                                                                     \
+    DO(M, 1) DO(M, 2) DO(M, 3) DO(M, 4) DO(M, 5) DO(M, 6)                                                    \
+    DO(M, 7) DO(M, 8) DO(M, 9) DO(M, 10) DO(M, 11) DO(M, 12)
+#define NAME(M, R) M##_groups_##R,
+#define TILES(M) EACH_TILE(TILE, M)
+#define VECTORS(M) { MACHINE_LANES(M), { EACH_TILE(NAME, M) } },
+/* clang-format on */
+
+EACH_MACHINE(TILES)
+static const group_vectors vectors_of_machine[] = { EACH_MACHINE(VECTORS) };
+
+/* The widest vectors that groups fill; NULL: there are none. */
+static const group_vectors *vectors_of(const implicit_plan *d)
+{
+    enum { MACHINES = sizeof vectors_of_machine / sizeof *vectors_of_machine };
+    for (int i = d->machine; i < MACHINES && d->groups > 1; i++)
+        if (vectors_of_machine[i].lanes <= d->groups) return &vectors_of_machine[i];
+    return NULL;
+}
+
+static void product(const group_vectors *v, ptrdiff_t rows, ptrdiff_t depth, const st_real *a,
+                    const ptrdiff_t *number, const st_real *b, const ptrdiff_t *from, const ptrdiff_t *step,
+                    st_real *c, const ptrdiff_t *to, const st_real *plus)
+{
+    for (ptrdiff_t i = 0, some; i < rows; i += some) {
+        const ptrdiff_t left = rows - i;
+        some = left > ROWS ? ceil_div(left, ceil_div(left, ROWS)) : left;
+        v->tile[some - 1](depth, a, number, b, from + i, step, c, to + i, plus);
+    }
+}
+
+/* ---- blocks ----------------------------------------------------------------------------------------- */
+
+static bool is_gather(const implicit_plan *d, const pass *p)
+{
+    return p == &d->gather;
+}
+
+static ptrdiff_t read_size(const implicit_plan *d, const pass *p, int axis)
+{
+    return is_gather(d, p) ? d->w.size[axis] : d->w.out[axis];
+}
+
+/* The rows and columns of a channel in a block, and the place of the image's first element, in vectors. */
+typedef struct block {
+    ptrdiff_t high, pitch, at;
+} block;
+
+static block block_of(const implicit_plan *d, const pass *p)
+{
+    const window *w = &d->w;
+    ptrdiff_t size[2];
+    if (!is_gather(d, p)) return (block){ p->p.channel / p->p.pitch, p->p.pitch, p->p.after - d->k->lanes };
+    for (int axis = 0; axis < 2; axis++)
+        size[axis] =
+            largest(w->before[axis] + w->size[axis],
+                    (w->out[axis] - 1) * w->stride[axis] + (w->kernel[axis] - 1) * w->dilation[axis] + 1);
+    return (block){ size[0], size[1], w->before[0] * size[1] + w->before[1] };
+}
+
+/* The vectors of all channels that a group reads; as many zeros as before the first one are after the last. */
+static ptrdiff_t block_size(const implicit_plan *d, const pass *p)
+{
+    const block b = block_of(d, p);
+    return p->read * b.high * b.pitch + b.at;
+}
+
+/* The first of the groups in vector `number`: the last vector overlaps the previous one. */
+static ptrdiff_t first_group(const implicit_plan *d, const group_vectors *v, ptrdiff_t number)
+{
+    return smallest(number * v->lanes, d->groups - v->lanes);
+}
+
+/* Rows that are transposed together, by way of a room that stays in the first cache. */
+static ptrdiff_t band_of(const implicit_plan *d, const pass *p)
+{
+    return smallest(read_size(d, p, 0), ceil_div(BAND, read_size(d, p, 1)));
+}
+
+/* Transposes the channels of some groups of a contiguous image into a block. */
+static void lay_out(const implicit_plan *d, const pass *p, const group_vectors *v, const st_real *image,
+                    ptrdiff_t group, st_real *to, st_real *room)
+{
+    const ptrdiff_t height = read_size(d, p, 0), width = read_size(d, p, 1), lanes = v->lanes,
+                    band = band_of(d, p);
+    const block b = block_of(d, p);
+    image += group * p->read * height * width, to += b.at * lanes;
+    for (ptrdiff_t c = 0; c < p->read; c++, image += height * width, to += b.high * b.pitch * lanes)
+        for (ptrdiff_t top = 0, rows; top < height; top += rows) {
+            rows = smallest(band, height - top);
+            kernel_transpose(d->k, lanes, rows * width, image + top * width, p->read * height * width, room,
+                             lanes, NULL);
+            d->k->move(rows, width * lanes, room, width * lanes, to + top * b.pitch * lanes, b.pitch * lanes);
+        }
+}
+
+/* The image, contiguous: copied if necessary. */
+static const st_real *contiguous(st_tensor image, st_tensor room)
+{
+    if (st_is_contiguous(image)) return st_data(image);
+    room = st_reshape(room, ST_SHAPE(st_numel(room)));
+    room = st_reshape(st_narrow(room, 0, 0, st_numel(image)), image.shape);
+    st_copy(room, image);
+    return st_data(room);
+}
+
+/* ---- plan ------------------------------------------------------------------------------------------- */
+
+/* The cost of transposing an image's group, in products of vectors. */
+static double moving_cost(const implicit_plan *d, const pass *p)
+{
+    const ptrdiff_t made = p->made * p->size[0] * p->size[1],
+                    read = p->read * read_size(d, p, 0) * read_size(d, p, 1);
+    const bool far = (block_size(d, p) + made) * d->k->lanes * (ptrdiff_t)sizeof(st_real) > NEAR;
+    return (double)(read * (TRANSPOSE + LAY_OUT) + made * TRANSPOSE) * (far ? FAR : 1);
+}
+
+/* The vectors that a group takes; HUGE_VAL: too few groups, or too large tables or blocks. */
+static double share_of(const implicit_plan *d, const pass *p)
+{
+    const group_vectors *v = vectors_of(d);
+    const double bytes = v ? (double)block_size(d, p) * v->lanes * (double)sizeof(st_real) : HUGE_VAL,
+                 entries = (double)(p->size[0] * p->size[1] + p->made * p->read * d->area);
+    return bytes > BLOCK || entries > TABLES ? HUGE_VAL
+                                             : (double)ceil_div(d->groups, v->lanes) / (double)d->groups;
+}
+
+double implicit_groups_cost(const implicit_plan *d, const pass *p, double windows)
+{
+    const double parts = (double)p->apart[0] * (double)p->apart[1];
+    return share_of(d, p) * (moving_cost(d, p) + (double)p->made * (windows * PRODUCT + parts * CALL));
+}
+
+double implicit_group_sums_cost(const implicit_plan *d)
+{
+    const pass *p = &d->gather;
+    return share_of(d, p) * (moving_cost(d, p) + (double)(p->size[0] * p->size[1]) *
+                                                     (double)(p->made * p->read) * (double)d->area * PRODUCT);
+}
+
+void implicit_plan_groups(implicit_plan *d, pass *p, arena *a)
+{
+    const ptrdiff_t lanes = vectors_of(d)->lanes,
+                    image = d->groups * p->read * read_size(d, p, 0) * read_size(d, p, 1);
+    p->packed = implicit_take_packed(a, ceil_div(d->groups, lanes) * lanes * d->narrow * d->wide * d->area);
+    p->plane = block_size(d, p) * lanes + image;
+    p->panel = (p->made + band_of(d, p) * read_size(d, p, 1)) * lanes;
+    p->result = p->made * p->size[0] * p->size[1] * lanes;
+}
+
+/* The place of each k in a block of the gather. */
+static ptrdiff_t place_of(const implicit_plan *d, ptrdiff_t k)
+{
+    const window *w = &d->w;
+    const block b = block_of(d, &d->gather);
+    const ptrdiff_t c = k / d->area, row = k % d->area / w->kernel[1], column = k % w->kernel[1];
+    return (c * b.high + row * w->dilation[0]) * b.pitch + column * w->dilation[1];
+}
+
+/* The tables of a part, in vectors of groups: of its windows, in the block and in the results; of each k. */
+void implicit_number_groups(const implicit_plan *d, const pass *p, part *q, arena *a)
+{
+    const ptrdiff_t lanes = vectors_of(d)->lanes, *n = q->of.count, pitch = block_of(d, p).pitch;
+    const bool gather = is_gather(d, p);
+    const ptrdiff_t down = gather ? d->w.stride[0] * pitch : pitch, across = gather ? d->w.stride[1] : 1;
+    q->vectors = n[0] * n[1];
+    q->from = arena_take(a, q->vectors), q->to = arena_take(a, q->vectors);
+    q->step = arena_take(a, q->depth), q->number = arena_take(a, q->depth);
+    for (ptrdiff_t i = 0; q->from && i < q->vectors; i++) {
+        const ptrdiff_t row = i / n[1], column = i % n[1];
+        q->from[i] = (row * down + column * across) * lanes;
+        q->to[i] =
+            ((q->of.first[0] + row * p->apart[0]) * p->size[1] + q->of.first[1] + column * p->apart[1]) *
+            lanes;
+    }
+    for (ptrdiff_t k = 0; q->from && k < q->depth; k++) {
+        q->step[k] = (gather ? place_of(d, k) : q->tap[k]) * lanes;
+        q->number[k] = q->weight[k] * lanes;
+    }
+}
+
+/* The gradient's: of each k, in the block and in the sums; of each window, in the block and in narrow images. */
+void implicit_plan_group_sums(implicit_plan *d, gradient_pass *p, arena *a)
+{
+    const ptrdiff_t lanes = vectors_of(d)->lanes, taps = d->wide * d->area, *n = d->w.out,
+                    windows = n[0] * n[1];
+    const ptrdiff_t area = d->w.size[0] * d->w.size[1], pitch = block_of(d, &d->gather).pitch;
+    p->from = arena_take(a, taps), p->to = arena_take(a, taps);
+    p->place = arena_take(a, windows), p->number = arena_take(a, windows);
+    for (ptrdiff_t k = 0; p->from && k < taps; k++) p->from[k] = place_of(d, k) * lanes, p->to[k] = k * lanes;
+    for (ptrdiff_t i = 0; p->from && i < windows; i++) {
+        p->place[i] = (i / n[1] * d->w.stride[0] * pitch + i % n[1] * d->w.stride[1]) * lanes;
+        p->number[i] = i * lanes;
+    }
+    p->panel = (windows + largest(band_of(d, &d->gather) * d->w.size[1], d->narrow * taps)) * lanes;
+    p->result = ceil_div(d->groups, lanes) * d->narrow * taps * lanes;
+    d->gather.plane =
+        largest(d->gather.plane, block_size(d, &d->gather) * lanes + d->groups * d->wide * area);
+}
+
+/* ---- passes ----------------------------------------------------------------------------------------- */
+
+/* Weights [vectors of groups, narrow, wide, taps, lanes]. */
+void implicit_pack_groups(const st_layer *l, const pass *p)
+{
+    const implicit_plan *d = l->plan;
+    const group_vectors *v = vectors_of(d);
+    const ptrdiff_t each = d->narrow * d->wide * d->area;
+    const st_real *weight = st_data(l->param[CONV_WEIGHT]);
+    for (ptrdiff_t i = 0; i * v->lanes < d->groups; i++)
+        kernel_transpose(d->k, v->lanes, each, weight + first_group(d, v, i) * each, each,
+                         p->packed + i * v->lanes * each, v->lanes, NULL);
+}
+
+/* Zeroes a block, whose borders stay so; returns what follows it, for an image that is not contiguous. */
+static st_tensor begin(const implicit_plan *d, const pass *p, const group_vectors *v, st_tensor room)
+{
+    const ptrdiff_t size = block_size(d, p) * v->lanes;
+    st_fill(st_narrow(room, 0, 0, size), 0);
+    return st_narrow(room, 0, size, st_numel(room) - size);
+}
+
+/* Some groups of an image, whose block is laid out; results begin with the bias. */
+static void make(const implicit_plan *d, const pass *p, const group_vectors *v, const st_real *from,
+                 const st_real *weight, const st_real *plus, st_real *result)
+{
+    const ptrdiff_t lanes = v->lanes, area = p->size[0] * p->size[1];
+    for (ptrdiff_t m = 0; m < p->made; m++, weight += p->row * lanes, plus += lanes, result += area * lanes) {
+        if (!p->whole) d->k->move(area, lanes, plus, 0, result, lanes);
+        for (const part *q = p->part; q < p->part + p->parts; q++)
+            product(v, q->vectors, q->depth, weight, q->number, from, q->from, q->step, result, q->to, plus);
+    }
+}
+
+void implicit_make_groups(const st_call *c, const pass *p, st_tensor from, st_tensor to, const st_real *bias)
+{
+    const implicit_plan *d = c->plan;
+    const group_vectors *v = vectors_of(d);
+    const ptrdiff_t lanes = v->lanes, area = p->size[0] * p->size[1], each = d->narrow * d->wide * d->area;
+    st_real *laid = st_data(st_scratch(c, PLANES)), *plus = st_data(st_scratch(c, PANEL)),
+            *room = plus + p->made * lanes, *result = st_data(st_scratch(c, RESULT)), *image_to = st_data(to);
+    const st_tensor copy = begin(d, p, v, st_scratch(c, PLANES));
+    for (ptrdiff_t e = 0; e < p->made * lanes; e++) plus[e] = 0;
+    for (ptrdiff_t i = 0; i < from.shape.n[0]; i++, image_to += d->groups * p->made * area) {
+        const st_real *image = contiguous(st_select(from, 0, i), copy);
+        for (ptrdiff_t n = 0; n * lanes < d->groups; n++) {
+            const ptrdiff_t group = first_group(d, v, n);
+            if (bias)
+                kernel_transpose(d->k, lanes, p->made, bias + group * p->made, p->made, plus, lanes, NULL);
+            lay_out(d, p, v, image, group, laid, room);
+            make(d, p, v, laid, p->packed + n * lanes * each, plus, result);
+            for (ptrdiff_t m = 0; m < p->made; m++)
+                kernel_transpose(d->k, area, lanes, result + m * area * lanes, lanes,
+                                 image_to + (group * p->made + m) * area, p->made * area, NULL);
+        }
+    }
+}
+
+/* Adds the sums [narrow, wide, taps, lanes] of all vectors of groups to the gradient. */
+static void end_sums(const implicit_plan *d, const group_vectors *v, const st_real *sum, st_real *room,
+                     st_real *dw)
+{
+    const ptrdiff_t lanes = v->lanes, each = d->narrow * d->wide * d->area;
+    for (ptrdiff_t n = 0; n * lanes < d->groups; n++, sum += each * lanes) {
+        const ptrdiff_t first = first_group(d, v, n);
+        kernel_transpose(d->k, each, lanes, sum, lanes, room, each, NULL);
+        for (ptrdiff_t i = (n * lanes - first) * each; i < lanes * each; i++) dw[first * each + i] += room[i];
+    }
+}
+
+void implicit_sum_groups(const st_call *c, st_tensor wide, st_tensor narrow)
+{
+    const implicit_plan *d = c->plan;
+    const gradient_pass *g = &d->gradient;
+    const pass *p = &d->gather;
+    const group_vectors *v = vectors_of(d);
+    const ptrdiff_t lanes = v->lanes, windows = d->w.out[0] * d->w.out[1], taps = d->wide * d->area;
+    st_real *laid = st_data(st_scratch(c, PLANES)), *dy = st_data(st_scratch(c, PANEL)),
+            *room = dy + windows * lanes, *sums = st_data(st_scratch(c, RESULT));
+    const st_tensor copy = begin(d, p, v, st_scratch(c, PLANES));
+    for (ptrdiff_t i = 0; i < g->result; i++) sums[i] = 0;
+    for (ptrdiff_t i = 0; i < wide.shape.n[0]; i++) {
+        const st_real *image = contiguous(st_select(wide, 0, i), copy),
+                      *windows_of = contiguous(st_select(narrow, 0, i), st_scratch(c, NARROW));
+        st_real *sum = sums;
+        for (ptrdiff_t n = 0; n * lanes < d->groups; n++) {
+            const ptrdiff_t group = first_group(d, v, n);
+            lay_out(d, p, v, image, group, laid, room);
+            for (ptrdiff_t o = 0; o < d->narrow; o++, sum += taps * lanes) {
+                kernel_transpose(d->k, lanes, windows, windows_of + (group * d->narrow + o) * windows,
+                                 d->narrow * windows, dy, lanes, NULL);
+                product(v, taps, windows, dy, g->number, laid, g->from, g->place, sum, g->to, NULL);
+            }
+        }
+    }
+    end_sums(d, v, sums, room, st_data(st_grad(c, CONV_WEIGHT)));
+}
