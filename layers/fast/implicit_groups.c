@@ -4,8 +4,8 @@
  *     sum[m][k]        += Σ_window narrow[m][window] wide[step[k] + window]
  *
  * where every element is a vector of adjacent groups. A channel of so many groups is transposed into a block
- * with zeros around the image, in which windows may have any stride and dilation; results are transposed back.
- * That costs as much as some 15 products, whatever the width of an image is.
+ * with zeros around the image, in which windows may have any stride and dilation; results are transposed
+ * back. That costs as much as some 15 products, whatever the width of an image is.
  *
  * This file is compiled with -ffp-contract=fast: multiply-adds are fused where the processor can. */
 #include "layers/fast/implicit.h"
@@ -26,7 +26,7 @@ enum {
 
 static const double PRODUCT = 1.3, FAR = 1.6; /* the cost of a product; more of transposing beyond NEAR */
 
-/* ---- tiles: c[to[i]] (+)= Σ_k a[number[k]] b[from[i] + step[k]], vectors i < R ----------------------------- */
+/* ---- tiles: c[to[i]] (+)= Σ_k a[number[k]] b[from[i] + step[k]], vectors i < R ------------------------- */
 
 typedef void group_tile(ptrdiff_t depth, const st_real *a, const ptrdiff_t *number, const st_real *b,
                         const ptrdiff_t *from, const ptrdiff_t *step, st_real *c, const ptrdiff_t *to,
@@ -117,7 +117,8 @@ static block block_of(const implicit_plan *d, const pass *p)
     return (block){ size[0], size[1], w->before[0] * size[1] + w->before[1] };
 }
 
-/* The vectors of all channels that a group reads; as many zeros as before the first one are after the last. */
+/* The vectors of all channels that a group reads; there are as many zeros after the last one as before the
+ * first. */
 static ptrdiff_t block_size(const implicit_plan *d, const pass *p)
 {
     const block b = block_of(d, p);
@@ -238,7 +239,8 @@ void implicit_number_groups(const implicit_plan *d, const pass *p, part *q, aren
     }
 }
 
-/* The gradient's: of each k, in the block and in the sums; of each window, in the block and in narrow images. */
+/* The gradient's: of each k, in the block and in the sums; of each window, in the block and in narrow
+ * images. */
 void implicit_plan_group_sums(implicit_plan *d, gradient_pass *p, arena *a)
 {
     const ptrdiff_t lanes = vectors_of(d)->lanes, taps = d->wide * d->area, *n = d->w.out,

@@ -62,13 +62,13 @@ static st_layer *roll_one_sided(dice *d, st_shape *x)
                      .pad_height = { top, (int)roll(d, 0, 2) }, .pad_width = { left, 2 - left });
 }
 
-/* Kernels and strides that are taken a channel at a time, and larger ones. */
+/* Kernels and strides that are taken a channel at a time, and larger ones; groups that fill vectors. */
 static st_layer *roll_depthwise(dice *d, st_shape *x)
 {
-    int channels = (int)roll_channels(d, 2, 9);
+    const int channels = (int)roll_channels(d, 2, chance(d, 30) ? 40 : 9);
     st_conv2d_options o = { .out_channels = channels * (int)roll(d, 1, 3), .groups = channels };
     o.no_bias = chance(d, 50);
-    *x = ST_SHAPE(roll_batch(d), channels, 0, 0);
+    *x = ST_SHAPE(roll_batch(d), channels * (chance(d, 80) ? 1 : 2), 0, 0);
     for (int axis = 0; axis < 2; axis++) {
         o.kernel[axis] = chance(d, 50) ? 3 : (int)roll(d, 1, 8);
         o.stride[axis] = chance(d, 50) ? 1 : (int)roll(d, 1, 3);
