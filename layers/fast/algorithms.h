@@ -35,12 +35,14 @@ extern const layer_algorithm sequence_fused;
 extern const layer_algorithm pooling_once;
 extern const layer_algorithm softmax_vectors, log_softmax_vectors;
 
-/* The functions of resizing, averages and padding by rows. */
+/* The functions of resizing, averages and padding by rows, and of maxima. */
 bool rows_suit(const st_layer *l);
 int rows_plan_for(st_layer *l, const void *given);
 void rows_fill(st_layer *l, void *tables);
 void rows_forward(const st_call *c, st_tensor x, st_tensor y);
 void rows_backward(const st_call *c, st_tensor x, st_tensor y, st_tensor dy, st_tensor dx);
+void rows_maxima_forward(const st_call *c, st_tensor x, st_tensor y);
+void rows_maxima_backward(const st_call *c, st_tensor x, st_tensor y, st_tensor dy, st_tensor dx);
 
 /* Properties of types, by which the executor may run several layers as one. */
 typedef struct layer_traits {

@@ -1,5 +1,5 @@
-/* pooling_maxima.c: maxima of windows in any rows and columns: fractional, adaptive and S3 pooling, spatial
- * pyramids and max-unpooling. Their definitions are in layers/pooling/.
+/* pooling_maxima.c: maxima of windows in any rows and columns: fractional and S3 pooling, spatial pyramids
+ * and max-unpooling. Their definitions are in layers/pooling/.
  *
  * In each row of the image the maxima of the columns of windows come first, then in each row of windows those
  * of its rows; or, where there are few columns, rows come first. Places of maxima are kept for the gradient.
@@ -176,7 +176,7 @@ typedef struct grid_plan {
     pool_plan pool;      /* comes first, for the definition's functions */
     ptrdiff_t scale[2];  /* S3 in inference: y are means of scale[0] x scale[1] maxima */
     ptrdiff_t kernel[2]; /* of these */
-    bool fixed, shared;  /* the windows of all channels are the same; those of an image's channels are */
+    bool shared;         /* the windows of an image's channels are the same */
     int scratch;
 } grid_plan;
 
@@ -200,7 +200,6 @@ static int grid_plan_for(st_layer *l, const void *given)
     if (!p) return -1;
     *p = (grid_plan){ .pool = *(const pool_plan *)given, .scale = { 1, 1 } };
     const window *w = &p->pool.w;
-    p->fixed = l->type == &layer_type_adaptive_maxpool;
     p->shared = l->type == &layer_type_s3_pool;
     if (p->shared) {
         const st_s3_pool_options *o = l->options;
@@ -254,7 +253,7 @@ static void grid_forward(const st_call *c, st_tensor x, st_tensor y)
         if (i % channels == 0) image = image_of(c, x, i / channels, p->scratch + COPY);
         const st_real *from = image + i % channels * w->size[0] * w->size[1];
         at.channel = i % channels, at.number = (uint64_t)(c->first * channels + i);
-        if (i == 0 || (!p->fixed && (!p->shared || at.channel == 0))) set_grid(c, &at, &k, divided);
+        if (!p->shared || at.channel == 0) set_grid(c, &at, &k, divided);
         if (kept) places = st_data(st_memory(c, PLACES)) + i * most;
         peaks_of[c->layer->impl->machine](&k, from, divided ? found : to, places);
         for (ptrdiff_t o = 0; o < w->out[0] * w->out[1]; o++, to++) {
@@ -296,7 +295,6 @@ static void grid_backward(const st_call *c, st_tensor x, st_tensor y, st_tensor 
                                            .hooks = { .forward = grid_forward,                               \
                                                       .backward = grid_backward } };
 GRID_ALGORITHM(fractional_maxpool)
-GRID_ALGORITHM(adaptive_maxpool)
 GRID_ALGORITHM(s3_pool)
 
 /* ---- spatial pyramids ---------------------------------------------------------------------------------- */

@@ -26,6 +26,7 @@
 
 enum { TOGETHER = 16 }; /* taps that are added up first */
 #define AT(M, at) (*(M##_loose *)(at))
+#define NOWHERE (-(st_real)(1 << 24)) /* the row and the column of no element */
 
 /* How one tap of each of a vector of elements is read: lane l from row[from + index[l]], of `parts` vectors
  * of the row; 0 parts: the lanes are adjacent. */
@@ -35,10 +36,12 @@ typedef struct pick {
     bool weighs, lacks; /* weights that are not 1; lanes without this tap, whose weight is 0 */
 } pick;
 
-/* Vector v of elements has picks [v * most], ..., each with an index and a weight for each lane. */
+/* Vector v of elements has picks [v * most], ..., each with an index and a weight for each lane. Those of
+ * maxima have a column instead of a weight, NOWHERE for a lane without this tap. */
 typedef struct picks {
-    ptrdiff_t most;  /* taps of an element, at most; 0: there are no picks */
-    ptrdiff_t reach; /* elements of a row that are read, up to the last one */
+    ptrdiff_t most;      /* taps of an element, at most; 0: there are no picks */
+    ptrdiff_t low, high; /* the elements of a row that are read, and how far vectors reach: */
+    ptrdiff_t reach;
     pick *pick;
     machine_bits *index;
     st_real *weight;
@@ -642,8 +645,6 @@ INLINE bool all_within(ptrdiff_t n, const st_real *x, st_real low, st_real high)
 
 /* ---- maxima ---------------------------------------------------------------------------------------- */
 
-#define NOWHERE (-(st_real)(1 << 24)) /* the row of no element */
-
 /* maxima_of_columns: of each of n columns over a window's rows, with their rows; vectors write a whole one
  * beyond, and may read up to there if x goes on. maxima_of_rows: the first one of equal maxima is the one in
  * the upper row, or left of the other. */
@@ -713,8 +714,81 @@ INLINE bool all_within(ptrdiff_t n, const st_real *x, st_real low, st_real high)
         }                                                                                                    \
     }                                                                                                        \
                                                                                                              \
+    /* A row of maxima by picks from those of columns, whose rows are `rows`; NULL: all are `top`. */        \
+    M##_TARGET INLINE void M##_pick_maxima(const work *w, const st_real *row, const st_real *rows,           \
+                                           st_real top, bool loose, st_real *y, st_real *places)             \
+    {                                                                                                        \
+        enum { LANES = MACHINE_LANES(M) };                                                                   \
+        const axis *size = w->plan->axis, *a = size + 1;                                                     \
+        const picks k = a->picks;                                                                            \
+        const M##_vector zero = { 0 };                                                                       \
+        ptrdiff_t at = 0;                                                                                    \
+        for (ptrdiff_t begin = 0; begin < a->out; begin += LANES) {                                          \
+            const ptrdiff_t i = a->out < LANES ? 0 : lanes_within(begin, LANES, a->out);                     \
+            M##_vector most = zero, from = zero + top, column = zero;                                        \
+            for (ptrdiff_t j = 0; j < k.most; j++, at++) {                                                   \
+                const machine_bits *index = k.index + at * LANES;                                            \
+                const M##_vector v = M##_pick(&k.pick[at], index, row), here = AT(M, k.weight + at * LANES); \
+                const M##_vector in = places && rows ? M##_pick(&k.pick[at], index, rows) : zero + top;      \
+                M##_mask exceeds = ~(v <= most) & (most == most);                                            \
+                if (places && rows) exceeds |= ((v == most) | ((v != v) & (most != most))) & (in < from);    \
+                if (k.pick[at].lacks) exceeds &= here > NOWHERE;                                             \
+                if (j == 0) {                                                                                \
+                    most = v, from = in, column = here;                                                      \
+                    if (k.pick[at].lacks)                                                                    \
+                        most = MACHINE_PICK(M, here > NOWHERE, v, zero - (st_real)INFINITY);                 \
+                    continue;                                                                                \
+                }                                                                                            \
+                most = MACHINE_PICK(M, exceeds, v, most);                                                    \
+                if (places && rows) from = MACHINE_PICK(M, exceeds, in, from);                               \
+                if (places) column = MACHINE_PICK(M, exceeds, here, column);                                 \
+            }                                                                                                \
+            const M##_mask is =                                                                              \
+                (from >= 0) & (from < (st_real)size[0].size) & (column >= 0) & (column < (st_real)a->size);  \
+            const M##_vector place = MACHINE_PICK(M, is, from * (st_real)a->size + column, zero - 1);        \
+            const size_t bytes = (size_t)a->out * sizeof *y;                                                 \
+            if (loose || a->out >= LANES) AT(M, y + i) = most;                                               \
+            else memcpy(y, &most, bytes);                                                                    \
+            if (places && (loose || a->out >= LANES)) AT(M, places + i) = place;                             \
+            else if (places) memcpy(places, &place, bytes);                                                  \
+        }                                                                                                    \
+    }                                                                                                        \
+                                                                                                             \
+    /* Maxima of columns, or rows of x where windows have one, and then picks. Elements outside are 0. */    \
+    M##_TARGET INLINE void M##_picked_maxima(const work *w, const st_real *x, st_real *y, st_real *places)   \
+    {                                                                                                        \
+        const rows_plan *p = w->plan;                                                                        \
+        const axis rows = p->axis[0], columns = p->axis[1];                                                  \
+        const ptrdiff_t wide = columns.size, out = columns.out, area = rows.size * wide;                     \
+        const ptrdiff_t left = largest(-columns.picks.low, 0), right = largest(columns.picks.high, wide);    \
+        const st_real *end = x + w->planes * area, *y_end = y + w->planes * rows.out * out;                  \
+        st_real *best = w->rows + left, *at = w->places + left;                                              \
+        for (ptrdiff_t plane = 0; plane < w->planes; plane++, x += area)                                     \
+            for (ptrdiff_t i = 0; i < rows.out; i++, y += out) {                                             \
+                const ptrdiff_t first = rows.begin[i], count = rows.begin[i + 1] - first;                    \
+                const ptrdiff_t from = count > 0 ? rows.taps[first].from : 0;                                \
+                const st_real *row = x + from * wide, top = (st_real)from;                                   \
+                const bool loose = y + out + MACHINE_LANES(M) <= y_end;                                      \
+                const bool one = count == 1 && from >= 0 && from < rows.size && left == 0 &&                 \
+                                 right == wide && row + columns.picks.reach <= end;                          \
+                if (one) M##_pick_maxima(w, row, NULL, top, loose, y, places);                               \
+                else {                                                                                       \
+                    M##_maxima_of_columns(p, i, x, x + area + MACHINE_LANES(M) <= end, best,                 \
+                                          places ? at : NULL);                                               \
+                    for (ptrdiff_t j = -left; j < 0; j++) best[j] = 0, at[j] = top;                          \
+                    for (ptrdiff_t j = wide; j < right; j++) best[j] = 0, at[j] = top;                       \
+                    M##_pick_maxima(w, best, at, top, loose, y, places);                                     \
+                }                                                                                            \
+                if (places) places += out;                                                                   \
+            }                                                                                                \
+    }                                                                                                        \
+                                                                                                             \
     M##_TARGET INLINE void M##_maxima(const work *w, const st_real *x, st_real *y, st_real *places)          \
     {                                                                                                        \
+        if (w->plan->axis[1].picks.most > 0) {                                                               \
+            M##_picked_maxima(w, x, y, places);                                                              \
+            return;                                                                                          \
+        }                                                                                                    \
         const rows_plan *p = w->plan;                                                                        \
         const axis rows = p->axis[0], columns = p->axis[1];                                                  \
         const ptrdiff_t total = w->planes * rows.out, area = rows.size * columns.size;                       \
@@ -886,7 +960,7 @@ void rows_backward(const st_call *c, st_tensor x, st_tensor y, st_tensor dy, st_
                                                    st_data(st_select(dx, 0, i)));
 }
 
-static void maxima_forward(const st_call *c, st_tensor x, st_tensor y)
+void rows_maxima_forward(const st_call *c, st_tensor x, st_tensor y)
 {
     const ptrdiff_t images = x.shape.n[0], channels = x.shape.n[1], some = st_is_contiguous(x) ? images : 1;
     const work w = work_of(c, some * channels);
@@ -897,7 +971,7 @@ static void maxima_forward(const st_call *c, st_tensor x, st_tensor y)
                                                         : NULL);
 }
 
-static void maxima_backward(const st_call *c, st_tensor x, st_tensor y, st_tensor dy, st_tensor dx)
+void rows_maxima_backward(const st_call *c, st_tensor x, st_tensor y, st_tensor dy, st_tensor dx)
 {
     (void)x, (void)y;
     const work w = work_of(c, dx.shape.n[0] * dx.shape.n[1]);
@@ -975,6 +1049,11 @@ static bool is_separable(const st_layer *l)
     return !l->type->pooling;
 }
 
+static bool is_maxima(const st_layer *l)
+{
+    return !is_separable(l) && l->type->pooling->value == pool_max_value;
+}
+
 /* The most taps of an axis; p is the definition's plan. */
 static ptrdiff_t most_taps(const st_layer *l, const void *p, int a)
 {
@@ -990,7 +1069,7 @@ static ptrdiff_t most_taps(const st_layer *l, const void *p, int a)
 bool rows_suit(const st_layer *l)
 {
     const double most = -(double)NOWHERE; /* a float counts up to there */
-    if (l->type == &layer_type_maxpool && (double)l->x.n[2] * (double)l->x.n[3] >= most) return false;
+    if (is_maxima(l) && (double)l->x.n[2] * (double)l->x.n[3] >= most) return false;
     return most_taps(l, l->plan, 0) <= MOST_ALL_TAPS && most_taps(l, l->plan, 1) <= MOST_ALL_TAPS;
 }
 
@@ -1024,7 +1103,7 @@ static bool suits_flat(const axis each[], const ptrdiff_t taps[], ptrdiff_t narr
 
 int rows_plan_for(st_layer *l, const void *given)
 {
-    const bool maxima = l->type == &layer_type_maxpool;
+    const bool maxima = is_maxima(l);
     rows_plan *p = st_layer_plan_data(l, sizeof *p);
     if (!p) return -1;
     if (is_separable(l)) p->definition.separable = *(const separable *)given;
@@ -1167,50 +1246,56 @@ static void transpose(const axis *a, axis *to)
 }
 
 /* Tap k of the elements from i on; returns about how many instructions it takes. */
-static double find_pick(const axis *a, ptrdiff_t i, ptrdiff_t k, int lanes, bool shuffles, pick *p,
-                        machine_bits *index, st_real *weight)
+static double find_pick(const axis *a, bool maxima, ptrdiff_t i, ptrdiff_t k, int lanes, bool shuffles,
+                        pick *p, machine_bits *index, st_real *weight)
 {
-    ptrdiff_t low = a->size, high = -1;
+    ptrdiff_t low = PTRDIFF_MAX, high = PTRDIFF_MIN;
     bool adjacent = true;
     *p = (pick){ 0 };
     for (int l = 0; l < lanes; l++) {
-        index[l] = 0, weight[l] = 0;
+        index[l] = 0, weight[l] = maxima ? NOWHERE : 0;
         if (i + l >= a->out) continue;
         const ptrdiff_t first = a->begin[i + l], count = a->begin[i + l + 1] - first;
         if (k >= count) p->weighs = p->lacks = true;
         else {
             const tap t = a->taps[first + k];
-            index[l] = (machine_bits)t.from, weight[l] = t.weight;
+            index[l] = (machine_bits)t.from, weight[l] = maxima ? (st_real)t.from : t.weight;
             p->weighs = p->weighs || t.weight != 1;
             low = smallest(low, t.from), high = largest(high, t.from);
         }
         adjacent = adjacent && k < count && index[l] == index[0] + l;
     }
+    if (high < low) low = high = 0;
     for (int l = 0; l < lanes && i + l < a->out; l++)
         if (k < a->begin[i + l + 1] - a->begin[i + l]) index[l] -= (machine_bits)low;
-    p->from = high < 0 ? 0 : low;
-    p->parts = adjacent ? 0 : (int)ceil_div(largest(high - low + 1, 1), lanes);
+    p->from = low;
+    p->parts = adjacent ? 0 : (int)ceil_div(high - low + 1, lanes);
     const double some = p->parts == 0 ? 0 : !shuffles ? 2 * lanes : p->parts == 1 ? 2 : 2 * p->parts;
-    return 2 + some + (p->weighs ? 1 : 0) + (p->lacks ? 2 : 0);
+    return maxima ? 10 + 2 * some : 2 + some + (p->weighs ? 1 : 0) + (p->lacks ? 2 : 0);
 }
 
-/* The picks of an axis, if they take less time than transposing rows, of which a vector takes `each`. */
-static void find_picks(axis *a, int lanes, bool shuffles, double each)
+/* The picks of an axis, if they take less time than transposing rows, of which a vector takes `each`, and
+ * vectors are within the room of rows. */
+static void find_picks(axis *a, bool maxima, int lanes, bool shuffles, double each)
 {
     picks *p = &a->picks;
     ptrdiff_t most = 0, at = 0;
-    double picked = 10, transposed = (double)(a->pitch + a->out_pitch) * each + (double)a->begin[a->out] * 2;
+    double picked = 10, taps = (double)a->begin[a->out] * (maxima ? 10 : 2);
     for (ptrdiff_t i = 0; i < a->out; i++) most = largest(most, a->begin[i + 1] - a->begin[i]);
-    p->most = p->reach = 0;
+    p->most = p->reach = p->low = p->high = 0;
     if (most > MOST_PICKS) return;
     for (ptrdiff_t begin = 0; begin < a->out; begin += lanes)
         for (ptrdiff_t k = 0; k < most; k++, at++) {
             const ptrdiff_t i = a->out < lanes ? 0 : lanes_within(begin, lanes, a->out);
             pick *to = &p->pick[at];
-            picked += find_pick(a, i, k, lanes, shuffles, to, p->index + at * lanes, p->weight + at * lanes);
+            picked += find_pick(a, maxima, i, k, lanes, shuffles, to, p->index + at * lanes,
+                                p->weight + at * lanes);
             p->reach = largest(p->reach, to->from + (to->parts < 2 ? 1 : (to->parts + 1) / 2 * 2) * lanes);
         }
-    if (picked * lanes < transposed) p->most = most;
+    for (ptrdiff_t k = 0; k < a->begin[a->out]; k++)
+        p->low = smallest(p->low, a->taps[k].from), p->high = largest(p->high, a->taps[k].from + 1);
+    const bool within = largest(p->reach, p->high) - p->low <= LANES_MOST * a->pitch;
+    if (within && picked * lanes < (double)(a->pitch + a->out_pitch) * each + taps) p->most = most;
 }
 
 void rows_fill(st_layer *l, void *tables)
@@ -1243,16 +1328,15 @@ void rows_fill(st_layer *l, void *tables)
         if (is_separable(l)) find_runs(p);
         p->tall = is_separable(l) && p->run_count == 0 && p->each[0].out > p->each[0].size;
     }
-    if (l->type == &layer_type_maxpool) return;
-    for (int i = 0; i < 2; i++) {
+    const bool maxima = is_maxima(l), shuffles = machine_shuffles[l->impl->machine];
+    const int lanes = kernel_of(l)->lanes;
+    for (int i = 0; i < 2 && !maxima; i++) {
         at = lay_out(&p->back[i], taps[i], p->flat ? 0 : i * MOST_PICKS, at, &runs, &spans);
         transpose(&p->axis[i], &p->back[i]);
     }
-    const int k = kernel_of(l)->lanes;
-    const bool shuffles = machine_shuffles[l->impl->machine];
     if (p->value != 0 || p->flat) return;
-    find_picks(&p->axis[1], k, shuffles, 7);
-    find_picks(&p->back[1], k, shuffles, 10);
+    find_picks(&p->axis[1], maxima, lanes, shuffles, maxima ? 14 : 7);
+    if (!maxima) find_picks(&p->back[1], false, lanes, shuffles, 10);
 }
 
 #define ALGORITHM(NAME, ...)                                                                                 \
@@ -1261,7 +1345,7 @@ void rows_fill(st_layer *l, void *tables)
                                           .plan = rows_plan_for,                                             \
                                           .fill = rows_fill,                                                 \
                                           .hooks = { __VA_ARGS__ } };
-ALGORITHM(maxpool, maxima_forward, maxima_backward)
+ALGORITHM(maxpool, rows_maxima_forward, rows_maxima_backward)
 ALGORITHM(avgpool, rows_forward, rows_backward)
 ALGORITHM(adaptive_avgpool, rows_forward, rows_backward)
 ALGORITHM(lppool, norms_forward, norms_backward)

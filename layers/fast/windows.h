@@ -125,7 +125,7 @@ void windows_both(const st_call *c, st_tensor x, st_tensor y, st_tensor dy, st_t
     DO(mixed_pool, lanes) DO(gated_pool, lanes) DO(ordinal_pool, lanes) DO(median_pool, lanes)               \
     DO(rank_pool, lanes) DO(stochastic_pool, lanes)                                                          \
     DO(soft_pool, sums) DO(logsumexp_pool, sums) DO(gem_pool, sums) DO(learned_norm_pool, sums)              \
-    DO(fractional_maxpool, peaks) DO(adaptive_maxpool, peaks) DO(s3_pool, peaks)                             \
+    DO(fractional_maxpool, peaks) DO(adaptive_maxpool, rows) DO(s3_pool, peaks)                             \
     DO(spatial_pyramid_pool, peaks) DO(max_unpool, peaks)                                                    \
     DO(local_importance_pool, sums) DO(blur_pool, rows)
 /* clang-format on */
