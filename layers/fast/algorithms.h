@@ -58,7 +58,12 @@ typedef struct layer_traits {
     /* Tests if each y is the maximum of some x, or 0: a monotone layer then gives the same results after this
      * one as before it. NULL: it is not. */
     bool (*takes_maxima)(const st_layer *l);
+    /* The forward pass of a type that is trained on the whole batch, for a part of it: in inference, which
+     * keeps nothing for a backward pass. y may be x. */
+    void (*infer)(const st_call *c, st_tensor x, st_tensor y);
 } layer_traits;
+
+void batchnorm_infer(const st_call *c, st_tensor x, st_tensor y);
 
 /* A type that has none keeps its x and y. */
 const layer_traits *traits_of(const st_layer *l);

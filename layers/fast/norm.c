@@ -610,6 +610,30 @@ static void forward(const st_call *c, st_tensor x, st_tensor y)
     each_set(c, contiguous(x, y), (st_tensor){ 0 }, y, false);
 }
 
+/* Channel k of some images, by the running statistics. */
+INLINE void infer(const pass *p, ptrdiff_t k)
+{
+    const norm_set s = p->set;
+    const moments m = batch_moments(p, k, NULL, 0, (norm_sums){ 0 });
+    const double mean = (double)(st_real)m.mean, slope = weight_of(p, k) / (double)(st_real)m.deviation,
+                 height = p->bias ? (double)p->bias[k] : 0;
+    for (ptrdiff_t r = 0, at = k * s.length; r < s.rows; r++, at += s.stride)
+        norm_apply(s.length, p->to + at, p->x + at, mean, slope, height);
+}
+
+WIDE static void infer_wide(const pass *p, ptrdiff_t k)
+{
+    infer(p, k);
+}
+
+void batchnorm_infer(const st_call *c, st_tensor x, st_tensor y)
+{
+    const pass p = pass_over(c, contiguous(x, y), (st_tensor){ 0 }, y, false);
+    for (ptrdiff_t k = 0; k < p.sets; k++)
+        if (lanes_wide(c->layer)) infer_wide(&p, k);
+        else infer(&p, k);
+}
+
 static void backward(const st_call *c, st_tensor x, st_tensor y, st_tensor dy, st_tensor dx)
 {
     (void)y;

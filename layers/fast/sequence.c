@@ -8,7 +8,8 @@
  *     a layer that works element by element overwrites its input, and dy;
  *     a monotone layer, such as relu, that is written before a max pooling runs after it: the results are the
  *     same, and there are fewer elements;
- *     in inference, x between layers is a buffer of the thread, too.
+ *     in inference, x between layers is a buffer of the thread, too; batchnorm, whose mean and variance are
+ *     constants then, is in a run, and overwrites its input; and chunks are as small as the cache asks for.
  *
  * The gradients of the layers are the bits of the definition: chunks are those of each layer, and their
  * gradients are added in order. */
@@ -17,12 +18,16 @@
 #include "tensor/counts.h"
 #include "tensor/parallel.h"
 
-enum { MOST_LINKS = 16 }; /* the most layers in a fused run */
+enum {
+    MOST_LINKS = 16, /* the most layers in a fused run */
+    CACHE = 1 << 20, /* bytes of a layer's x and y that stay in cache */
+};
 
 /* A layer of the sequence, in the order in which they run; shapes are those of the planned batch. */
 typedef struct link {
     int child;     /* its number in the sequence */
-    int run;       /* the length of the fused run that begins here; 0: it began earlier */
+    int run;       /* the length of the fused run that begins here; 0: it began earlier; */
+    int inference; /* and in inference */
     bool in_place; /* its output overwrites its input */
     int kept;      /* the link whose output is also this one's: the last of those that work in place */
     st_shape x, y;
@@ -97,6 +102,31 @@ static int length_of_run(st_layer *l, const link *k, int count, ptrdiff_t *buffe
     return links;
 }
 
+/* Tests if a layer that is trained on a whole batch runs by chunks in inference. */
+static bool infers(const st_layer *l)
+{
+    return traits_of(l)->infer && l->x.rank > 2;
+}
+
+static bool in_inference(const st_layer_run *run)
+{
+    return run->inference_only && !run->training;
+}
+
+/* The number of links that form a fused run in inference. */
+static int length_of_inference(const st_layer *l, const link *k, int count)
+{
+    const st_layer *first = NULL; /* that has a chunk */
+    int links = 0;
+    for (; links < count && links < MOST_LINKS; links++) {
+        const st_layer *next = l->child[k[links].child];
+        if (infers(next)) continue;
+        if (is_whole(next) || (first && next->type->chunk != first->type->chunk)) break;
+        first = next;
+    }
+    return links > 0 ? links : 1;
+}
+
 static bool suits(const st_layer *l)
 {
     return l->children > 1;
@@ -116,6 +146,8 @@ static int plan(st_layer *l, const void *given)
         p->link[i].run = length_of_run(l, p->link + i, l->children - i, &buffer);
         if (i > 0) between = largest(between, st_shape_numel(p->link[i].x, "sequence"));
     }
+    for (int i = 0; i < l->children; i += p->link[i].inference)
+        p->link[i].inference = length_of_inference(l, p->link + i, l->children - i);
     for (int slot = 0; slot < 2; slot++)
         if (st_layer_scratch(l, ST_SHAPE(runs > slot + 1 ? between : 0))) return -1;
     return st_layer_scratch(l, ST_SHAPE(buffer > 0 ? 2 * p->threads : 0, buffer));
@@ -143,6 +175,20 @@ typedef struct pass {
     bool alone;              /* a chunk's gradients are added at once */
 } pass;
 
+/* The images of a chunk. Winograd's algorithm transforms its weights for each. */
+static ptrdiff_t chunk_of(const st_layer_run *run, const station *at, int links, ptrdiff_t images)
+{
+    ptrdiff_t size = images, most = images;
+    for (int i = 0; i < links; i++) {
+        const st_layer *l = at[i].l;
+        const ptrdiff_t each = (st_numel(at[i].x) + st_numel(at[i].y)) / images * (ptrdiff_t)sizeof(st_real);
+        if (!infers(l)) size = layer_chunk(l, images);
+        if (l->impl->hooks.forward == conv_winograd.hooks.forward || l->type->chunk > 0) return size;
+        most = smallest(most, largest(1, CACHE / largest(1, each)));
+    }
+    return in_inference(run) ? smallest(size, most) : size;
+}
+
 static pass pass_of(const st_call *c, const station *at, int links)
 {
     const sequence_plan *plan = c->plan;
@@ -151,7 +197,7 @@ static pass pass_of(const st_call *c, const station *at, int links)
     double work = 0;
     for (int i = 0; i < links; i++) work += layer_work(at[i].l, p.images);
     p.threads = work < run->least_work ? 1 : (int)smallest(run->threads, plan->threads);
-    p.size = layer_chunk(at[0].l, p.images);
+    p.size = chunk_of(run, at, links, p.images);
     p.chunks = ceil_div(p.images, p.size);
     p.buffers = st_scratch(c, BUFFERS);
     return p;
@@ -186,7 +232,8 @@ static void forward_chunk(ptrdiff_t k, int thread, void *context)
     for (int i = 0; i < p->links; i++) {
         const st_tensor x = between(p, i, k, thread), y = between(p, i + 1, k, thread);
         const st_call c = layer_call(p->at[i].l, k * p->size, x.shape.n[0], thread);
-        layer_call_forward(&c, x, y);
+        if (infers(p->at[i].l)) traits_of(p->at[i].l)->infer(&c, x, y);
+        else layer_call_forward(&c, x, y);
     }
 }
 
@@ -279,12 +326,16 @@ static st_tensor output(const st_call *c, int i, st_tensor y)
 static int stations(station at[MOST_LINKS], const st_call *c, int i, st_tensor x, st_tensor y)
 {
     const sequence_plan *p = c->plan;
-    for (int k = 0; k < p->link[i].run; k++) {
+    const bool inference = in_inference(c->layer->impl->run);
+    const int links = inference ? p->link[i].inference : p->link[i].run;
+    for (int k = 0; k < links; k++) {
         const st_layer *l = c->layer->child[p->link[i + k].child];
         at[k] = (station){ l, x, output(c, i + k, y), traits_of(l)->in_place };
         x = at[k].y;
     }
-    return p->link[i].run;
+    for (int k = links - 1; k > 0 && inference; k--)
+        if (at[k].in_place || infers(at[k].l)) at[k].x = at[k - 1].y = st_reshape(at[k].y, at[k].x.shape);
+    return links;
 }
 
 static void forward(const st_call *c, st_tensor x, st_tensor y)

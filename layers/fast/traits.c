@@ -27,7 +27,7 @@ static const layer_traits all[] = {
     { &layer_type_pad2d, .ignores_y = true },
     { &layer_type_conv2d, .ignores_y = true },
     { &layer_type_dense, .ignores_y = true },
-    { &layer_type_batchnorm, .ignores_y = true },
+    { &layer_type_batchnorm, .ignores_y = true, .infer = batchnorm_infer },
     { &layer_type_layernorm, .ignores_y = true },
     { &layer_type_rmsnorm, .ignores_y = true },
     { &layer_type_groupnorm, .ignores_y = true },

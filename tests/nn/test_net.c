@@ -470,7 +470,8 @@ TEST(gradients_of_another_shape_are_refused)
     assert_int_equal(st_net_backward(n, dy, dx), 0);
 }
 
-/* Four convolutions of batches large enough for each thread to have its own place between the layers. */
+/* Four convolutions of batches large enough for each thread to have its own place between the layers, and
+ * batchnorm first, last, between them, beside a layer that runs after the next one, and of features. */
 TEST(predictions_are_inference_without_a_way_back)
 {
     const int threads[] = { 1, 2, 3 };
@@ -479,13 +480,15 @@ TEST(predictions_are_inference_without_a_way_back)
     for (int i = 0; i < 3; i++) {
         st_set_num_threads(threads[i]);
         auto_net *n = st_net_new(
-            ST_SHAPE(1, 12, 12), st_conv2d(.out_channels = 3, .kernel = { 3, 3 }, .padding = { 1, 1 }),
-            st_relu(), st_maxpool(.kernel = { 2, 2 }),
+            ST_SHAPE(1, 12, 12), st_batchnorm(),
+            st_conv2d(.out_channels = 3, .kernel = { 3, 3 }, .padding = { 1, 1 }), st_batchnorm(), st_relu(),
+            st_maxpool(.kernel = { 2, 2 }),
             st_residual(st_sequence(st_conv2d(.out_channels = 3, .kernel = { 3, 3 }, .padding = { 1, 1 }),
-                                    st_tanh())),
-            st_conv2d(.out_channels = 2, .kernel = { 3, 3 }), st_sigmoid(), st_flatten(),
-            st_dense(.out_features = 3));
+                                    st_batchnorm(), st_tanh(), st_batchnorm(.no_affine = true))),
+            st_conv2d(.out_channels = 2, .kernel = { 3, 3 }), st_gelu(), st_batchnorm(), st_sigmoid(),
+            st_flatten(), st_batchnorm(), st_dense(.out_features = 3), st_batchnorm());
         assert_int_equal(st_net_build(n, 50, 1), 0);
+        st_net_forward(n, x, ST_TRAIN);
         auto_tensor y = st_tensor_clone(st_net_forward(n, x, ST_EVAL)), dy = st_tensor_new(y.shape);
         st_net_forward(n, other, ST_EVAL); /* so that nothing of it is left */
         assert_same(st_net_forward(n, x, ST_PREDICT), y);
