@@ -7,10 +7,14 @@
 
 #define _DARWIN_C_SOURCE
 #define _POSIX_C_SOURCE 200809L
+#define _DEFAULT_SOURCE
 
 #include <stddef.h>
 #include <stdlib.h>
 #include <time.h>
+#ifdef __linux__
+#include <sys/mman.h>
+#endif
 #ifdef _WIN32
 #include <malloc.h>
 __declspec(dllimport) int __stdcall QueryPerformanceCounter(long long *ticks);
@@ -23,6 +27,15 @@ static inline void *system_aligned(size_t alignment, size_t bytes)
 #ifdef _WIN32
     return _aligned_malloc(bytes, alignment);
 #else
+#ifdef MADV_HUGEPAGE
+    enum { HUGE_PAGE = 1 << 21 }; /* bytes: the processor remembers where a few pages are */
+    void *memory;
+    if (bytes >= HUGE_PAGE) {
+        if (posix_memalign(&memory, HUGE_PAGE, bytes)) return NULL;
+        madvise(memory, bytes / HUGE_PAGE * HUGE_PAGE, MADV_HUGEPAGE);
+        return memory;
+    }
+#endif
     return aligned_alloc(alignment, bytes);
 #endif
 }
