@@ -37,6 +37,8 @@ enum { BIAS = 1023, MANTISSA = 52 };
 #define ROUND 0x1.8p52 /* adding it rounds to an integer */
 #define LOG_2_HIGH 0x1.62e42fefa3p-1
 #define LOG_2_LOW 0x1.3de6af278ece6p-42
+#define FAR 512
+#define FAR_BACK 0x1p-512
 #define LEAST_EXPONENT ((st_real)-1000) /* exp of it times a number of the range rounds to 0 */
 #define MOST_EXPONENT ((st_real)710)
 #else
@@ -45,6 +47,8 @@ enum { BIAS = 127, MANTISSA = 23 };
 #define ROUND 0x1.8p23f
 #define LOG_2_HIGH 0x1.62e4p-1f
 #define LOG_2_LOW 1.42860682031e-6f
+#define FAR 64
+#define FAR_BACK 0x1p-64f
 #define LEAST_EXPONENT ((st_real)-125)
 #define MOST_EXPONENT ((st_real)89)
 #endif
@@ -106,17 +110,24 @@ INLINE st_real times_power(st_real x, exponent e)
     return x * power_of_2(half) * power_of_2(e.biased - half);
 }
 
+/* x 2^n for n <= 0, with one power, 2^(n + FAR), which is normal. A result below the normal range is rounded
+ * once. */
+INLINE st_real times_low_power(st_real x, exponent e)
+{
+    return x * power_of_2(e.biased - BIAS + FAR) * FAR_BACK;
+}
+
 INLINE st_real fast_exp(st_real x)
 {
     exponent e = exponent_of(x > MOST_EXPONENT ? MOST_EXPONENT : x);
     return times_power(1 + e.less_1, e);
 }
 
-/* For LEAST_EXPONENT <= x <= MOST_EXPONENT. */
+/* For LEAST_EXPONENT <= x, no more than rounding above 0. */
 INLINE st_real fast_exp_within(st_real x)
 {
     exponent e = exponent_of_sum(x, 0);
-    return times_power(1 + e.less_1, e);
+    return times_low_power(1 + e.less_1, e);
 }
 
 /* For x <= 0. */
@@ -127,12 +138,26 @@ INLINE st_real fast_expm1(st_real x)
     return power * e.less_1 + (power - 1);
 }
 
+/* a where the sign of x is negative, else b. Not by a condition: the compiler would make two divisions of one
+ * by whose sides it is. */
+INLINE st_real by_sign(st_real x, st_real a, st_real b)
+{
+    real_bits bits, of_a, of_b;
+    memcpy(&bits, &x, sizeof bits);
+    memcpy(&of_a, &a, sizeof of_a);
+    memcpy(&of_b, &b, sizeof of_b);
+    const real_bits negative = 0 - (bits >> (8 * sizeof bits - 1));
+    bits = (of_a & negative) | (of_b & ~negative);
+    memcpy(&x, &bits, sizeof x);
+    return x;
+}
+
 /* exp(-|x|) / (1 + exp(-|x|)) below 0, 1 / (1 + exp(-|x|)) above: one division. */
 INLINE st_real fast_logistic(st_real x)
 {
     const exponent e = exponent_of(-fabs(x));
-    const st_real power = times_power(1 + e.less_1, e);
-    return (x < 0 ? power : 1) / (1 + power);
+    const st_real power = times_low_power(1 + e.less_1, e);
+    return by_sign(x, power, 1) / (1 + power);
 }
 
 /* x logistic(x). Below 0 it is multiplied by 2^n last, so that nothing is lost below the normal range. */
@@ -140,20 +165,20 @@ INLINE st_real fast_silu(st_real x)
 {
     const exponent e = exponent_of(-fabs(x));
     const st_real m = 1 + e.less_1, in = x < LEAST_EXPONENT ? LEAST_EXPONENT : x;
-    const st_real ratio = (x < 0 ? in * m : x) / (1 + times_power(m, e));
-    return x < 0 ? times_power(ratio, e) : ratio;
+    const st_real ratio = in * by_sign(x, m, 1) / (1 + times_low_power(m, e));
+    return by_sign(x, times_low_power(ratio, e), ratio);
 }
 
-/* With e = exp(-|x|), (d + x e) / d² above 0, and e (d + x) / d² below, d = 1 + e. Beyond 40 it is 1. */
+/* With e = exp(-|x|), (d + x e) / d² above, and e (d + x) / d² below, d = 1 + e. Beyond 40 it is 1. */
 INLINE st_real fast_silu_slope(st_real x)
 {
     const exponent e = exponent_of(-fabs(x));
-    const st_real m = 1 + e.less_1, power = times_power(m, e), d = 1 + power,
+    const st_real m = 1 + e.less_1, power = times_low_power(m, e), d = 1 + power,
                   in = x < LEAST_EXPONENT ? LEAST_EXPONENT
                        : x > 40           ? 40
                                           : x;
-    const st_real ratio = (x < 0 ? m * (d + in) : d + in * power) / (d * d);
-    return x < 0 ? times_power(ratio, e) : ratio;
+    const st_real ratio = by_sign(x, m, 1) * (d + in * by_sign(x, 1, power)) / (d * d);
+    return by_sign(x, times_low_power(ratio, e), ratio);
 }
 
 /* ---- in double ----------------------------------------------------------------------------------------- */
@@ -341,7 +366,7 @@ INLINE st_real fast_normal(st_real x)
     const st_real t = fabs(x) > NORMAL_MOST ? NORMAL_MOST : fabs(x);
     const exponent e = exponent_of_square(t);
     const st_real share = t / (t + NORMAL_SHIFT), part = share * normal_polynomial(2 * share - 1);
-    return (x < 0 ? 0 : x) - times_power(part + part * e.less_1, e);
+    return (x < 0 ? 0 : x) - times_low_power(part + part * e.less_1, e);
 }
 
 /* Φ(x) + x φ(x) */
@@ -350,7 +375,7 @@ INLINE st_real fast_normal_slope(st_real x)
     const st_real t = fabs(x) > NORMAL_MOST ? NORMAL_MOST : fabs(x);
     const exponent e = exponent_of_square(t);
     const st_real tail =
-        times_power((1 + e.less_1) * (normal_ratio(t) - t * (st_real)0.398942280401432677940), e);
+        times_low_power((1 + e.less_1) * (normal_ratio(t) - t * (st_real)0.398942280401432677940), e);
     return x < 0 ? tail : 1 - tail;
 }
 
