@@ -40,6 +40,7 @@ static void plan_passes(implicit_plan *d, arena *a)
     implicit_plan_gather(d, a);
     implicit_plan_scatter(d, a);
     implicit_plan_gradient(d, a);
+    implicit_plan_taps(d, a);
 }
 
 static int plan(st_layer *l, const void *given)

@@ -73,7 +73,8 @@ typedef struct pass {
     ptrdiff_t images; /* laid out, or made, together */
     bool slides;      /* parts that can are SLIDING */
     bool planes;      /* lanes are channels, from planes */
-    bool groups;      /* lanes are groups */
+    bool groups;      /* lanes are groups, */
+    bool by_taps;     /* or taps */
     bool channels;    /* lanes are channels: */
     span *span[2];    /* of each axis, their number, and that of all their taps; */
     ptrdiff_t spans[2], taps[2];
@@ -87,15 +88,25 @@ typedef struct pass {
 } pass;
 
 typedef struct gradient_pass {
-    bool groups; /* lanes are groups, */
-    bool dots;   /* or windows; else narrow channels */
-    part slides; /* of dots: with a slide, windows of one wide channel; else */
+    bool groups;  /* lanes are groups, */
+    bool by_taps; /* taps, */
+    bool dots;    /* or windows; else narrow channels */
+    part slides;  /* of dots: with a slide, windows of one wide channel; else */
     cover how;
     bool straight;          /* narrow images are read in place */
     ptrdiff_t images, rows; /* of a block */
     ptrdiff_t *place, *number, *from, *to, *skip, vectors;
     ptrdiff_t panel, result; /* elements of scratch */
 } gradient_pass;
+
+/* With taps as lanes: images of a block; vectors of k, and elements of them that an earlier one has; of each
+ * row, a window of one of the images: its place in an image, among copied rows, and in narrow images; of each
+ * narrow channel: its place in narrow images, and in the weights. */
+typedef struct taps_tables {
+    const kernel *k;
+    ptrdiff_t images, vectors;
+    ptrdiff_t *from, *skip, *image, *row, *window, *channel, *weight;
+} taps_tables;
 
 /* The plan's data; begins with the members of conv_plan. */
 typedef struct implicit_plan {
@@ -107,6 +118,7 @@ typedef struct implicit_plan {
     ptrdiff_t chunk, batch;       /* the most images of a call, and of all */
     pass gather, scatter;
     gradient_pass gradient;
+    taps_tables taps;
 } implicit_plan;
 
 void implicit_plan_gather(implicit_plan *d, arena *a);
@@ -142,6 +154,13 @@ void implicit_plan_group_sums(implicit_plan *d, gradient_pass *p, arena *a);
 void implicit_pack_groups(const st_layer *l, const pass *p);
 void implicit_make_groups(const st_call *c, const pass *p, st_tensor from, st_tensor to, const st_real *bias);
 void implicit_sum_groups(const st_call *c, st_tensor wide, st_tensor narrow);
+
+/* With taps as lanes: the same. */
+double implicit_taps_cost(const implicit_plan *d, const pass *p);
+double implicit_taps_gradient_cost(const implicit_plan *d);
+void implicit_plan_taps(implicit_plan *d, arena *a);
+void implicit_make_taps(const st_call *c, const pass *p, st_tensor from, st_tensor to, const st_real *bias);
+void implicit_sum_taps(const st_call *c, st_tensor wide, st_tensor narrow);
 
 /* Makes images; bias NULL: without. */
 void implicit_make(const st_call *c, const pass *p, st_tensor from, st_tensor to, const st_real *bias);

@@ -8,11 +8,15 @@
  * at the end. */
 #include "layers/fast/implicit.h"
 
+#include <math.h>
+
 enum {
     SUM = 1 << 12,    /* elements of a small sum */
     WINDOWS = 1 << 9, /* windows of a small block */
     SLID = 2,         /* the most narrow channels of a group that are added up one by one */
-    HORIZONTAL = 8,   /* the cost of adding up the lanes of a vector, in products of vectors */
+    HORIZONTAL = 8,   /* the cost of adding up the lanes of a vector, in products of vectors, */
+    TRANSPOSE = 16,   /* and of transposing one */
+    CHUNK = 8,        /* images of a usual call */
 };
 
 /* ---- plan ------------------------------------------------------------------------------------------- */
@@ -66,8 +70,15 @@ static void plan_products(implicit_plan *d, gradient_pass *p, arena *a)
     }
 }
 
-/* The cost of an image's group by dots or slides, in products of vectors. */
-static double cost(const implicit_plan *d)
+/* The cost of an image's group, in products of vectors, by products; and by dots or slides. */
+static double products_cost(const implicit_plan *d)
+{
+    const double taps = (double)(d->wide * d->area), windows = (double)(d->w.out[0] * d->w.out[1]),
+                 vectors = (double)(kernel_padded(d->k, d->narrow) / d->k->lanes);
+    return vectors * (windows * (taps * 1.1 + TRANSPOSE) + taps * TRANSPOSE / CHUNK);
+}
+
+static double dots_cost(const implicit_plan *d)
 {
     const slide *v = d->gradient.slides.slide;
     const ptrdiff_t *n = d->w.out, made = d->narrow * d->wide * d->area;
@@ -76,7 +87,7 @@ static double cost(const implicit_plan *d)
     const ptrdiff_t vectors =
         v ? n[0] * ceil_div(n[1], v->lanes)
           : implicit_vectors(d->k, how, n[0], n[1], d->gather.p.pitch, NULL, NULL, NULL) + HORIZONTAL;
-    return (double)(vectors * made) * each + implicit_layout_cost(d, &d->gather);
+    return (double)(vectors * made) * each;
 }
 
 void implicit_plan_gradient(implicit_plan *d, arena *a)
@@ -88,12 +99,13 @@ void implicit_plan_gradient(implicit_plan *d, arena *a)
     implicit_plan_slide(d, &d->gather, &p->slides, 0);
     if (d->wide > 1 || d->narrow > SLID) p->slides.slide = NULL;
     p->dots = p->dots || p->slides.slide;
-    p->groups = p->dots && implicit_group_sums_cost(d) < cost(d);
-    if (p->groups) {
-        p->slides.slide = NULL;
-        implicit_plan_group_sums(d, p, a);
-        return;
-    }
+    const double by_groups = implicit_group_sums_cost(d), by_taps = implicit_taps_gradient_cost(d),
+                 others = (p->dots ? dots_cost : products_cost)(d) + implicit_layout_cost(d, &d->gather);
+    p->groups = by_groups < fmin(others, by_taps);
+    p->by_taps = !p->groups && by_taps < others;
+    if (p->groups || p->by_taps) p->slides.slide = NULL;
+    if (p->groups) implicit_plan_group_sums(d, p, a);
+    if (p->groups || p->by_taps) return;
     (p->slides.slide ? plan_slides : p->dots ? plan_dots : plan_products)(d, p, a);
     d->gather.plane = largest(d->gather.plane, p->images * planes_size(&d->gather.p, d->wide));
 }
@@ -188,8 +200,8 @@ void implicit_gradient(const st_call *c, st_tensor wide, st_tensor narrow)
 {
     const implicit_plan *d = c->plan;
     const gradient_pass *p = &d->gradient;
-    if (p->groups) {
-        implicit_sum_groups(c, wide, narrow);
+    if (p->groups || p->by_taps) {
+        (p->groups ? implicit_sum_groups : implicit_sum_taps)(c, wide, narrow);
         return;
     }
     const bool slides = p->slides.slide, products = !p->dots;

@@ -258,27 +258,28 @@ static double products_of(const implicit_plan *d, const pass *p, ptrdiff_t parts
     return products;
 }
 
-/* What lanes are. All but SLIDING add the same products in the same order, to the same bits: so that results
- * do not depend on the batch that a layer is planned for, SLIDING is chosen for a usual one. */
+/* What lanes are. All but SLIDING and taps add the same products in the same order, to the same bits: so that
+ * results do not depend on the batch that a layer is planned for, those are chosen for a usual one. */
 static void choose_lanes(implicit_plan *d, pass *p, ptrdiff_t parts)
 {
     const ptrdiff_t chunk = d->chunk, batch = d->batch;
     const double products = products_of(d, p, parts), layout = implicit_layout_cost(d, p),
-                 groups = implicit_groups_cost(d, p, products);
+                 groups = implicit_groups_cost(d, p, products), taps = implicit_taps_cost(d, p);
     d->chunk = CHUNK, d->batch = BATCH;
     const double sliding = windows_cost(d, p, parts, true),
-                 others = fmin(windows_cost(d, p, parts, false), groups),
-                 by_channels =
-                     fmin(layout + implicit_planes_cost(d, p, products), implicit_channels_cost(d, p));
-    p->slides = sliding < fmin(others, by_channels);
+                 others =
+                     fmin(fmin(windows_cost(d, p, parts, false), groups),
+                          fmin(layout + implicit_planes_cost(d, p, products), implicit_channels_cost(d, p)));
+    p->slides = sliding < fmin(others, taps);
+    p->by_taps = taps < fmin(others, sliding);
     d->chunk = chunk, d->batch = batch;
+    const bool fixed = p->slides || p->by_taps;
     const double windows = windows_cost(d, p, parts, false),
                  laid_out = layout + implicit_planes_cost(d, p, products),
-                 in_place = implicit_channels_cost(d, p),
-                 least = fmin(fmin(windows, groups), fmin(laid_out, in_place));
-    p->groups = !p->slides && groups == least;
-    p->planes = !p->slides && !p->groups && laid_out < fmin(windows, in_place);
-    p->channels = !p->slides && !p->groups && in_place < fmin(windows, laid_out);
+                 in_place = implicit_channels_cost(d, p);
+    p->groups = !fixed && groups <= fmin(windows, fmin(laid_out, in_place));
+    p->planes = !fixed && !p->groups && laid_out < fmin(windows, in_place);
+    p->channels = !fixed && !p->groups && in_place < fmin(windows, laid_out);
 }
 
 /* Plans all parts that have elements. */
@@ -300,12 +301,12 @@ static void plan_parts(implicit_plan *d, pass *p, ptrdiff_t parts, arena *a)
         implicit_plan_slide(d, p, &q, n);
         if (p->planes) implicit_number_planes(d, p, &q, a);
         else if (p->groups) implicit_number_groups(d, p, &q, a);
-        else if (!p->channels) choose_cover(d, p, &q, p->slides), plan_block(d, p, &q, a);
+        else if (!p->channels && !p->by_taps) choose_cover(d, p, &q, p->slides), plan_block(d, p, &q, a);
         if (q.slide) implicit_fill_slide(p, &q, &q.slid, a);
         if (p->part) p->part[p->parts] = q;
         p->parts++;
     }
-    if (p->channels || p->groups) return;
+    if (p->channels || p->groups || p->by_taps) return;
     p->plane = p->images * planes_size(&p->p, p->read);
     if (!p->planes) p->result = p->apart[1] == 2 ? 2 * p->each : p->each; /* for two phases */
 }
@@ -572,8 +573,10 @@ static void make_by_channels(const st_call *c, const pass *p, st_tensor from, st
 
 void implicit_make(const st_call *c, const pass *p, st_tensor from, st_tensor to, const st_real *bias)
 {
-    if (p->channels || p->groups) {
-        (p->groups ? implicit_make_groups : make_by_channels)(c, p, from, to, bias);
+    if (p->channels || p->groups || p->by_taps) {
+        (p->groups    ? implicit_make_groups
+         : p->by_taps ? implicit_make_taps
+                      : make_by_channels)(c, p, from, to, bias);
         return;
     }
     const implicit_plan *d = c->plan;
