@@ -3,6 +3,7 @@
 #define STRIDE_LAYERS_FAST_ALGORITHMS_H
 
 #include "layers/layer_impl.h"
+#include "tensor/parallel.h"
 
 /* An algorithm that replaces a type's definition when it is suitable. */
 typedef struct layer_algorithm {
@@ -26,7 +27,7 @@ extern const layer_algorithm *const *layer_pooling_algorithms;
 int layer_choose_algorithm(st_layer *l);
 
 extern const layer_algorithm conv_winograd, conv_implicit, conv_transpose_implicit;
-extern const layer_algorithm dense_unpacked;
+extern const layer_algorithm dense_products;
 extern const layer_algorithm maxpool_vectors, avgpool_vectors, adaptive_avgpool_vectors;
 extern const layer_algorithm maxpool_rows, avgpool_rows, adaptive_avgpool_rows, lppool_rows, upsample_rows,
     pad2d_rows;
@@ -81,6 +82,9 @@ void layer_call_backward(const st_call *c, bool gradient, bool backward, st_tens
 
 /* Work in elements read and written; multiply-adds count by the time that they take. */
 double layer_work(const st_layer *l, ptrdiff_t images);
+
+/* st_parallel_for, on at most so many threads, whose numbers the work is given. */
+void layer_each(const st_call *c, int threads, ptrdiff_t count, parallel_work *work, void *context);
 
 /* Tests if the gradient of a chunk is added as soon as there is one, while it is in cache: on one thread,
  * where those of all chunks, of so many elements, would not stay there. */

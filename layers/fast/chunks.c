@@ -62,11 +62,16 @@ static void run_piece(ptrdiff_t i, int thread, void *context)
     p->work(i, p->context);
 }
 
-static void each(const st_call *c, ptrdiff_t count, void (*work)(ptrdiff_t i, void *context), void *context)
+void layer_each(const st_call *c, int threads, ptrdiff_t count, parallel_work *work, void *context)
 {
     const st_layer_run *run = c->layer->impl->run;
     const bool little = layer_work(c->layer, c->layer->x.n[0]) < run->least_work;
-    parallel_for(little ? 1 : run->threads, count, run_piece, &(piece_work){ work, context });
+    parallel_for(little ? 1 : (int)smallest(run->threads, threads), count, work, context);
+}
+
+static void each(const st_call *c, ptrdiff_t count, void (*work)(ptrdiff_t i, void *context), void *context)
+{
+    layer_each(c, MOST_THREADS, count, run_piece, &(piece_work){ work, context });
 }
 
 /* ---- a batch ------------------------------------------------------------------------------------------ */

@@ -1,4 +1,4 @@
-/* dense.c: a dense layer's products without packing, divided into pieces for threads. */
+/* dense.c: a dense layer's products, divided into pieces for threads. */
 #include "layers/dense_impl.h"
 #include "layers/fast/algorithms.h"
 #include "layers/fast/kernel.h"
@@ -6,29 +6,28 @@
 
 #include <string.h>
 
-enum { TRANSPOSED = DENSE_INPUT + 1, RESULT }; /* scratch */
+enum { TRANSPOSED = DENSE_INPUT + 1, RESULT, PANEL }; /* scratch */
 
 enum {
-    FEW = 8,               /* images that have an algorithm of their own */
-    SLAB = 64,             /* images whose features are transposed together */
-    PIECE = 48,            /* the most outputs, or rows of weights, in a piece of work */
-    LOW = 12,              /* and the fewest */
-    STRIP = 256,           /* inputs in a piece of the backward pass and the gradient, about */
-    NARROW = 64,           /* a strip is a multiple of this */
-    DEPTH = 1024,          /* inputs in a block: a slab of that many stays in cache */
-    MOST_IMAGES = 1 << 16, /* and outputs: tables have an entry for each */
+    FEW = 8,      /* images that have an algorithm of their own */
+    SLAB = 64,    /* images whose features are transposed together */
+    PIECE = 48,   /* the most outputs in a piece of theirs, */
+    STRIP = 256,  /* and inputs */
+    DEPTH = 1024, /* inputs in a block: a slab of that many stays in cache */
+    TALL = 256,   /* the most rows in a piece of another product, */
+    WIDE = 512,   /* and columns, */
+    UNIT = 32,    /* of which it has a multiple */
 };
-
-/* The tables of one product: see kernel.h. */
-typedef struct tables {
-    ptrdiff_t *row, *step, *offset;
-} tables;
 
 typedef struct dense_plan {
     const kernel *k;
-    tables forward, backward, gradient;
-    ptrdiff_t *few, *skip; /* vectors of inputs, and elements of them that an earlier one has */
+    int threads;
+    bool turns;           /* many images of a batch: the forward pass transposes weights, not images */
+    ptrdiff_t *at, *skip; /* of few: vectors of inputs, and elements of them that an earlier one has; */
+    ptrdiff_t *row;       /* and rows of weights */
 } dense_plan;
+
+/* ---- plan ---------------------------------------------------------------------------------------------- */
 
 /* The planned rows of x and y, as matrices. */
 static ptrdiff_t rows_of(const st_layer *l)
@@ -36,120 +35,70 @@ static ptrdiff_t rows_of(const st_layer *l)
     return l->x.rank == 2 ? l->x.n[0] : l->x.n[0] * l->x.n[1];
 }
 
-static bool suits(const st_layer *l)
+/* The size of pieces of at most `most`: an even number of them, all the same except for the last, so that
+ * threads get equal work. */
+static ptrdiff_t piece_size(ptrdiff_t whole, ptrdiff_t most)
 {
-    const ptrdiff_t in = l->x.n[l->x.rank - 1], out = l->y.n[l->y.rank - 1];
-    return in >= kernel_of(l)->lanes && rows_of(l) <= MOST_IMAGES && out <= MOST_IMAGES;
+    return ceil_div(whole, 2 * ceil_div(whole, 2 * most));
 }
 
-/* ---- pieces -------------------------------------------------------------------------------------------- */
-
-/* A piece of work: its number, where it begins, and its size. */
+/* Piece i of that size: where it begins, and how much there is. */
 static ptrdiff_t piece(ptrdiff_t i, ptrdiff_t size, ptrdiff_t whole, ptrdiff_t *count)
 {
-    ptrdiff_t first = i * size;
+    const ptrdiff_t first = i * size;
     *count = smallest(whole - first, size);
     return first;
 }
 
-/* The outputs in a piece: an even number of pieces of the same size, except for the last, so that threads get
- * equal work. */
-static ptrdiff_t piece_size(ptrdiff_t outputs)
+static bool suits(const st_layer *l)
 {
-    return largest(LOW, ceil_div(outputs, 2 * ceil_div(outputs, 2 * PIECE)));
-}
-
-/* The inputs in a strip, likewise. */
-static ptrdiff_t strip_size(ptrdiff_t in)
-{
-    return largest(2 * NARROW, in / (2 * ceil_div(in, 2 * STRIP)) / NARROW * NARROW);
-}
-
-/* The last strip includes the remainder, which is too small for another one. */
-static ptrdiff_t strips(ptrdiff_t in)
-{
-    return largest(1, in / strip_size(in));
-}
-
-static ptrdiff_t strip_width(ptrdiff_t in, ptrdiff_t i)
-{
-    return i + 1 < strips(in) ? strip_size(in) : in - i * strip_size(in);
-}
-
-/* ---- plan ---------------------------------------------------------------------------------------------- */
-
-/* Makes a table of multiples of `step` at *room, and advances *room. */
-static ptrdiff_t *multiples(ptrdiff_t **room, ptrdiff_t count, ptrdiff_t step)
-{
-    ptrdiff_t *table = *room;
-    iota(table, count, step);
-    *room += count;
-    return table;
-}
-
-/* Sizes of tables: outputs of a piece, inputs of a block, vectors of inputs. */
-typedef struct extents {
-    ptrdiff_t n, in, out, high, deep, vectors;
-} extents;
-
-static extents extents_of(const st_layer *l)
-{
-    const ptrdiff_t in = l->x.n[l->x.rank - 1], out = l->y.n[l->y.rank - 1];
-    return (extents){ rows_of(l),
-                      in,
-                      out,
-                      smallest(piece_size(out), out),
-                      smallest(in, DEPTH),
-                      ceil_div(in, kernel_of(l)->lanes) };
+    (void)l;
+    return true;
 }
 
 static int plan(st_layer *l, const void *given)
 {
     (void)given;
-    const extents e = extents_of(l);
-    const ptrdiff_t slabs = e.n > FEW ? ceil_div(e.n, SLAB) : 0;
-    const ptrdiff_t room = (e.high + 2 * e.deep) + 2 * e.vectors + 3 * e.n + 3 * e.out;
+    const ptrdiff_t n = rows_of(l), in = l->x.n[l->x.rank - 1], out = l->y.n[l->y.rank - 1],
+                    slabs = n * (in + out) < in * out ? ceil_div(n, SLAB) : 0;
     dense_plan *p = st_layer_plan_data(l, sizeof *p);
     if (!p) return -1;
     p->k = kernel_of(l);
-    l->impl->tables = (size_t)room * sizeof(ptrdiff_t);
-    if (st_layer_scratch(l, l->x) || st_layer_scratch(l, ST_SHAPE(slabs, e.deep, SLAB))) return -1;
-    return st_layer_scratch(l, ST_SHAPE(slabs, e.out, SLAB));
+    p->threads = layer_threads(l);
+    p->turns = slabs == 0;
+    l->impl->tables = (size_t)(2 * ceil_div(in, p->k->lanes) + PIECE) * sizeof(ptrdiff_t);
+    if (st_layer_scratch(l, l->x) || st_layer_scratch(l, ST_SHAPE(slabs, smallest(in, DEPTH), SLAB)) ||
+        st_layer_scratch(l, ST_SHAPE(slabs, out, SLAB)))
+        return -1;
+    const ptrdiff_t panel = largest(kernel_panel(0, largest(in, out)), kernel_panel(smallest(TALL, out), n));
+    return st_layer_scratch(l, ST_SHAPE(p->threads, ceil_div(panel, SLAB) * SLAB));
 }
 
-static void fill(st_layer *l, void *tables_)
+static void fill(st_layer *l, void *tables)
 {
-    const extents e = extents_of(l);
     dense_plan *p = l->plan;
-    ptrdiff_t *at = tables_;
-    p->forward =
-        (tables){ multiples(&at, e.high, e.in), multiples(&at, e.deep, 1), multiples(&at, e.deep, SLAB) };
-    p->few = multiples(&at, e.vectors, p->k->lanes);
-    p->few[e.vectors - 1] = e.in - p->k->lanes; /* the last vector overlaps the previous one */
-    p->skip = multiples(&at, e.vectors, 0);
-    p->skip[e.vectors - 1] = e.vectors * p->k->lanes - e.in;
-    p->backward =
-        (tables){ multiples(&at, e.n, e.out), multiples(&at, e.out, 1), multiples(&at, e.out, e.in) };
-    p->gradient = (tables){ multiples(&at, e.out, 1), multiples(&at, e.n, e.out), multiples(&at, e.n, e.in) };
+    const ptrdiff_t in = l->x.n[l->x.rank - 1], lanes = p->k->lanes, vectors = ceil_div(in, lanes);
+    p->at = tables, p->skip = p->at + vectors, p->row = p->skip + vectors;
+    iota(p->at, vectors, lanes), iota(p->skip, vectors, 0), iota(p->row, PIECE, in);
+    p->at[vectors - 1] = in - lanes; /* the last vector overlaps the previous one */
+    p->skip[vectors - 1] = vectors * lanes - in;
 }
 
 /* The data shared by the pieces of a pass. x and y are matrices. */
 typedef struct job {
     const st_call *c;
     const dense_plan *p;
-    st_tensor x, y;         /* or dy and dx, or x and dy */
-    ptrdiff_t begin, depth; /* a block of inputs */
+    st_tensor x, y;
+    ptrdiff_t begin, depth;     /* a block of inputs */
+    ptrdiff_t tall, wide, rows; /* of pieces of c = begin + a b, and pieces among rows */
+    ptrdiff_t m, n, k;          /* and its sizes */
+    kernel_view a, b, sum;
+    st_real *to;
 } job;
 
 static job job_of(const st_call *c, st_tensor x, st_tensor y)
 {
     return (job){ .c = c, .p = c->plan, .x = x, .y = y };
-}
-
-static void product(const job *j, const tables *t, ptrdiff_t rows, ptrdiff_t columns, ptrdiff_t depth,
-                    const st_real *a, const st_real *b, st_real *to, ptrdiff_t pitch, bool add)
-{
-    kernel_product(j->p->k, rows, columns, depth, a, t->row, t->step, b, t->offset, to, pitch, add);
 }
 
 /* The rows of x if they are contiguous, else of a copy. */
@@ -161,15 +110,45 @@ static st_tensor contiguous(const st_call *c, st_tensor x)
     return copy;
 }
 
-/* ---- forward: yᵀ = W xᵀ, so that neither needs to be packed: lanes are images ---------------------- */
+/* ---- c = begin + a b ----------------------------------------------------------------------------------- */
+
+static void product_piece(ptrdiff_t i, int thread, void *context)
+{
+    const job *j = context;
+    ptrdiff_t rows, columns, first = piece(i % j->rows, j->tall, j->m, &rows),
+                             left = piece(i / j->rows, j->wide, j->n, &columns);
+    const kernel_view a = { j->a.at + first * j->a.row, j->a.row, j->a.column },
+                      b = { j->b.at + left * j->b.column, j->b.row, j->b.column },
+                      sum = { j->sum.at ? j->sum.at + first * j->sum.row + left : NULL, j->sum.row, 1 };
+    kernel_matrix(j->p->k, rows, columns, j->k, a, b, sum, j->to + first * j->n + left, j->n,
+                  st_data(st_select(st_scratch(j->c, PANEL), 0, thread)));
+}
+
+static void product(const st_call *c, ptrdiff_t m, ptrdiff_t n, ptrdiff_t k, kernel_view a, kernel_view b,
+                    kernel_view sum, st_real *to)
+{
+    job j = { .c = c, .p = c->plan, .m = m, .n = n, .k = k, .a = a, .b = b, .sum = sum, .to = to };
+    j.wide = n <= KERNEL_BREADTH ? n : ceil_div(piece_size(n, WIDE), UNIT) * UNIT;
+    j.tall = j.wide == n ? piece_size(m, TALL) : ceil_div(m, ceil_div(m, TALL));
+    j.rows = ceil_div(m, j.tall);
+    layer_each(c, j.p->threads, j.rows * ceil_div(n, j.wide), product_piece, &j);
+}
+
+static kernel_view view_of(st_tensor x)
+{
+    return (kernel_view){ st_data(x), x.stride[0], x.stride[1] };
+}
+
+/* ---- forward: yᵀ = W xᵀ, so that no weights need to be packed: lanes are images ---------------------- */
 
 /* Fills TRANSPOSED [slab, depth, SLAB] for some inputs of the block and a slab of images. */
 static void transpose_piece(ptrdiff_t i, void *context)
 {
     const job *j = context;
-    const ptrdiff_t in = j->x.shape.n[1], blocks = strips(j->depth), strip = i % blocks,
-                    width = strip_width(j->depth, strip), first = strip * strip_size(j->depth);
-    ptrdiff_t images, slab = i / blocks, first_image = piece(slab, SLAB, j->x.shape.n[0], &images);
+    const ptrdiff_t in = j->x.shape.n[1], blocks = ceil_div(j->depth, STRIP);
+    ptrdiff_t images, width, slab = i / blocks;
+    const ptrdiff_t first_image = piece(slab, SLAB, j->x.shape.n[0], &images),
+                    first = piece(i % blocks, STRIP, j->depth, &width);
     st_real *to = st_data(st_scratch(j->c, TRANSPOSED)) + (slab * j->depth + first) * SLAB;
     if (images % j->p->k->lanes) memset(to, 0, (size_t)(width * SLAB) * sizeof *to);
     kernel_transpose(j->p->k, images, width, st_data(j->x) + first_image * in + j->begin + first, in, to,
@@ -183,7 +162,7 @@ static void forward_piece(ptrdiff_t i, void *context)
     const job *j = context;
     const kernel *k = j->p->k;
     const st_tensor *param = j->c->param;
-    const ptrdiff_t in = j->x.shape.n[1], out = j->y.shape.n[1], size = piece_size(out),
+    const ptrdiff_t in = j->x.shape.n[1], out = j->y.shape.n[1], size = piece_size(out, PIECE),
                     blocks = ceil_div(out, size);
     ptrdiff_t images, outputs, slab = i / blocks;
     ptrdiff_t first_image = piece(slab, SLAB, j->x.shape.n[0], &images);
@@ -193,12 +172,24 @@ static void forward_piece(ptrdiff_t i, void *context)
         st_real bias = j->c->layer->params > DENSE_BIAS ? st_data(param[DENSE_BIAS])[first + o] : 0;
         for (ptrdiff_t n = 0; n < SLAB; n++) result[o * SLAB + n] = bias;
     }
-    product(j, &j->p->forward, outputs, kernel_padded(k, images), j->depth,
-            st_data(param[DENSE_WEIGHT]) + first * in + j->begin,
-            st_data(st_scratch(j->c, TRANSPOSED)) + slab * j->depth * SLAB, result, SLAB, true);
+    const kernel_view w = { st_data(param[DENSE_WEIGHT]) + first * in + j->begin, in, 1 },
+                      x = { st_data(st_scratch(j->c, TRANSPOSED)) + slab * j->depth * SLAB, SLAB, 1 };
+    kernel_matrix(k, outputs, kernel_padded(k, images), j->depth, w, x, (kernel_view){ result, SLAB, 1 },
+                  result, SLAB, NULL);
     if (j->begin + j->depth == in)
         kernel_transpose(k, outputs, images, result, SLAB, st_data(j->y) + first_image * out + first, out,
                          NULL);
+}
+
+static void forward_transposed(const st_call *c, st_tensor x, st_tensor y)
+{
+    const ptrdiff_t slabs = ceil_div(x.shape.n[0], SLAB), in = x.shape.n[1], out = y.shape.n[1];
+    job j = job_of(c, x, y);
+    for (; j.begin < in; j.begin += j.depth) {
+        j.depth = smallest(in - j.begin, DEPTH);
+        st_parallel_for(c, slabs * ceil_div(j.depth, STRIP), transpose_piece, &j);
+        st_parallel_for(c, slabs * ceil_div(out, piece_size(out, PIECE)), forward_piece, &j);
+    }
 }
 
 /* ---- forward of few images: lanes are inputs ----------------------------------------------------------- */
@@ -208,10 +199,10 @@ static void few_piece(ptrdiff_t i, void *context)
     const job *j = context;
     const kernel *k = j->p->k;
     const ptrdiff_t in = j->x.shape.n[1], out = j->y.shape.n[1];
-    ptrdiff_t outputs, first = piece(i, piece_size(out), out, &outputs);
-    kernel_dot(k, j->x.shape.n[0], outputs, ceil_div(in, k->lanes), st_data(j->x), in, j->p->few, j->p->skip,
-               st_data(j->c->param[DENSE_WEIGHT]) + first * in, j->p->forward.row, j->p->few,
-               st_data(j->y) + first, out);
+    ptrdiff_t outputs, first = piece(i, piece_size(out, PIECE), out, &outputs);
+    kernel_dot(k, j->x.shape.n[0], outputs, ceil_div(in, k->lanes), st_data(j->x), in, j->p->at, j->p->skip,
+               st_data(j->c->param[DENSE_WEIGHT]) + first * in, j->p->row, j->p->at, st_data(j->y) + first,
+               out);
 }
 
 static void forward_few(const st_call *c, st_tensor x, st_tensor y)
@@ -219,65 +210,46 @@ static void forward_few(const st_call *c, st_tensor x, st_tensor y)
     job j = job_of(c, x, y);
     if (c->layer->params > DENSE_BIAS) st_copy(y, st_expand(c->param[DENSE_BIAS], y.shape));
     else st_fill(y, 0);
-    st_parallel_for(c, ceil_div(y.shape.n[1], piece_size(y.shape.n[1])), few_piece, &j);
+    st_parallel_for(c, ceil_div(y.shape.n[1], piece_size(y.shape.n[1], PIECE)), few_piece, &j);
 }
+
+/* ---- the passes ---------------------------------------------------------------------------------------- */
 
 static void forward(const st_call *c, st_tensor x, st_tensor y)
 {
     x = contiguous(c, x);
     y = dense_rows(c, y);
-    const ptrdiff_t slabs = ceil_div(x.shape.n[0], SLAB), in = x.shape.n[1], out = y.shape.n[1];
-    if (x.shape.n[0] <= FEW) {
-        forward_few(c, x, y);
-        return;
-    }
-    job j = job_of(c, x, y);
-    for (; j.begin < in; j.begin += j.depth) {
-        j.depth = smallest(in - j.begin, DEPTH);
-        st_parallel_for(c, slabs * strips(j.depth), transpose_piece, &j);
-        st_parallel_for(c, slabs * ceil_div(out, piece_size(out)), forward_piece, &j);
+    const dense_plan *p = c->plan;
+    const ptrdiff_t n = x.shape.n[0], in = x.shape.n[1], out = y.shape.n[1];
+    if (n <= FEW && in >= p->k->lanes) forward_few(c, x, y);
+    else if (!p->turns) forward_transposed(c, x, y);
+    else {
+        const bool bias = c->layer->params > DENSE_BIAS;
+        product(c, n, out, in, view_of(x), view_of(st_transpose(c->param[DENSE_WEIGHT], 0, 1)),
+                (kernel_view){ bias ? st_data(c->param[DENSE_BIAS]) : NULL, 0, 1 }, st_data(y));
     }
 }
 
-/* ---- backward: dx = dy W ------------------------------------------------------------------------------- */
-
-static void backward_piece(ptrdiff_t i, void *context)
-{
-    const job *j = context;
-    const ptrdiff_t in = j->y.shape.n[1], out = j->x.shape.n[1], first = i * strip_size(in);
-    product(j, &j->p->backward, j->x.shape.n[0], strip_width(in, i), out, st_data(j->x),
-            st_data(j->c->param[DENSE_WEIGHT]) + first, st_data(j->y) + first, in, false);
-}
-
+/* dx = dy W */
 static void backward(const st_call *c, st_tensor x, st_tensor y, st_tensor dy, st_tensor dx)
 {
     (void)x, (void)y;
-    job j = job_of(c, dense_rows(c, dy), dense_rows(c, dx));
-    st_parallel_for(c, strips(j.y.shape.n[1]), backward_piece, &j);
+    dy = dense_rows(c, dy), dx = dense_rows(c, dx);
+    product(c, dx.shape.n[0], dx.shape.n[1], dy.shape.n[1], view_of(dy), view_of(c->param[DENSE_WEIGHT]),
+            (kernel_view){ 0 }, st_data(dx));
 }
 
-/* ---- gradient: dW += dyᵀ x --------------------------------------------------------------------------- */
-
-static void gradient_piece(ptrdiff_t i, void *context)
-{
-    const job *j = context;
-    const ptrdiff_t in = j->x.shape.n[1], out = j->y.shape.n[1], size = piece_size(out),
-                    blocks = ceil_div(out, size), strip = i / blocks, left = strip * strip_size(in);
-    ptrdiff_t outputs, first = piece(i % blocks, size, out, &outputs);
-    product(j, &j->p->gradient, outputs, strip_width(in, strip), j->x.shape.n[0], st_data(j->y) + first,
-            st_data(j->x) + left, st_data(st_grad(j->c, DENSE_WEIGHT)) + first * in + left, in, true);
-}
-
+/* dW += dyᵀ x */
 static void gradient(const st_call *c, st_tensor x, st_tensor y, st_tensor dy)
 {
     (void)y;
-    job j = job_of(c, contiguous(c, x), dense_rows(c, dy));
-    const ptrdiff_t in = j.x.shape.n[1], out = j.y.shape.n[1];
-    st_parallel_for(c, strips(in) * ceil_div(out, piece_size(out)), gradient_piece, &j);
+    const st_tensor dw = st_grad(c, DENSE_WEIGHT), in = contiguous(c, x), out = dense_rows(c, dy);
+    product(c, dw.shape.n[0], dw.shape.n[1], in.shape.n[0], view_of(st_transpose(out, 0, 1)), view_of(in),
+            view_of(dw), st_data(dw));
     dense_bias_gradient(c, dy);
 }
 
-const layer_algorithm dense_unpacked = {
+const layer_algorithm dense_products = {
     .type = &layer_type_dense,
     .suits = suits,
     .plan = plan,

@@ -28,6 +28,26 @@
         EACH(i, R) EACH(v, W) VECTOR_AT(M, c + i * pitch, v) = sum[i][v];                                    \
     }
 
+/* Four rows share a pointer, so that all fit in the registers. */
+#define MATRIX(M, R, W)                                                                                      \
+    M##_TARGET static void M##_matrix_##R##_##W(                                                             \
+        ptrdiff_t depth, const st_real *a, ptrdiff_t row, ptrdiff_t step, const st_real *b, ptrdiff_t next,  \
+        const st_real *begin, ptrdiff_t beside, st_real *c, ptrdiff_t pitch)                                 \
+    {                                                                                                        \
+        enum { FOURS = (R + 3) / 4 };                                                                        \
+        M##_vector sum[R][W], x[W];                                                                          \
+        const st_real *at[FOURS];                                                                            \
+        EACH(g, FOURS) at[g] = a + 4 * g * row;                                                              \
+        EACH(i, R) EACH(v, W) sum[i][v] = (M##_vector){ 0 };                                                 \
+        if (begin) EACH(i, R) EACH(v, W) sum[i][v] = VECTOR_AT(M, begin + i * beside, v);                    \
+        for (ptrdiff_t k = 0; k < depth; k++, b += next) {                                                   \
+            EACH(v, W) x[v] = VECTOR_AT(M, b, v);                                                            \
+            EACH(i, R) EACH(v, W) sum[i][v] += x[v] * at[i / 4][i % 4 * row];                                \
+            EACH(g, FOURS) at[g] += step;                                                                    \
+        }                                                                                                    \
+        EACH(i, R) EACH(v, W) VECTOR_AT(M, c + i * pitch, v) = sum[i][v];                                    \
+    }
+
 #define SPREAD(M, W, R)                                                                                      \
     M##_TARGET static void M##_spread_##W##_##R(                                                             \
         ptrdiff_t depth, const st_real *a, ptrdiff_t row, const ptrdiff_t *step, const st_real *b,           \
@@ -219,12 +239,14 @@
 #define SIZES_OF_16_REGISTERS                                                                                \
     .wide = 3, .tall = { 12, 6, 4 }, .high = 3, .deep = 4, .far = 3, .steep = { 12, 6, 4 }
 
-#define NAME(M, R, W) .tile[R - 1][W - 1] = M##_tile_##R##_##W,
+#define NAME(M, R, W)                                                                                        \
+    .tile[R - 1][W - 1] = M##_tile_##R##_##W, .matrix[R - 1][W - 1] = M##_matrix_##R##_##W,
 #define SPREAD_NAME(M, W, R) .spread[W - 1][R - 1] = M##_spread_##W##_##R,
 #define DOT_NAME(M, R, D) .dot[R - 1][D - 1] = M##_dot_##R##_##D,
 
 #define KERNEL(M, REGISTERS)                                                                                 \
-    TILES_OF_##REGISTERS(TILE, M) SPREADS_OF_##REGISTERS(SPREAD, M) DOTS_OF_##REGISTERS(DOT, M)              \
+    TILES_OF_##REGISTERS(TILE, M) TILES_OF_##REGISTERS(MATRIX, M)                                            \
+    SPREADS_OF_##REGISTERS(SPREAD, M) DOTS_OF_##REGISTERS(DOT, M)                                            \
     TRANSPOSE(M) PACK(M) MOVE(M) SPLIT(M) WEAVE(M)                                                           \
     static const kernel M = {                                                                                \
         .name = #M, .lanes = MACHINE_LANES(M), SIZES_OF_##REGISTERS, .transpose = M##_transpose,             \
@@ -321,6 +343,106 @@ void kernel_product(const kernel *k, ptrdiff_t rows, ptrdiff_t columns, ptrdiff_
     }
     if (edge > 0) add_edge(k, rows, edge, depth, a, row, step, b + columns, offset, c + columns, pitch);
 }
+
+/* ---- matrices -------------------------------------------------------------------------------------- */
+
+enum {
+    REUSED = 64,                        /* rows that pay for a copy of b that is in the second cache, */
+    SOME = 12,                          /* or is not: */
+    NEAR = (1 << 20) / sizeof(st_real), /* elements that are */
+};
+
+/* Copies a block of b, [depth, columns], with zeros up to the next vector, to a panel. */
+static void copy_columns(const kernel *k, ptrdiff_t columns, ptrdiff_t depth, kernel_view b, st_real *panel)
+{
+    const ptrdiff_t rest = columns % k->lanes;
+    for (ptrdiff_t i = 0; i < depth && rest > 0; i++)
+        for (ptrdiff_t j = rest; j < k->lanes; j++) panel[i * KERNEL_PITCH + columns - rest + j] = 0;
+    if (b.column == 1) k->move(depth, columns, b.at, b.row, panel, KERNEL_PITCH);
+    else kernel_transpose(k, columns, depth, b.at, b.column, panel, KERNEL_PITCH, NULL);
+}
+
+/* Copies a block of a, whose rows have a distance of 1, tile by tile. */
+static void copy_rows(const kernel *k, ptrdiff_t rows, ptrdiff_t high, ptrdiff_t depth, kernel_view a,
+                      st_real *panel)
+{
+    for (ptrdiff_t i = 0, tall; i < rows; i += tall) {
+        tall = share(rows - i, high);
+        k->move(depth, tall, a.at + i, a.column, panel + i * depth, tall);
+    }
+}
+
+/* A block of a, and the most rows of its tiles. */
+typedef struct block {
+    kernel_view a; /* column 0: copied by copy_rows */
+    ptrdiff_t high;
+} block;
+
+/* Some columns of c, as many as a tile has; fewer are computed aside. */
+static void strip(const kernel *k, ptrdiff_t rows, ptrdiff_t columns, ptrdiff_t depth, const block *a,
+                  const st_real *b, ptrdiff_t next, kernel_view begin, st_real *c, ptrdiff_t pitch)
+{
+    st_real aside[KERNEL_TALL * KERNEL_WIDE * MOST_LANES];
+    const ptrdiff_t wide = ceil_div(columns, k->lanes), width = wide * k->lanes;
+    for (ptrdiff_t i = 0, tall; i < rows; i += tall, c += tall * pitch) {
+        tall = share(rows - i, a->high);
+        kernel_matrix_tile *tile = k->matrix[tall - 1][wide - 1];
+        const bool copied = a->a.column == 0;
+        const ptrdiff_t row = copied ? 1 : a->a.row, step = copied ? tall : a->a.column;
+        const st_real *from = a->a.at + i * a->a.row, *sum = begin.at ? begin.at + i * begin.row : NULL;
+        if (columns == width) {
+            if (sum == c) prefetch_tile(k, smallest(rows - i - tall, tall), wide, c + tall * pitch, pitch);
+            tile(depth, from, row, step, b, next, sum, begin.row, c, pitch);
+            continue;
+        }
+        if (sum) k->move(tall, columns, sum, begin.row, aside, width);
+        tile(depth, from, row, step, b, next, sum ? aside : NULL, width, aside, width);
+        k->move(tall, columns, aside, width, c, pitch);
+    }
+}
+
+ptrdiff_t kernel_panel(ptrdiff_t rows, ptrdiff_t depth)
+{
+    return smallest(depth, KERNEL_DEPTH) * (KERNEL_PITCH + rows);
+}
+
+static kernel_view at(kernel_view v, ptrdiff_t row, ptrdiff_t column)
+{
+    if (v.at) v.at += row * v.row + column * v.column;
+    return v;
+}
+
+void kernel_matrix(const kernel *k, ptrdiff_t rows, ptrdiff_t columns, ptrdiff_t depth, kernel_view a,
+                   kernel_view b, kernel_view begin, st_real *c, ptrdiff_t pitch, st_real *panel)
+{
+    const ptrdiff_t lanes = k->lanes, reused = depth * b.row > NEAR ? SOME : REUSED;
+    ptrdiff_t most = k->wide, part, some, wide;
+    while (most > 2 && k->tall[most - 1] < rows) most--;
+    most = smallest(most, ceil_div(columns, lanes));
+    for (ptrdiff_t first = 0; first < depth; first += part, begin = (kernel_view){ c, pitch, 1 }) {
+        part = share(depth - first, KERNEL_DEPTH);
+        block of = { at(a, 0, first), k->tall[most - 1] };
+        if (panel && a.row == 1 && a.column != 1) {
+            copy_rows(k, rows, of.high, part, of.a, panel + part * KERNEL_PITCH);
+            of.a = (kernel_view){ panel + part * KERNEL_PITCH, part, 0 };
+        }
+        for (ptrdiff_t left = 0; left < columns; left += some) {
+            some = smallest(columns - left, KERNEL_BREADTH);
+            kernel_view columns_of = at(b, first, left);
+            if (panel && (b.column != 1 || some % lanes || rows >= reused)) {
+                copy_columns(k, some, part, columns_of, panel);
+                columns_of = (kernel_view){ panel, KERNEL_PITCH, 1 };
+            }
+            for (ptrdiff_t j = 0; j < some; j += wide) {
+                wide = smallest(some - j, lanes * share(ceil_div(some - j, lanes), most));
+                strip(k, rows, wide, part, &of, columns_of.at + j, columns_of.row, at(begin, 0, left + j),
+                      c + left + j, pitch);
+            }
+        }
+    }
+}
+
+/* ---- vectors anywhere, and dots -------------------------------------------------------------------- */
 
 void kernel_spread(const kernel *k, ptrdiff_t rows, ptrdiff_t vectors, ptrdiff_t depth, const st_real *a,
                    ptrdiff_t row, const ptrdiff_t *step, const st_real *b, const ptrdiff_t *offset,

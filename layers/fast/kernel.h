@@ -13,7 +13,11 @@
  *
  * With few columns j, lanes are used for k (kernel_dot):
  *
- *     c[i][j] += Σ_k Σ_e a[i * step + from[k] + e] b[row[j] + offset[k] + e]      skip[k] <= e < lanes */
+ *     c[i][j] += Σ_k Σ_e a[i * step + from[k] + e] b[row[j] + offset[k] + e]      skip[k] <= e < lanes
+ *
+ * Matrices whose elements are at fixed distances (kernel_matrix):
+ *
+ *     c[i][j] = begin[i][j] + Σ_k a[i][k] b[k][j] */
 #ifndef STRIDE_LAYERS_FAST_KERNEL_H
 #define STRIDE_LAYERS_FAST_KERNEL_H
 
@@ -32,6 +36,10 @@ typedef void kernel_spread_tile(ptrdiff_t depth, const st_real *a, ptrdiff_t row
                                 const st_real *b, const ptrdiff_t *offset, const ptrdiff_t *from, st_real *c,
                                 ptrdiff_t pitch, const ptrdiff_t *to, const st_real *plus, bool add);
 
+typedef void kernel_matrix_tile(ptrdiff_t depth, const st_real *a, ptrdiff_t row, ptrdiff_t step,
+                                const st_real *b, ptrdiff_t next, const st_real *begin, ptrdiff_t beside,
+                                st_real *c, ptrdiff_t pitch);
+
 typedef void kernel_dot_tile(ptrdiff_t depth, const st_real *a, ptrdiff_t step, const ptrdiff_t *from,
                              const st_real *keep, const ptrdiff_t *skip, const st_real *b,
                              const ptrdiff_t *row, const ptrdiff_t *offset, st_real *c, ptrdiff_t pitch);
@@ -44,6 +52,7 @@ typedef struct kernel {
     int high, deep;              /* of dot; */
     int far, steep[KERNEL_FAR];  /* and of spread: vectors, and rows for each number of vectors */
     kernel_tile *tile[KERNEL_TALL][KERNEL_WIDE];
+    kernel_matrix_tile *matrix[KERNEL_TALL][KERNEL_WIDE];
     kernel_spread_tile *spread[KERNEL_FAR][KERNEL_TALL]; /* by vectors and rows */
     kernel_dot_tile *dot[KERNEL_HIGH][KERNEL_DEEP];
     /* A square of vectors: c[j * pitch + i] = a[i * step + j] + plus[j], i and j < lanes. */
@@ -76,6 +85,24 @@ INLINE const kernel *kernel_of(const st_layer *l)
 void kernel_product(const kernel *k, ptrdiff_t rows, ptrdiff_t columns, ptrdiff_t depth, const st_real *a,
                     const ptrdiff_t *row, const ptrdiff_t *step, const st_real *b, const ptrdiff_t *offset,
                     st_real *c, ptrdiff_t pitch, bool add);
+
+/* A matrix: its first element, and the distances of rows and of columns. */
+typedef struct kernel_view {
+    const st_real *at;
+    ptrdiff_t row, column;
+} kernel_view;
+
+/* Rows or columns of a have a distance of 1, and so have those of b. begin.at NULL: 0. Rows of c are `pitch`
+ * apart. `panel` is room for copies of blocks of b, and of a if its rows have a distance of 1; NULL: they are
+ * used in place, and columns are a multiple of lanes. */
+enum {
+    KERNEL_DEPTH = 384,                     /* k in a block, and */
+    KERNEL_BREADTH = 512 / sizeof(st_real), /* columns of b: */
+    KERNEL_PITCH = 576 / sizeof(st_real)    /* rows are in different sets of the first cache */
+};
+ptrdiff_t kernel_panel(ptrdiff_t rows, ptrdiff_t depth); /* its elements; rows 0: without a copy of a */
+void kernel_matrix(const kernel *k, ptrdiff_t rows, ptrdiff_t columns, ptrdiff_t depth, kernel_view a,
+                   kernel_view b, kernel_view begin, st_real *c, ptrdiff_t pitch, st_real *panel);
 
 /* plus NULL: nothing; add: to c, without plus. */
 void kernel_spread(const kernel *k, ptrdiff_t rows, ptrdiff_t vectors, ptrdiff_t depth, const st_real *a,

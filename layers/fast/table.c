@@ -9,7 +9,7 @@ const layer_algorithm *layer_algorithms[] = {
     &conv_winograd,
     &conv_implicit,
     &conv_transpose_implicit,
-    &dense_unpacked,
+    &dense_products,
     &maxpool_vectors,
     &avgpool_vectors,
     &adaptive_avgpool_vectors,
