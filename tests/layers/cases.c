@@ -192,8 +192,10 @@ static st_layer *roll_dense_of_rows(dice *d, st_shape *x)
 
 static st_layer *roll_many_features(dice *d, st_shape *x)
 {
-    *x = ST_SHAPE(35, 1100); /* several blocks of inputs and of outputs */
-    return st_dense(.out_features = 270);
+    /* Several blocks of inputs, and of outputs or images. */
+    const bool more = chance(d, 50);
+    *x = more ? ST_SHAPE(300, 410) : ST_SHAPE(35, 1100);
+    return st_dense(.out_features = more ? 140 : 270);
 }
 
 /* ---- pooling --------------------------------------------------------------------------------- */
