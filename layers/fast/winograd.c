@@ -1,4 +1,5 @@
-/* winograd.c: 3x3 convolutions with stride 1 by Winograd's F(4x4, 3x3), with 4 times fewer multiplications.
+/* winograd.c: 3x3 convolutions with stride 1 by Winograd's F(4x4, 3x3), with 4 times fewer multiplications. A
+ * dilated one is several that are not, of every other pixel, say.
  *
  * With many channels, each element f of a tile in Winograd's domain (winograd.h) is a matrix product: M_f =
  * V_f U_f, V_f [tiles, C], U_f [C, O]. The gradient and the backward pass are its adjoint:
@@ -27,7 +28,10 @@ enum { X_PIXELS, DX_PIXELS, Y_PIXELS, X_TILES, Y_TILES, WEIGHTS, WEIGHT_SUMS, BU
 enum {
     /* Measured against direct convolution. */
     LEAST_CHANNELS = 16,
-    TILES_OF_WEIGHTS = 20,  /* cost as much time as transforming and loading the weights */
+    TILES_OF_WEIGHTS = 20,  /* cost as much time as transforming and loading the weights, */
+    TILES_OF_MANY = 60,     /* and of weights that do not stay in cache: */
+    CACHE = 1 << 21,        /* bytes */
+    MOST_PIXELS = 1 << 20,  /* elements of a dilated image, which is one band */
     MOST_WEIGHTS = 1 << 18, /* channels times channels */
     MOST_SIZE = 1 << 16,    /* of an image, along either axis */
     CHUNK = 8,              /* images that a batch is assumed to have */
@@ -58,11 +62,34 @@ typedef struct winograd_plan {
     window w; /* as in conv_plan */
     const kernel *k;
     const winograd *t;
-    ptrdiff_t rows, columns, band; /* tiles of an image; rows of tiles of a band */
+    ptrdiff_t rows, columns, band; /* tiles of an image, phase after phase; rows of tiles of a band */
     ptrdiff_t *unit, *by_in, *by_out;
 } winograd_plan;
 
 /* ---- places of tiles ----------------------------------------------------------------------------------- */
+
+/* Outputs whose positions along an axis have the same remainder by the dilation are a phase; its tiles. */
+static ptrdiff_t phases_of(const window *w, int axis)
+{
+    return smallest(w->dilation[axis], w->out[axis]);
+}
+
+static ptrdiff_t tiles_of_phase(const window *w, int axis)
+{
+    return ceil_div(ceil_div(w->out[axis], w->dilation[axis]), WINOGRAD_SIZE);
+}
+
+static ptrdiff_t tiles_of(const window *w, int axis)
+{
+    return phases_of(w, axis) * tiles_of_phase(w, axis);
+}
+
+/* The first output of tile number `at`. */
+static ptrdiff_t output_of(const window *w, int axis, ptrdiff_t at)
+{
+    const ptrdiff_t each = tiles_of_phase(w, axis);
+    return at / each + at % each * WINOGRAD_SIZE * w->dilation[axis];
+}
 
 /* A tile's position. */
 typedef struct place {
@@ -91,8 +118,9 @@ static bool closes_band(const winograd_plan *p, place at)
 static void move_to_band(const winograd_plan *p, side *s, place at)
 {
     ptrdiff_t first = at.row - at.row % p->band, last = smallest(first + p->band, p->rows) - 1;
-    s->top = largest(WINOGRAD_SIZE * first - s->before[0], 0);
-    s->bottom = smallest(WINOGRAD_SIZE * last - s->before[0] + s->reach, s->height);
+    const bool whole = p->w.dilation[0] > 1;
+    s->top = whole ? 0 : largest(WINOGRAD_SIZE * first - s->before[0], 0);
+    s->bottom = whole ? s->height : smallest(WINOGRAD_SIZE * last - s->before[0] + s->reach, s->height);
 }
 
 static void take_band(const winograd_plan *p, side *s, place at)
@@ -133,11 +161,13 @@ static void give_band(const winograd_plan *p, side *s, place at)
 
 /* ---- tiles --------------------------------------------------------------------------------------------- */
 
-static void pixels_of(const side *s, place at, st_real *pixel[])
+static void pixels_of(const winograd_plan *p, const side *s, place at, st_real *pixel[])
 {
-    ptrdiff_t h = WINOGRAD_SIZE * at.row - s->before[0], w = WINOGRAD_SIZE * at.column - s->before[1];
-    for (ptrdiff_t i = h; i < h + s->reach; i++)
-        for (ptrdiff_t j = w; j < w + s->reach; j++) {
+    const ptrdiff_t h = output_of(&p->w, 0, at.row) - s->before[0],
+                    w = output_of(&p->w, 1, at.column) - s->before[1], down = p->w.dilation[0],
+                    across = p->w.dilation[1];
+    for (ptrdiff_t i = h; i < h + s->reach * down; i += down)
+        for (ptrdiff_t j = w; j < w + s->reach * across; j += across) {
             bool inside = i >= 0 && i < s->height && j >= 0 && j < s->width;
             ptrdiff_t offset = ((i - s->top) * s->width + j) * s->padded;
             *pixel++ = inside ? s->pixels + offset : s->outside;
@@ -152,7 +182,7 @@ static void transform_tiles(const winograd_plan *p, side *s, winograd_transform 
     for (ptrdiff_t t = 0; t < count; t++) {
         place at = place_of(p, first + t);
         if (opens_band(p, at)) (give ? open_band : take_band)(p, s, at);
-        pixels_of(s, at, pixel);
+        pixels_of(p, s, at, pixel);
         for (int f = 0; f < WINOGRAD_PLACES; f++) element[f] = s->tiles + f * s->plane + t * s->padded;
         transform(s->padded, (const st_real *const *)(give ? element : pixel), give ? pixel : element);
         if (give && closes_band(p, at)) give_band(p, s, at);
@@ -174,11 +204,12 @@ static bool fills(const kernel *k, ptrdiff_t channels)
 
 /* Tests if tiles need fewer multiplications than a direct convolution, with those for weights and for outputs
  * beyond the border, in as many images as a batch is assumed to have. */
-static bool pays(const window *w, st_shape x)
+static bool pays(const window *w, st_shape x, ptrdiff_t weights)
 {
-    const ptrdiff_t images = smallest(x.n[0], CHUNK), size = WINOGRAD_SIZE,
-                    tiles = images * ceil_div(w->out[0], size) * ceil_div(w->out[1], size);
-    return WINOGRAD_PLACES * (tiles + TILES_OF_WEIGHTS) < 9 * images * w->out[0] * w->out[1];
+    const ptrdiff_t images = smallest(x.n[0], CHUNK), tiles = images * tiles_of(w, 0) * tiles_of(w, 1);
+    const bool many = WINOGRAD_PLACES * weights * (ptrdiff_t)sizeof(st_real) > CACHE;
+    return WINOGRAD_PLACES * (tiles + (many ? TILES_OF_MANY : TILES_OF_WEIGHTS)) <
+           9 * images * w->out[0] * w->out[1];
 }
 
 static bool suits(const st_layer *l)
@@ -188,12 +219,14 @@ static bool suits(const st_layer *l)
     if (machine_is_accurate()) return false;
     ptrdiff_t in = l->x.n[1], out = l->y.n[1];
     for (int axis = 0; axis < 2; axis++) {
-        if (w->kernel[axis] != 3 || w->stride[axis] != 1 || w->dilation[axis] != 1) return false;
-        if (w->before[axis] > 2 || w->after[axis] > 2 || w->out[axis] > MOST_SIZE) return false;
+        const ptrdiff_t most = 2 * (ptrdiff_t)w->dilation[axis];
+        if (w->kernel[axis] != 3 || w->stride[axis] != 1) return false;
+        if (w->before[axis] > most || w->after[axis] > most || w->out[axis] > MOST_SIZE) return false;
     }
     bool kernels = ((const st_conv2d_options *)l->options)->groups == 1 && fills(k, in) && fills(k, out) &&
                    in <= MOST_WEIGHTS / out;
-    return kernels && pays(w, l->x);
+    const double pixels = (double)w->size[0] * (double)w->size[1] * (double)largest(in, out);
+    return kernels && (w->dilation[0] == 1 || pixels <= MOST_PIXELS) && pays(w, l->x, in * out);
 }
 
 static ptrdiff_t table_size(const st_layer *l)
@@ -208,14 +241,16 @@ static int plan(st_layer *l, const void *given)
     ptrdiff_t in = l->x.n[1], out = l->y.n[1];
     ptrdiff_t in_padded = kernel_padded(k, in), out_padded = kernel_padded(k, out);
     ptrdiff_t row = largest(w.size[1] * in_padded, w.out[1] * out_padded);
-    ptrdiff_t band = largest((BAND / row - 2) / WINOGRAD_SIZE, 1), rows = WINOGRAD_SIZE * band + 2;
+    const ptrdiff_t tiles = tiles_of(&w, 0);
+    ptrdiff_t band = w.dilation[0] > 1 ? tiles : largest((BAND / row - 2) / WINOGRAD_SIZE, 1);
+    const ptrdiff_t rows = w.dilation[0] > 1 ? largest(w.size[0], w.out[0]) : WINOGRAD_SIZE * band + 2;
     ptrdiff_t in_pixels = smallest(rows, w.size[0]) * w.size[1] + 1;
     ptrdiff_t out_pixels = smallest(rows, w.out[0]) * w.out[1] + 1;
     ptrdiff_t weights = largest(in * out_padded, out * in_padded);
     winograd_plan *p = st_layer_plan_data(l, sizeof *p);
     if (!p) return -1;
     *p = (winograd_plan){ .w = w, .k = k, .t = &winograd_of_machine[l->impl->machine], .band = band };
-    p->rows = ceil_div(w.out[0], WINOGRAD_SIZE), p->columns = ceil_div(w.out[1], WINOGRAD_SIZE);
+    p->rows = tiles, p->columns = tiles_of(&w, 1);
     l->impl->tables = 3 * (size_t)table_size(l) * sizeof(ptrdiff_t);
     const st_shape scratch[] = { ST_SHAPE(in_pixels, in_padded),
                                  ST_SHAPE(in_pixels, in_padded),

@@ -124,6 +124,11 @@ static st_layer *roll_3x3(dice *d, st_shape *x)
                   roll_side(d, above && !one_sided ? 1 : 3, 9), roll_side(d, left && !one_sided ? 1 : 3, 9));
     if (one_sided) o.pad_height[0] = above, o.pad_height[1] = 2 - above, o.pad_width[chance(d, 50)] = left;
     else o.padding[0] = above, o.padding[1] = left;
+    for (int axis = 0; axis < 2 && !one_sided && chance(d, 30); axis++) {
+        o.dilation[axis] = (int)roll(d, 1, 3);
+        o.padding[axis] *= o.dilation[axis];
+        x->n[2 + axis] = 2 * o.dilation[axis] + roll_side(d, 1, 20);
+    }
     keep_zero(o.padding);
     const size_t k = d->key.seed / 3 % (sizeof ends / sizeof *ends);
     if (d->key.seed % 3) return st_conv2d_new(o);

@@ -293,7 +293,11 @@ TEST(conv2d_takes_tiles_where_they_pay)
         { { .out_channels = 64, .padding = { 1, 1 } }, { 4, { 8, 64, 14, 14 } }, true },
         { { .out_channels = 64, .padding = { 3, 1 } }, { 4, { 8, 64, 14, 14 } }, false },
         { { .out_channels = 64, .stride = { 1, 2 } }, { 4, { 8, 64, 14, 14 } }, false },
-        { { .out_channels = 64, .dilation = { 2, 1 } }, { 4, { 8, 64, 14, 14 } }, false },
+        { { .out_channels = 64, .dilation = { 2, 1 } }, { 4, { 8, 64, 14, 14 } }, true },
+        { { .out_channels = 64, .dilation = { 5, 5 } },
+          { 4, { 8, 64, 14, 14 } },
+          false },                                                                        /* few of a phase */
+        { { .out_channels = 512, .padding = { 1, 1 } }, { 4, { 8, 512, 4, 4 } }, false }, /* many weights */
         { { .out_channels = 64, .groups = 2 }, { 4, { 8, 64, 14, 14 } }, false },
         { { .out_channels = 64, .kernel = { 3, 5 } }, { 4, { 8, 64, 14, 14 } }, false },
         { { .out_channels = 64 }, { 4, { 8, 3, 32, 32 } }, false }, /* few channels */
