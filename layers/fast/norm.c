@@ -305,12 +305,15 @@ typedef struct fast_plan {
     ptrdiff_t apart;  /* which begin so far apart in adjacent sets */
 } fast_plan;
 
-/* Sets that are processed at once: channels of a batch, by each thread; or whole sets of few elements. */
-static ptrdiff_t together(const fast_plan *p, int threads)
+/* Sets that are processed at once: channels of a batch that stay in the cache from the first loop to the
+ * second, by each thread; or whole sets of few elements. */
+static ptrdiff_t together(const fast_plan *p, ptrdiff_t images, int threads)
 {
-    enum { FEW = 4096 };
-    const ptrdiff_t most = p->length < OCTET ? COLUMNS / p->length : MOST;
-    if (p->norm.of_batch) return smallest(ceil_div(p->norm.sets, threads), most);
+    enum { FEW = 4096, CACHED = 1 << 16 };
+    const ptrdiff_t most = p->length < OCTET ? COLUMNS / p->length : MOST,
+                    least = p->length > BLOCK / OCTETS ? 1 : OCTET, /* rows that add_rows takes at once */
+        cached = largest(CACHED / (images * p->length * least), 1) * least;
+    if (p->norm.of_batch) return smallest(smallest(ceil_div(p->norm.sets, threads), most), cached);
     return p->parts > 1 ? 1 : largest(smallest(FEW / p->length, MOST), 1);
 }
 
@@ -327,7 +330,7 @@ static int plan(st_layer *l, const void *given)
     if (single) p->parts = 1, p->apart = p->length;
     p->by_element = affine && (!p->norm.by_channel || single);
     if (st_layer_scratch(l, ST_SHAPE(elements / (p->norm.of_batch ? p->norm.sets : images)))) return -1;
-    return st_layer_scratch(l, ST_SHAPE(p->by_element ? together(p, 1) * p->length : 0));
+    return st_layer_scratch(l, ST_SHAPE(p->by_element ? together(p, images, 1) * p->length : 0));
 }
 
 /* A pass over all sets of x and dy; writes y or dx to `to`, unless that is NULL. */
@@ -352,7 +355,7 @@ static pass pass_over(const st_call *c, st_tensor x, st_tensor dy, st_tensor to,
                    .plan = plan,
                    .set = { rows, length, stride },
                    .sets = batch ? plan->norm.sets : c->images * plan->norm.sets,
-                   .together = together(plan, c->layer->impl->run->threads),
+                   .together = together(plan, c->images, c->layer->impl->run->threads),
                    .x = st_data(x),
                    .dy = st_data(dy),
                    .weight = c->layer->params > NORM_WEIGHT ? st_data(c->param[NORM_WEIGHT]) : NULL,
@@ -447,6 +450,13 @@ INLINE void adjoint_columns(const pass *p, const norm_columns *c, ptrdiff_t firs
     }
 }
 
+/* Fetches a row of the next image, which hardware does not foresee, unless it is long. */
+INLINE void prefetch(ptrdiff_t n, const st_real *x)
+{
+    enum { LINE = 64 / sizeof(st_real), LONG = 4096 };
+    for (ptrdiff_t i = 0; i < n && n <= LONG; i += LINE) __builtin_prefetch(x + i);
+}
+
 /* Channels of a batch are adjacent in an image, so several are processed together, image by image. */
 INLINE void forward_sets(const pass *p, ptrdiff_t first, ptrdiff_t count)
 {
@@ -464,6 +474,7 @@ INLINE void forward_sets(const pass *p, ptrdiff_t first, ptrdiff_t count)
     if (narrow && !constants) add_columns(sums, &columns);
     for (ptrdiff_t r = 0; r < s.rows && !constants && !narrow; r++) {
         const st_real *row = x + r * s.stride;
+        if (r + 1 < s.rows) prefetch(count * s.length, row + s.stride);
         add_rows(sums, (norm_rows){ count, s.length, s.length, row, row, near, 1, true });
     }
     for (ptrdiff_t k = 0; k < count; k++) {
@@ -543,9 +554,12 @@ INLINE void adjoint_sets(const pass *p, ptrdiff_t first, ptrdiff_t count, const 
         for (ptrdiff_t k = 0; k < count; k++)
             add_part(p, first_weight(plan, first + k), deviation[k], sums[k], &total[k]);
     } else if (needed && plan->parts == 1) {
-        for (ptrdiff_t r = 0; r < s.rows; r++)
-            add_rows(sums,
-                     (norm_rows){ count, part, part, dy + r * s.stride, x + r * stride_x, mean, 1, false });
+        for (ptrdiff_t r = 0; r < s.rows; r++) {
+            const st_real *row_dy = dy + r * s.stride, *row = x + r * stride_x;
+            if (r + 1 < s.rows)
+                prefetch(count * part, row_dy + s.stride), prefetch(count * part, row + stride_x);
+            add_rows(sums, (norm_rows){ count, part, part, row_dy, row, mean, 1, false });
+        }
         for (ptrdiff_t k = 0; k < count; k++)
             add_part(p, first_weight(plan, first + k), deviation[k], sums[k], &total[k]);
     } else if (needed) /* a set of one row, in parts */
