@@ -333,7 +333,7 @@ function text_of(path,    out, i, t, previous, level, is_struct, pending, level_
             if (parens < level_of_offset) level_of_offset = 0
             if ((path, t) in renamed && previous != "." && previous != "->" &&
                 !(level_of_offset && previous == ",") &&
-                !(level > 0 && is_struct[level] && token[path, next_text(path, i)] ~ /^[][;,):]$/))
+                !(level > 0 && is_struct[level] && previous != "[" && token[path, next_text(path, i)] ~ /^[][;,):]$/))
                 t = renamed[path, t]
             # tcc takes tensors and shapes in a list only in parentheses, and with their number.
             if (begins_static) { t = "static " t; begins_static = 0 }
