@@ -29,6 +29,8 @@ enum {
     LOOSE = 4,      /* or an element of those farther apart */
 };
 
+static const double STREAM = 0.5; /* of reading a weight from the second cache */
+
 /* ---- plan ------------------------------------------------------------------------------------------- */
 
 bool implicit_by_rows(const kernel *k, ptrdiff_t width)
@@ -62,11 +64,14 @@ static double cost(const implicit_plan *d, const pass *p, const part *q, cover h
 {
     const ptrdiff_t lanes = d->k->lanes, *n = q->of.count;
     /* Loads of vectors that few channels share take longer than their products. */
-    const double made = (double)p->made * (p->made == 1   ? 2.5
-                                           : p->made == 2 ? 1.5
-                                           : p->made == 3 ? 1.2
-                                                          : 1),
-                 depth = (double)q->depth * (p->made * q->depth > NEAR ? 1.12 : 1);
+    const double made = (double)p->made * (p->made == 1 ? 2.5 : p->made == 2 ? 1.5 : p->made == 3 ? 1.2 : 1);
+    const ptrdiff_t packed = ceil_div(d->chunk * n[0] * n[1], lanes),
+                    all = how == PACKED ? packed
+                                        : implicit_vectors(d->k, how == SLIDING ? BY_ROWS : how, n[0], n[1],
+                                                           p->p.pitch, NULL, NULL, NULL);
+    /* Weights that do not stay in the first cache are read again for each tile's vectors. */
+    const double read = p->made * q->depth > NEAR ? STREAM / (double)smallest(all, d->k->wide) : 0,
+                 depth = (double)q->depth * (1 + read);
     const bool pairs = p->apart[1] == 2 && phase_count(&d->w, 1) == 2 && how != PACKED; /* make_pair */
     /* A run of windows, of those that follow each other in the planes. */
     const double runs = (double)(how == PACKED && p->p.pitch == n[1] && together(p) ? 1 : n[0]),
@@ -78,11 +83,10 @@ static double cost(const implicit_plan *d, const pass *p, const part *q, cover h
     if (how == SLIDING)
         return (double)(n[0] * ceil_div(n[1], q->slide->lanes) * p->made) * 1.2 * depth + moved;
     if (how == PACKED) {
-        const double vectors = (double)ceil_div(d->chunk * n[0] * n[1], lanes) / (double)d->chunk;
+        const double vectors = (double)packed / (double)d->chunk;
         return depth * (vectors * (made + PACK) + runs * RUN) + moved;
     }
-    return (double)implicit_vectors(d->k, how, n[0], n[1], p->p.pitch, NULL, NULL, NULL) * made * depth +
-           moved;
+    return (double)all * made * depth + moved;
 }
 
 /* The best cover: SLIDING if the pass slides and the part can. */

@@ -11,13 +11,14 @@
 #include <math.h>
 
 enum {
-    ROWS = 64,        /* of a block, at most, unless an image has more; */
-    PANELS = 1 << 18, /* and their elements */
+    ROWS = 512,       /* of a block, at most, unless an image has more; */
+    PANELS = 1 << 17, /* and their elements */
     BLOCK = 1 << 16,  /* elements of rows and weights that are multiplied together */
     DEEP = 16,        /* and vectors, at least */
     CHUNK = 8,        /* images of a usual call */
     HORIZONTAL = 12,  /* the cost of adding up the lanes of a vector, in products of vectors; */
     STREAM = 16,      /* of reading a vector of weights from the second cache; */
+    TRANSPOSE = 12,   /* of transposing one of an image; */
     PIECE = 30,       /* of copying a channel of a window, */
     RUN = 20,         /* each row of it, */
     ELEMENT = 6,      /* and elements of one that are copied meanwhile */
@@ -67,11 +68,20 @@ static double cost(const implicit_plan *d)
     return windows * (double)d->narrow * (double)ceil_div(depth_of(d), k->lanes) * 1.1;
 }
 
-static double copying_cost(const implicit_plan *d)
+/* Tests if windows are the elements of an image. */
+static bool is_identity(const implicit_plan *d)
 {
-    const double rows = (double)(d->w.kernel[0] * (d->w.dilation[1] > 1 ? d->w.kernel[1] : 1)),
+    return d->area == 1 && d->w.stride[0] == 1 && d->w.stride[1] == 1 && !window_padded(&d->w);
+}
+
+static double copying_cost(const implicit_plan *d, bool back)
+{
+    const double windows = (double)windows_of(d), wide = (double)d->wide,
+                 rows = (double)(d->w.kernel[0] * (d->w.dilation[1] > 1 ? d->w.kernel[1] : 1)),
                  channel = PIECE + rows * RUN + (double)d->area / ELEMENT;
-    return is_whole(d) ? 0 : (double)windows_of(d) * (double)d->wide * channel;
+    if (is_whole(d)) return 0;
+    if (is_identity(d) && !back) return windows * ceil(wide / d->k->lanes) * TRANSPOSE;
+    return windows * wide * channel * (back ? 2 : 1);
 }
 
 double implicit_taps_cost(const implicit_plan *d, const pass *p)
@@ -79,14 +89,13 @@ double implicit_taps_cost(const implicit_plan *d, const pass *p)
     const double made = (double)d->narrow * (double)windows_of(d),
                  weights = (double)d->narrow * (double)depth_of(d) / d->k->lanes / CHUNK;
     const bool is_gather = p == &d->gather;
-    return cost(d) + copying_cost(d) * (is_gather ? 1 : 2) +
-           (is_gather ? made * HORIZONTAL : weights * STREAM);
+    return cost(d) + copying_cost(d, !is_gather) + (is_gather ? made * HORIZONTAL : weights * STREAM);
 }
 
 double implicit_taps_gradient_cost(const implicit_plan *d)
 {
     const double weights = (double)d->narrow * (double)depth_of(d) / d->k->lanes / CHUNK;
-    return cost(d) + copying_cost(d) + weights * STREAM / 2;
+    return cost(d) + copying_cost(d, false) + weights * STREAM / 2;
 }
 
 /* The tables that all passes share, if any of them needs them. */
@@ -97,7 +106,7 @@ void implicit_plan_taps(implicit_plan *d, arena *a)
     const ptrdiff_t windows = windows_of(d), depth = depth_of(d);
     if (!gather && !scatter && !gradient) return;
     t->k = kernel_for(d);
-    t->images = largest(1, smallest(ROWS / windows, PANELS / (windows * depth)));
+    t->images = largest(1, smallest(ROWS / windows, is_whole(d) ? ROWS : PANELS / (windows * depth)));
     t->images = smallest(t->images, d->chunk);
     t->vectors = ceil_div(depth, t->k->lanes);
     const ptrdiff_t rows = t->images * windows, image = d->groups * depth,
@@ -144,8 +153,14 @@ typedef struct rows {
 static void take(const rows *r, const implicit_images *from, ptrdiff_t first, ptrdiff_t group)
 {
     const window *w = &r->d->w;
-    const ptrdiff_t depth = depth_of(r->d), across = w->dilation[1] * from->stride[3];
+    const ptrdiff_t depth = depth_of(r->d), across = w->dilation[1] * from->stride[3],
+                    windows = windows_of(r->d);
     st_real *row = r->row;
+    for (ptrdiff_t n = 0; n < r->images && is_identity(r->d) && from->contiguous; n++)
+        kernel_transpose(r->d->k, depth, windows,
+                         from->data + (first + n) * from->stride[0] + group * depth * windows, windows,
+                         row + n * windows * depth, depth, NULL);
+    if (is_identity(r->d) && from->contiguous) return;
     for (ptrdiff_t k = 0; k < r->images * windows_of(r->d) * depth; k++) row[k] = 0;
     for (ptrdiff_t n = 0; n < r->images; n++)
         for (ptrdiff_t i = 0; i < windows_of(r->d); i++, row += depth) {
