@@ -74,9 +74,10 @@ static void product(st_tensor c, st_real alpha, st_tensor a, st_tensor b, st_rea
             for (ptrdiff_t i0 = 0; i0 < m; i0 += ROWS) {
                 const ptrdiff_t rows = smallest(m - i0, ROWS);
                 multiply_block(sum, a, i0, rows, k0, some, block);
-                for (ptrdiff_t i = 0; i < rows; i++)
-                    for (ptrdiff_t j = 0; j < columns; j++)
-                        st_data(c)[(i0 + i) * c.stride[0] + (j0 + j) * c.stride[1]] += alpha * sum[i][j];
+                for (ptrdiff_t i = 0; i < rows; i++) {
+                    st_real *to = st_data(c) + (i0 + i) * c.stride[0] + j0 * c.stride[1];
+                    for (ptrdiff_t j = 0; j < columns; j++) to[j * c.stride[1]] += alpha * sum[i][j];
+                }
             }
         }
 }
