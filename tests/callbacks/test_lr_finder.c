@@ -248,7 +248,7 @@ static double trained(int which_net, int which, uint64_t seed, const st_dataset 
 
 /* Every net of a seed reads the same digits, which are drawn once. A guess is right for 0.1 of the digits,
  * and so is a net whose rate is ten times as high. */
-TEST(the_rate_found_trains_for_nineteen_of_twenty_seeds)
+TEST(the_rate_found_trains_for_every_seed)
 {
     auto_dataset *drawn = st_digits(UNSEEN, 99);
     auto_tensor images = st_tensor_new(ST_SHAPE(UNSEEN, 1, 28, 28)),
@@ -257,7 +257,7 @@ TEST(the_rate_found_trains_for_nineteen_of_twenty_seeds)
     assert_int_equal(st_dataset_batch(drawn, NULL, 0, UNSEEN, images, classes), 0);
     auto_dataset *unseen = st_dataset_tensors(images, classes), *digits = st_dataset_tensors(x, y);
     const char *fast = getenv("STRIDE_FAST");
-    const int seeds = fast && fast[0] ? 5 : 20, threads = st_num_threads();
+    const int seeds = fast && fast[0] ? 2 : 6, threads = st_num_threads();
     int good[NETS * OPTIMIZERS] = { 0 };
     st_set_num_threads(1); /* batches are too small for more */
     for (uint64_t seed = 1; seed <= (uint64_t)seeds; seed++) {
@@ -269,6 +269,6 @@ TEST(the_rate_found_trains_for_nineteen_of_twenty_seeds)
     st_set_num_threads(threads);
     for (int of = 0; of < NETS * OPTIMIZERS; of++) {
         about("net %d, optimizer %d: %d of %d", of / OPTIMIZERS, of % OPTIMIZERS, good[of], seeds);
-        assert_true(good[of] >= seeds - seeds / 20);
+        assert_int_equal(good[of], seeds);
     }
 }
