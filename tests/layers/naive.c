@@ -209,23 +209,17 @@ naive naive_conv_transpose2d(const st_layer *l, st_tensor x, st_tensor dy)
     return convolved(begin(s, x, l->param[0], dy), or_1(o.groups), axis[0], axis[1], true, bias_of(l));
 }
 
+/* Every row of x, whatever the axes before its last one. */
 naive naive_dense(const st_layer *l, st_tensor x, st_tensor dy)
 {
-    st_tensor weight = l->param[0];
-    const ptrdiff_t n = x.shape.n[0], out = weight.shape.n[0], in = weight.shape.n[1];
-    if (x.shape.rank == 2) {
-        st_shape loops = ST_SHAPE(n, out, in), i = { .rank = 3 };
-        terms t = begin(ST_SHAPE(n, out), x, weight, dy);
-        do {
-            term(&t, ST_INDEX(i.n[0], i.n[1]), ST_INDEX(i.n[0], i.n[2]), ST_INDEX(i.n[1], i.n[2]), 1);
-        } while (next(&i, &loops));
-        return end(t, bias_of(l));
-    }
-    st_shape loops = ST_SHAPE(n, x.shape.n[1], out, in), i = { .rank = 4 };
-    terms t = begin(ST_SHAPE(n, x.shape.n[1], out), x, weight, dy);
+    const st_shape w = l->param[0].shape;
+    st_shape y = x.shape;
+    y.n[y.rank - 1] = w.n[0];
+    const st_shape loops = ST_SHAPE(st_numel(x) / w.n[1], w.n[0], w.n[1]);
+    st_shape i = { .rank = 3 };
+    terms t = begin(y, x, l->param[0], dy);
     do {
-        term(&t, ST_INDEX(i.n[0], i.n[1], i.n[2]), ST_INDEX(i.n[0], i.n[1], i.n[3]), ST_INDEX(i.n[2], i.n[3]),
-             1);
+        add_term(&t, i.n[0] * w.n[0] + i.n[1], i.n[0] * w.n[1] + i.n[2], i.n[1] * w.n[1] + i.n[2], 1);
     } while (next(&i, &loops));
     return end(t, bias_of(l));
 }
