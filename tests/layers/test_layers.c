@@ -308,9 +308,9 @@ TEST(a_mask_does_not_depend_on_the_batch_and_its_chunks)
 
 /* ---- batch normalisation --------------------------------------------------------------------- */
 
-/* Oracle: the definitions, in double. Two batches in training, a single image and a single value a channel
- * among them, whose variance is 0; then inference, where y and gradients are those of a fixed scale and
- * shift. */
+/* Oracle: the definitions, in double, by the library's algorithm and by its definition in turns. Two batches
+ * in training, a single image and a single value a channel among them, whose variance is 0; then inference,
+ * where y and gradients are those of a fixed scale and shift. */
 TEST(batchnorm_follows_the_batch_with_its_running_statistics)
 {
     dice d = { { 1 } };
@@ -319,6 +319,7 @@ TEST(batchnorm_follows_the_batch_with_its_running_statistics)
                      limit = 8 * (double)ST_REAL_EPSILON;
         const ptrdiff_t images = roll(&d, 1, 4), channels = roll(&d, 1, 3), area = roll(&d, 1, 4),
                         n = images * area;
+        use_engine(i % 2 ? "reference" : NULL);
         auto_layer *l = st_batchnorm(.momentum = momentum, .epsilon = epsilon);
         const st_shape s = ST_SHAPE(images, channels, area);
         double mean[3] = { 0 }, variance[3] = { 1, 1, 1 };
@@ -362,6 +363,7 @@ TEST(batchnorm_follows_the_batch_with_its_running_statistics)
             }
         }
     }
+    use_engine(NULL);
 }
 
 /* The second of the three channels has an infinity and the third a NaN. */
