@@ -6,8 +6,7 @@ TESTS      := $(sort $(wildcard tests/*/test_*.c))
 TEST_ROOMS := $(sort $(notdir $(patsubst %/,%,$(dir $(TESTS)))))
 TEST_AID   := $(filter-out $(TESTS) tests/runner.c tests/onnx/export.c,$(wildcard tests/*.c \
     $(TEST_ROOMS:%=tests/%/*.c)))
-# The longest comes first, so that it does not run alone in the end.
-SCRIPTS    := tests/examples/test_stride.sh $(filter-out %/test_stride.sh,$(wildcard tests/*/test_*.sh))
+SCRIPTS    := $(wildcard tests/*/test_*.sh)
 # These are long, and run by make check-scripts, or where TEST names them; a sanitizer has its own say on misuse.
 CHECKED    := tests/examples/test_tutorial.sh tests/examples/test_atlas.sh tests/install/test_install.sh \
               $(if $(SANITIZE),,tests/door/test_misuse.sh)
@@ -48,9 +47,13 @@ TEST   ?=
 chosen        = $(if $(TEST),$(foreach n,$(TEST),$(foreach c,$1,$(if $(findstring $n,$(notdir $c)),$c))),$1)
 suite_counts  = $(foreach s,$(notdir $(SUITES)),$(OUT)/$1/script/$(basename $s).count)
 script_counts = $(patsubst %.sh,$(OUT)/results/script/%.count,$(notdir $1))
-COUNTS := $(call chosen,$(call script_counts,$(firstword $(SCRIPTS))) $(call suite_counts,results) \
-          $(foreach p,$(TESTED),$(patsubst %,$(OUT)/results/$p/%.count,$(notdir $(TESTS_$p:.c=)))) \
-          $(call script_counts,$(filter-out $(if $(TEST),,$(CHECKED)),$(wordlist 2,$(words $(SCRIPTS)),$(SCRIPTS)))))
+# The longest come first, so that none of them runs alone in the end.
+LONGEST := $(patsubst %,\%/%.count,test_bench test_stride test_record test_cases suite_torch test_both test_door \
+           test_attack test_lr_finder)
+COUNTED := $(call chosen,$(call script_counts,$(filter-out $(if $(TEST),,$(CHECKED)),$(SCRIPTS))) \
+           $(call suite_counts,results) \
+           $(foreach p,$(TESTED),$(patsubst %,$(OUT)/results/$p/%.count,$(notdir $(TESTS_$p:.c=)))))
+COUNTS  := $(foreach l,$(LONGEST),$(filter $l,$(COUNTED))) $(filter-out $(LONGEST),$(COUNTED))
 
 .PHONY: test results
 test: ## run every test, in both precisions where that tells more; TEST=gemm TESTED=float runs some

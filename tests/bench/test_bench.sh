@@ -324,7 +324,7 @@ twins() {
     listed --peer="torch=$torch" --peer="torch channels-last=$torch --channels-last"
     [ $status = 0 ] && grep -q '^left out, 2 of 21' "$out" && [ "$(grep -c ',train,' "$tmp/csv")" = 5 ] || because "twins"
 }
-if is_there $torch; then
+if /usr/bin/python3 -c 'import importlib.util, sys; sys.exit(not importlib.util.find_spec("torch"))' 2>/dev/null; then
     claim "PyTorch computes what Stride computes" same_as_torch
     claim "PyTorch's twins of layers and networks compute what the text says" twins
 else

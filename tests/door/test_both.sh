@@ -41,7 +41,8 @@ links() { # HOW-FLOAT HOW-DOUBLE COMPILER...: in both orders
         "$@" main.o float.o double.o $order $LIBS -pthread -o both && ./both >said && diff expected said || return
     done
 }
-in_language() { # SUFFIX COMPILER FLAG...
+linked=
+in_language() { # SUFFIX COMPILER FLAG...; shared libraries by a language's first compiler, as all have one linker
     local suffix=$1
     shift
     if ! command -v "$1" >/dev/null; then
@@ -50,6 +51,8 @@ in_language() { # SUFFIX COMPILER FLAG...
     fi
     claim "each precision by itself: $*" halves $suffix "$@"
     claim "both in one program, archives: $*" links archive archive $1
+    [ "$linked" != "$suffix" ] || return
+    linked=$suffix
     claim "both in one program, shared: $*" links shared shared $1
     claim "both in one program, an archive and a shared library: $*" links archive shared $1
 }
