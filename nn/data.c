@@ -48,8 +48,6 @@ void st_dataset_begin_epoch(const st_dataset *d, uint64_t epoch)
 
 /* ---- of tensors ------------------------------------------------------------------------------ */
 
-enum { LEAST_WORK = 1 << 13 }; /* elements to copy that are worth a thread */
-
 typedef struct tensors {
     st_tensor x, y;
     bool owned;
@@ -81,7 +79,7 @@ st_dataset *st_dataset_tensors(st_tensor x, st_tensor y)
     if (!own) return NULL;
     *own = (tensors){ x, y, false };
     const st_shape sample = st_shape_without_batch(x.shape);
-    const ptrdiff_t grain = 1 + LEAST_WORK / largest(st_shape_numel(sample, "st_dataset_new: x"), 1);
+    const ptrdiff_t grain = parallel_grain(st_shape_numel(sample, "st_dataset_new: x"));
     return st_dataset_new((st_dataset){ x.shape.n[0], sample, st_shape_without_batch(y.shape), get_tensors,
                                         .release = free_tensors, .own = own, .grain = grain });
 }

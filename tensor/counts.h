@@ -32,10 +32,4 @@ INLINE ptrdiff_t greatest_common_divisor(ptrdiff_t a, ptrdiff_t b)
     return a < 0 ? -a : a;
 }
 
-/* A table of offsets: at[i] = i * step, i < count. */
-static inline void iota(ptrdiff_t *at, ptrdiff_t count, ptrdiff_t step)
-{
-    for (ptrdiff_t i = 0; i < count; i++) at[i] = i * step;
-}
-
 #endif

@@ -16,6 +16,12 @@ enum { MOST_THREADS = 64 };
 typedef void parallel_work(ptrdiff_t i, int thread, void *context);
 void parallel_for(int threads, ptrdiff_t count, parallel_work *work, void *context);
 
+/* The fewest items, each of which copies so many elements, that are worth a thread. */
+static inline ptrdiff_t parallel_grain(ptrdiff_t elements)
+{
+    return 1 + (1 << 13) / (elements > 0 ? elements : 1);
+}
+
 /* A pool of threads. */
 typedef struct parallel_pool {
     int (*set)(int threads); /* st_set_num_threads, of a number that is not negative */

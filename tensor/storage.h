@@ -28,15 +28,4 @@ typedef struct extent {
 } extent;
 extent tensor_extent(st_tensor x);
 
-/* The index of element k, row-major. */
-static inline st_shape shape_index(st_shape s, ptrdiff_t k)
-{
-    for (int i = s.rank - 1; i >= 0; i--) {
-        const ptrdiff_t size = s.n[i];
-        s.n[i] = k % size;
-        k /= size;
-    }
-    return s;
-}
-
 #endif

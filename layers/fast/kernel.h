@@ -81,6 +81,12 @@ INLINE const kernel *kernel_of(const st_layer *l)
     return kernel_of_machine[l->impl->machine];
 }
 
+/* A table of offsets: at[i] = i * step, i < count. */
+static inline void iota(ptrdiff_t *at, ptrdiff_t count, ptrdiff_t step)
+{
+    for (ptrdiff_t i = 0; i < count; i++) at[i] = i * step;
+}
+
 /* The product; columns >= lanes. */
 void kernel_product(const kernel *k, ptrdiff_t rows, ptrdiff_t columns, ptrdiff_t depth, const st_real *a,
                     const ptrdiff_t *row, const ptrdiff_t *step, const st_real *b, const ptrdiff_t *offset,

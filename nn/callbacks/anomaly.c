@@ -2,7 +2,7 @@
 #include "nn/callbacks/callbacks.h"
 #include "nn/loss_impl.h"
 #include "nn/train_impl.h"
-#include "tensor/storage.h"
+#include "tensor/print/index.h"
 #include "nn/callbacks/watch.h"
 
 #include <math.h>

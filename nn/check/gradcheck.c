@@ -1,6 +1,7 @@
 /* gradcheck.c: compares hooks with central differences. */
 #include "nn/check/gradcheck.h"
 #include "layers/layer_impl.h"
+#include "tensor/print/index.h"
 #include "tensor/storage.h"
 
 #include <math.h>

@@ -1,10 +1,9 @@
 /* bytes.c: images whose pixels are bytes until they are loaded. */
 #include "nn/data/data_impl.h"
 #include "tensor/array.h"
+#include "tensor/parallel.h"
 
 #include <stdlib.h>
-
-enum { LEAST_WORK = 1 << 13 }; /* pixels that are worth sharing among threads */
 
 static void pixel_row(ptrdiff_t n, st_real *const at[], const ptrdiff_t stride[], void *context)
 {
@@ -36,11 +35,10 @@ st_dataset *data_bytes(ptrdiff_t count, st_shape image, byte_images b)
     if (!own) free(b.memory);
     if (!own) return NULL;
     *own = b;
-    ptrdiff_t pixels = st_shape_numel(image, "data_bytes");
     return st_dataset_new((st_dataset){ .count = count,
                                         .x = image,
                                         .get = get,
                                         .release = release,
                                         .own = own,
-                                        .grain = 1 + LEAST_WORK / (pixels > 0 ? pixels : 1) });
+                                        .grain = parallel_grain(st_shape_numel(image, "data_bytes")) });
 }

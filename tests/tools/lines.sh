@@ -38,7 +38,7 @@ command -v python3 >/dev/null && once=$(tests/tools/called_once.py $(c tensor la
 {
     for room in tensor layers nn; do count $room $(c $room); done
     count core $(c tensor layers nn)
-    engine="$(c tensor nn) $(for part in layer layer_impl plan build run sequence options types init; do ls layers/$part.[ch]; done 2>/dev/null)"
+    engine="$(c tensor nn) $(for part in layer layer_impl plan build run sequence options types; do ls layers/$part.[ch]; done 2>/dev/null)"
     count "  its engine" $engine
     count "  without families" $(echo "$engine" | grep -vE 'nn/(losses|optimizers|optimizers_impl|schedules)\.')
     count "  path of a step" $path
