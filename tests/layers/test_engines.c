@@ -45,6 +45,9 @@ TEST(an_engine_that_is_not_known_is_refused)
     expect_error("STRIDE_ENGINE=fast: expected reference, generic");
 #endif
     st_layer *l = st_relu();
+    assert_int_equal(st_layer_plan(l, ST_SHAPE(1, 1), NULL), -1);
+    assert_non_null(strstr(st_error(), "STRIDE_ENGINE=fast"));
+    st_error_clear();
     assert_int_equal(st_layer_build(l, ST_SHAPE(1, 1), 1), -1);
     assert_non_null(strstr(st_error(), "STRIDE_ENGINE=fast"));
     st_error_clear();

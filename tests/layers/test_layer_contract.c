@@ -930,6 +930,12 @@ static int overflowing_plan(st_layer *l, st_shape x, st_shape *y)
     return st_layer_scratch(l, ST_SHAPE(PTRDIFF_MAX / 2, 3));
 }
 
+static int boundless_plan(st_layer *l, st_shape x, st_shape *y)
+{
+    *y = ST_SHAPE(x.n[0], PTRDIFF_MAX);
+    return 0;
+}
+
 static int nameless_parameter_plan(st_layer *l, st_shape x, st_shape *y)
 {
     *y = x;
@@ -955,10 +961,13 @@ TEST(bad_types_are_refused)
                   { greedy_plan, "odd: requests more than 8 slots of memory" },
                   { misshapen_plan, "odd: requests memory [3], expected [2, ...]" },
                   { batch_changing_plan, "odd: plan made [3] of a batch [2, 2], expected [2, ...]" },
+                  { boundless_plan, "odd: shape [2, 9223372036854775807] of " ST_REAL_NAME },
                   { overflowing_plan, "odd: scratch: shape [4611686018427387903, 3] of " ST_REAL_NAME } };
     for (size_t i = 0; i < sizeof plans / sizeof *plans; i++) {
         type.plan = plans[i].plan;
         auto_layer *l = st_layer_new(&type, NULL, 0, NULL);
+        assert_int_equal(st_layer_plan(l, ST_SHAPE(2, 2), NULL), -1);
+        st_error_clear();
         assert_int_equal(st_layer_build(l, ST_SHAPE(2, 2), 1), -1);
         if (strncmp(st_error(), plans[i].says, strlen(plans[i].says)) != 0) /* with nothing before it */
             fail_msg("%s: expected %s", st_error(), plans[i].says);

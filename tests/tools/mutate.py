@@ -3,9 +3,10 @@
 
 Draws COUNT mutations: a comparison is another, a number is one more or less, + is - and * is /, && is ||, a condition
 is negated, two operands or arguments change places, a statement is dropped. Each is compiled alone and linked into the
-tests of its room before the library, where the linker takes the first of two definitions. One that does not compile, or
-compiles to the same code, is drawn again. Prints every mutation that no test finds, and the score; fails where that is
-below LEAST percent. BUILD/mutations/results has a line of each, which says what finds it.
+tests of its room before the library, where the linker takes the first of two definitions. One that does not compile,
+or compiles to the same code, is drawn again, and so is one of mutate.txt, which does the same. Prints every mutation
+that no test finds, and the score; fails where that is below LEAST percent. BUILD/mutations/results has a line of each,
+which says what finds it.
 
 From make: OUT, where the library is built; LINK_float, LINK_double, ... with @ for the mutated object and what the
 program is called: the commands that link a room's tests.
@@ -52,9 +53,26 @@ def bodies(text):
     return [(m.start(), m.end()) for m in re.finditer(r"^\{\n.*?^\}", text, re.S | re.M)]
 
 
+def equal_programs():
+    """The mutations of mutate.txt: (path, line, old, new)."""
+    with open(os.path.join(os.path.dirname(__file__), "mutate.txt"), encoding="utf-8") as f:
+        rows = [line.rstrip("\n").split(" | ") for line in f if line.strip() and not line.startswith("#")]
+    return {tuple(row[:4]) for row in rows}
+
+
+EQUAL = equal_programs()
+UNSEEN = set(EQUAL)
+
+
+def line_at(text, at):
+    """The line of a place, without its indentation."""
+    return text[text.rfind("\n", 0, at) + 1:text.find("\n", at)].strip()
+
+
 def sites(path):
     """Every mutation of a file: (path, place, old, new)."""
-    text = blank(open(path, encoding="utf-8").read())
+    original = open(path, encoding="utf-8").read()
+    text = blank(original)
     found = []
     for begin, end in bodies(text):
         body = text[begin:end]
@@ -78,7 +96,9 @@ def sites(path):
             if re.match(r"[\w ]+\s[*\w]+( =|$)", m.group(2)) and not re.match(r"[\w.\->\[\]]+ [-+*/]?=", m.group(2)):
                 continue  # a declaration
             found.append((path, begin + m.start(2), m.group(2) + ";", ";"))
-    return found
+    rows = [(path, line_at(original, at), old, new) for _, at, old, new in found]
+    UNSEEN.difference_update(rows)
+    return [site for site, row in zip(found, rows) if row not in EQUAL]
 
 
 def compile_command(path, precision):
@@ -173,6 +193,9 @@ def main():
     count, seed, least = int(sys.argv[1]), int(sys.argv[2]), float(sys.argv[3])
     files = sorted(f"{folder}/{f}" for folder in sys.argv[4:] for f in os.listdir(folder) if f.endswith(".c"))
     everything = [s for f in files for s in sites(f)]
+    for row in UNSEEN:
+        if row[0] in files:
+            sys.exit(f"mutate.py: mutate.txt: {row[0]} has no line \"{row[1]}\" with {row[2]} to become {row[3]}")
     random.Random(seed).shuffle(everything)
     for path in {f.split("/")[0]: f for f in files}.values():
         assert_whole(path)
