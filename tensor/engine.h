@@ -17,7 +17,7 @@ int engine_choose(int *machine, bool *reference);
 /* The instruction sets. */
 typedef struct engine_sets {
     int (*choose)(const char *name, int *machine); /* of that name; NULL: the best one */
-    const char *(*name)(int machine); /* what determines the results of its algorithms */
+    const char *(*name)(int machine);              /* what determines the results of its algorithms */
 } engine_sets;
 
 /* NULL in the core; tensor/fast/ puts them in. Not const: clang would read the weak definition when it
