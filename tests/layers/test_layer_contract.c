@@ -936,6 +936,16 @@ static int boundless_plan(st_layer *l, st_shape x, st_shape *y)
     return 0;
 }
 
+static int childless_plan(st_layer *l, st_shape x, st_shape *y)
+{
+    return st_plan_child(l, 0, x, y);
+}
+
+static int child_without_shape_plan(st_layer *l, st_shape x, st_shape *y)
+{
+    return st_plan_child(l, 0, x, NULL);
+}
+
 static int nameless_parameter_plan(st_layer *l, st_shape x, st_shape *y)
 {
     *y = x;
@@ -961,6 +971,8 @@ TEST(bad_types_are_refused)
                   { greedy_plan, "odd: requests more than 8 slots of memory" },
                   { misshapen_plan, "odd: requests memory [3], expected [2, ...]" },
                   { batch_changing_plan, "odd: plan made [3] of a batch [2, 2], expected [2, ...]" },
+                  { childless_plan, "odd: plans child 0 of 0" },
+                  { child_without_shape_plan, "odd: plans child 0 of 0 into a shape that is NULL" },
                   { boundless_plan, "odd: shape [2, 9223372036854775807] of " ST_REAL_NAME },
                   { overflowing_plan, "odd: scratch: shape [4611686018427387903, 3] of " ST_REAL_NAME } };
     for (size_t i = 0; i < sizeof plans / sizeof *plans; i++) {
@@ -1084,9 +1096,11 @@ TEST(inputs_that_do_not_fit_are_refused)
         const char *names; /* stands in the error */
     } cases[] = {
         /* windows */
-        { st_conv2d(4, { 7, 7 }), image, "conv2d: kernel 7×7" },
+        { st_conv2d(4, { 7, 7 }), image, "conv2d: kernel 7×7 does not fit the padded input" },
         { st_conv2d(4, { 7, 7 }, .padding = { 0, 1 }), image, "5×7" },
         { st_conv2d(4, { 3, 3 }, .dilation = { 3, 3 }), image, "dilation 3×3" },
+        { st_conv2d(4, { 3, 3 }, .dilation = { 3, 1 }), image, "dilation 3×1" },
+        { st_conv2d(4, { 3, 3 }, .dilation = { 1, 3 }), image, "dilation 1×3" },
         { st_conv2d(4, { 3, 3 }, .groups = 2), ST_SHAPE(1, 3, 5, 5), "groups=2" },
         { st_conv2d(4, { 3, 3 }, .groups = 3), ST_SHAPE(1, 3, 5, 5), "groups=3" },
         { st_maxpool(.kernel = { 6, 1 }), image, "maxpool: kernel 6×1" },

@@ -38,6 +38,7 @@ SIMPLE = r"[A-Za-z_][\w.]*(?:->\w+|\[\w+\])*"
 OPERANDS = re.compile(r"(?<![\w.\])>] )(?<![\w.\])>])(%s) ([-/<>%%]|<=|>=) (%s)(?![\w.(\[]|->)" % (SIMPLE, SIMPLE))
 ARGUMENTS = re.compile(r"(?<=[(,]) ?(%s), (%s)(?=[,)])" % (SIMPLE, SIMPLE))
 SYMMETRIC = re.compile(r"\b(largest|smallest|fmin|fmax|st_shape_equal|st_overlaps|st_shares_storage|same_view)\($")
+FAILURE = re.compile(r"\breturn (?:[^;]*[?:] )?-$")
 STATEMENT = re.compile(r"^( +)((?!return|break|continue|goto|typedef|static|const|else|case|default|extern)"
                        r"[A-Za-z_*(][^;{}=]*(?:\+\+|--|\)|(?:[-+*/]?=)[^;{}=]+));$", re.M)
 
@@ -76,6 +77,7 @@ def sites(path):
     found = []
     for begin, end in bodies(text):
         body = text[begin:end]
+        private = text[:begin].rpartition("\n\n")[2].lstrip().startswith("static")
         for m in TOKEN.finditer(body):
             old, at = m.group(), begin + m.start()
             spaced = body[m.start() - 1] == " " and body[m.end():m.end() + 1] == " "
@@ -83,6 +85,8 @@ def sites(path):
                 continue
             if re.fullmatch(r"\d+", old):
                 news = [str(int(old) + 1)] + ([str(int(old) - 1)] if int(old) > 0 else [])
+                if private and old == "1" and FAILURE.search(body[:m.start()]):
+                    news.remove("2")  # who calls a static function asks if it failed
             else:
                 news = SWAPS.get(old, [])
             found += [(path, at, old, new) for new in news]
