@@ -1142,7 +1142,7 @@ TEST(inputs_that_do_not_fit_are_refused)
         { st_concat(convolution(5, 1), convolution(5, 2)), s, "concat: branch 1 makes [2, 5, 2, 2]" },
         { st_concat(st_identity(), st_flatten()), s, "concat: branch 1 makes [2, 48]" },
         { st_concat(st_identity(), st_softmax(.axis = 5)), s, "layer 1: softmax: " },
-        { st_concat(st_relu(), of(&flat)), ST_SHAPE(2, 3), "concat: branch 1 makes [2]" },
+        { st_concat(st_relu(), of(&flat)), ST_SHAPE(2, 3), "concat: branch 1 makes [2], expected [N, C" },
         { st_concat_of(0, NULL), s, "concat: holds no layers" },
         { st_concat_of(9, wides), ST_SHAPE(1, 3), "concat: too many channels" },
         { st_multiply_of(0, NULL), s, "multiply: holds no layers" },
@@ -1180,9 +1180,29 @@ TEST(inputs_that_do_not_fit_are_refused)
         assert_non_null(cases[i].l);
         about("%s of %s", cases[i].l->type->name, st_shape_text(cases[i].x).text);
         assert_int_equal(st_layer_build(cases[i].l, cases[i].x, 1), -1);
+        if (cases[i].names[0]) assert_null(strstr(st_error(), "ignored")); /* plan says that it failed */
         expect_error("%s", cases[i].names);
         st_layer_free(cases[i].l);
     }
+}
+
+TEST(layers_that_are_null_or_built_otherwise_are_refused)
+{
+    auto_layer *l = st_upsample(.scale = { 1, 1 }), *sized = st_upsample(.size = { 1, 1 }),
+               *half = st_upsample(.scale_factor = 0.5);
+    auto_tensor x = st_tensor_new(ST_SHAPE(1, 1, 2, 2)), y = st_tensor_new(x.shape);
+    st_shape planned;
+    assert_int_equal(st_layer_plan(l, x.shape, &planned), 0);
+    assert_int_equal(st_layer_plan(sized, x.shape, &planned), 0);
+    assert_int_equal(st_layer_plan(half, x.shape, &planned), 0);
+    st_layer_forward(NULL, x, y);
+    expect_error("forward: the layer is NULL");
+    st_layer_backward(NULL, x, y, y, x);
+    expect_error("backward: the layer is NULL");
+    assert_int_equal(st_plan_child(NULL, 0, x.shape, &planned), -1);
+    expect_error("st_plan_child: the layer is NULL");
+    assert_refused(st_maxpool(.kernel = { 2 }, .pad_value = 7),
+                   "pad_value is 7, expected 0 (default), 1 (zero), 2 (lowest)");
 }
 
 TEST(sharing_wants_a_clone_and_what_it_is_of)
