@@ -222,17 +222,18 @@ ifeq ($(SANITIZE),)
 endif
 
 # A sample of all mutations, the same for the same MUTATION_SEED, each against its room's tests: some forty minutes.
-# Some 25 in 200 change no result, only speed, memory or the words of an error; others are found by sanitizers or by
-# the tests of another room alone: so the least score is 80 %.
-MUTATIONS     ?= 200
+# One in ten changes no result, only speed, memory or a rounding, unless mutate.txt has it already; others are found by
+# sanitizers or by the tests of another room alone: so the least score is 85 %. Of layers/fast, which may choose a
+# slower way to the same result, some 75 % are found: MUTATION_ROOMS=layers/fast MUTATION_SCORE=70.
+MUTATIONS     ?= 300
 MUTATION_SEED ?= 1
-MUTATION_SCORE ?= 80
-MUTATION_ROOMS ?= tensor tensor/reduce layers layers/fast nn
+MUTATION_SCORE ?= 85
+MUTATION_ROOMS ?= tensor tensor/reduce layers nn
 MUTATION_TESTS := tensor layers nn data ranks callbacks files
 link_mutant = $(LINK) -Wl,-z,muldefs @OBJECT@ $(run_objects_$1_$2) $(call helpers,$1) $(call lib_all,$1) \
               $(PICTURE_LIBS) $(TEST_LIBS) $(LIBS) -o @PROGRAM@
 .PHONY: mutations
-mutations: ## mutate tensor/, layers/ and nn/ at random: how many of 200 do the tests find? MUTATION_SEED=2
+mutations: ## mutate tensor/, layers/ and nn/ at random: how many of 300 do the tests find? MUTATION_SEED=2
 mutations: $(foreach r,$(MUTATION_TESTS),$(OUT)/float/tests/$r/run) \
     $(foreach r,layers nn,$(OUT)/double/tests/$r/run)
 	@OUT=$(OUT) BUILD=$(BUILD) \

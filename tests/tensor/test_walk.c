@@ -560,4 +560,7 @@ TEST(an_index_outside_adds_nothing_at_all)
                      axis);
         assert_elements(y, 1, 2, 3, 4, 5, 6);
     }
+    st_scatter_add(y, NULL, st_narrow(x, 0, 0, 0)); /* no element needs an index */
+    assert_null(st_error());
+    st_scatter_add(y, NULL, x), expect_error("st_scatter_add: the index is NULL");
 }
