@@ -357,9 +357,18 @@ function text_of(path,    out, i, t, previous, level, is_struct, pending, level_
             previous = token[path, i]
         }
         if (kind[path, i] == "c" && !comments) t = ""
+        if (kind[path, i] == "s" && t != "\n" && path ~ /\/fast\// && !parts_tokens(path, i, out)) t = ""
         out = out t
     }
     return out
+}
+
+# Tests if blanks are needed: to indent a line, after the name of a macro, and between words or operators.
+function parts_tokens(path, i, out,    before, after) {
+    before = substr(out, length(out))
+    after = substr(token[path, i + 1], 1, 1)
+    if (before == "" || before == "\n" || kind[path, i - 1] == "d" || kind[path, i - 2] == "d" || kind[path, i - 3] == "d") return 1
+    return before ~ /[A-Za-z0-9_"']/ && after ~ /[A-Za-z0-9_"']/ || before ~ OPERATOR && after ~ OPERATOR
 }
 
 function is_public(name,    n, list, k) {
@@ -541,6 +550,7 @@ function source_text(path,    text, n, list, k, before) {
 }
 
 BEGIN {
+    OPERATOR = "[-+*/%&|<>=!^.#:]"
     n = split("_GNU_SOURCE _POSIX_C_SOURCE _XOPEN_SOURCE _DEFAULT_SOURCE _DARWIN_C_SOURCE", list, " ")
     for (i = 1; i <= n; i++) feature[list[i]] = 1
 }
