@@ -347,9 +347,11 @@ void kernel_product(const kernel *k, ptrdiff_t rows, ptrdiff_t columns, ptrdiff_
 /* ---- matrices -------------------------------------------------------------------------------------- */
 
 enum {
-    REUSED = 64,                        /* rows that pay for a copy of b that is in the second cache, */
-    SOME = 12,                          /* or is not: */
-    NEAR = (1 << 20) / sizeof(st_real), /* elements that are */
+    NEAR = (1 << 20) / sizeof(st_real), /* elements of b that are in the second cache: */
+    REUSED = 64,                        /* rows that pay for a copy; */
+    SOME = 12,                          /* or if there are more; */
+    FAR = (1 << 24) / sizeof(st_real),  /* elements that are in no cache: */
+    SHALLOW = 16,                       /* k at a time for fewer rows, so that whole pages are read */
 };
 
 /* Copies a block of b, [depth, columns], with zeros up to the next vector, to a panel. */
@@ -415,12 +417,13 @@ static kernel_view at(kernel_view v, ptrdiff_t row, ptrdiff_t column)
 void kernel_matrix(const kernel *k, ptrdiff_t rows, ptrdiff_t columns, ptrdiff_t depth, kernel_view a,
                    kernel_view b, kernel_view begin, st_real *c, ptrdiff_t pitch, st_real *panel)
 {
-    const ptrdiff_t lanes = k->lanes, reused = depth * b.row > NEAR ? SOME : REUSED;
+    const ptrdiff_t lanes = k->lanes, reused = depth * b.row > NEAR ? SOME : REUSED,
+                    deep = rows < SOME && depth * b.row > FAR ? SHALLOW : KERNEL_DEPTH;
     ptrdiff_t most = k->wide, part, some, wide;
     while (most > 2 && k->tall[most - 1] < rows) most--;
     most = smallest(most, ceil_div(columns, lanes));
     for (ptrdiff_t first = 0; first < depth; first += part, begin = (kernel_view){ c, pitch, 1 }) {
-        part = share(depth - first, KERNEL_DEPTH);
+        part = share(depth - first, deep);
         block of = { at(a, 0, first), k->tall[most - 1] };
         if (panel && a.row == 1 && a.column != 1) {
             copy_rows(k, rows, of.high, part, of.a, panel + part * KERNEL_PITCH);
