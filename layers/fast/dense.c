@@ -4,25 +4,20 @@
 #include "layers/fast/kernel.h"
 #include "tensor/counts.h"
 
-#include <string.h>
-
-enum { TRANSPOSED = DENSE_INPUT + 1, RESULT, PANEL }; /* scratch */
+enum { RESULT = DENSE_INPUT + 1, PANEL }; /* scratch */
 
 enum {
-    FEW = 8,      /* images that have an algorithm of their own */
-    SLAB = 64,    /* images whose features are transposed together */
-    PIECE = 48,   /* the most outputs in a piece of theirs, */
-    STRIP = 256,  /* and inputs */
-    DEPTH = 1024, /* inputs in a block: a slab of that many stays in cache */
-    TALL = 256,   /* the most rows in a piece of another product, */
-    WIDE = 512,   /* and columns, */
-    UNIT = 32,    /* of which it has a multiple */
+    FEW = 8,    /* images that have an algorithm of their own, */
+    PIECE = 48, /* and the most outputs in a piece of it */
+    TALL = 256, /* the most rows in a piece of a product, */
+    WIDE = 512, /* and columns, */
+    UNIT = 32,  /* of which it has a multiple */
 };
 
 typedef struct dense_plan {
     const kernel *k;
     int threads;
-    bool turns;           /* many images of a batch: the forward pass transposes weights, not images */
+    bool turns;           /* the forward pass transposes images, not weights */
     ptrdiff_t *at, *skip; /* of few: vectors of inputs, and elements of them that an earlier one has; */
     ptrdiff_t *row;       /* and rows of weights */
 } dense_plan;
@@ -59,19 +54,16 @@ static bool suits(const st_layer *l)
 static int plan(st_layer *l, const void *given)
 {
     (void)given;
-    const ptrdiff_t n = rows_of(l), in = l->x.n[l->x.rank - 1], out = l->y.n[l->y.rank - 1],
-                    slabs = n * (in + out) < in * out ? ceil_div(n, SLAB) : 0;
+    const ptrdiff_t n = rows_of(l), in = l->x.n[l->x.rank - 1], out = l->y.n[l->y.rank - 1];
     dense_plan *p = st_layer_plan_data(l, sizeof *p);
     if (!p) return -1;
     p->k = kernel_of(l);
     p->threads = layer_threads(l);
-    p->turns = slabs == 0;
+    p->turns = n * (in + out) < in * out;
     l->impl->tables = (size_t)(2 * ceil_div(in, p->k->lanes) + PIECE) * sizeof(ptrdiff_t);
-    if (st_layer_scratch(l, l->x) || st_layer_scratch(l, ST_SHAPE(slabs, smallest(in, DEPTH), SLAB)) ||
-        st_layer_scratch(l, ST_SHAPE(slabs, out, SLAB)))
-        return -1;
+    if (st_layer_scratch(l, l->x) || st_layer_scratch(l, ST_SHAPE(p->turns ? out : 0, n))) return -1;
     const ptrdiff_t panel = largest(kernel_panel(0, largest(in, out)), kernel_panel(smallest(TALL, out), n));
-    return st_layer_scratch(l, ST_SHAPE(p->threads, ceil_div(panel, SLAB) * SLAB));
+    return st_layer_scratch(l, ST_SHAPE(p->threads, ceil_div(panel, UNIT) * UNIT));
 }
 
 static void fill(st_layer *l, void *tables)
@@ -89,7 +81,6 @@ typedef struct job {
     const st_call *c;
     const dense_plan *p;
     st_tensor x, y;
-    ptrdiff_t begin, depth;     /* a block of inputs */
     ptrdiff_t tall, wide, rows; /* of pieces of c = begin + a b, and pieces among rows */
     ptrdiff_t m, n, k;          /* and its sizes */
     kernel_view a, b, sum;
@@ -99,6 +90,11 @@ typedef struct job {
 static job job_of(const st_call *c, st_tensor x, st_tensor y)
 {
     return (job){ .c = c, .p = c->plan, .x = x, .y = y };
+}
+
+static bool has_bias(const st_call *c)
+{
+    return c->layer->params > DENSE_BIAS;
 }
 
 /* The rows of x if they are contiguous, else of a copy. */
@@ -139,59 +135,6 @@ static kernel_view view_of(st_tensor x)
     return (kernel_view){ st_data(x), x.stride[0], x.stride[1] };
 }
 
-/* ---- forward: yᵀ = W xᵀ, so that no weights need to be packed: lanes are images ---------------------- */
-
-/* Fills TRANSPOSED [slab, depth, SLAB] for some inputs of the block and a slab of images. */
-static void transpose_piece(ptrdiff_t i, void *context)
-{
-    const job *j = context;
-    const ptrdiff_t in = j->x.shape.n[1], blocks = ceil_div(j->depth, STRIP);
-    ptrdiff_t images, width, slab = i / blocks;
-    const ptrdiff_t first_image = piece(slab, SLAB, j->x.shape.n[0], &images),
-                    first = piece(i % blocks, STRIP, j->depth, &width);
-    st_real *to = st_data(st_scratch(j->c, TRANSPOSED)) + (slab * j->depth + first) * SLAB;
-    if (images % j->p->k->lanes) memset(to, 0, (size_t)(width * SLAB) * sizeof *to);
-    kernel_transpose(j->p->k, images, width, st_data(j->x) + first_image * in + j->begin + first, in, to,
-                     SLAB, NULL);
-}
-
-/* Computes some outputs of a slab of images: RESULT [slab, out, SLAB], which begins as b, += the block's
- * columns of W times TRANSPOSED [slab, depth, SLAB]. After the last block it is transposed into y. */
-static void forward_piece(ptrdiff_t i, void *context)
-{
-    const job *j = context;
-    const kernel *k = j->p->k;
-    const st_tensor *param = j->c->param;
-    const ptrdiff_t in = j->x.shape.n[1], out = j->y.shape.n[1], size = piece_size(out, PIECE),
-                    blocks = ceil_div(out, size);
-    ptrdiff_t images, outputs, slab = i / blocks;
-    ptrdiff_t first_image = piece(slab, SLAB, j->x.shape.n[0], &images);
-    ptrdiff_t first = piece(i % blocks, size, out, &outputs);
-    st_real *result = st_data(st_scratch(j->c, RESULT)) + (slab * out + first) * SLAB;
-    for (ptrdiff_t o = 0; o < outputs && j->begin == 0; o++) {
-        st_real bias = j->c->layer->params > DENSE_BIAS ? st_data(param[DENSE_BIAS])[first + o] : 0;
-        for (ptrdiff_t n = 0; n < SLAB; n++) result[o * SLAB + n] = bias;
-    }
-    const kernel_view w = { st_data(param[DENSE_WEIGHT]) + first * in + j->begin, in, 1 },
-                      x = { st_data(st_scratch(j->c, TRANSPOSED)) + slab * j->depth * SLAB, SLAB, 1 };
-    kernel_matrix(k, outputs, kernel_padded(k, images), j->depth, w, x, (kernel_view){ result, SLAB, 1 },
-                  result, SLAB, NULL);
-    if (j->begin + j->depth == in)
-        kernel_transpose(k, outputs, images, result, SLAB, st_data(j->y) + first_image * out + first, out,
-                         NULL);
-}
-
-static void forward_transposed(const st_call *c, st_tensor x, st_tensor y)
-{
-    const ptrdiff_t slabs = ceil_div(x.shape.n[0], SLAB), in = x.shape.n[1], out = y.shape.n[1];
-    job j = job_of(c, x, y);
-    for (; j.begin < in; j.begin += j.depth) {
-        j.depth = smallest(in - j.begin, DEPTH);
-        st_parallel_for(c, slabs * ceil_div(j.depth, STRIP), transpose_piece, &j);
-        st_parallel_for(c, slabs * ceil_div(out, piece_size(out, PIECE)), forward_piece, &j);
-    }
-}
-
 /* ---- forward of few images: lanes are inputs ----------------------------------------------------------- */
 
 static void few_piece(ptrdiff_t i, void *context)
@@ -208,12 +151,26 @@ static void few_piece(ptrdiff_t i, void *context)
 static void forward_few(const st_call *c, st_tensor x, st_tensor y)
 {
     job j = job_of(c, x, y);
-    if (c->layer->params > DENSE_BIAS) st_copy(y, st_expand(c->param[DENSE_BIAS], y.shape));
+    if (has_bias(c)) st_copy(y, st_expand(c->param[DENSE_BIAS], y.shape));
     else st_fill(y, 0);
     st_parallel_for(c, ceil_div(y.shape.n[1], piece_size(y.shape.n[1], PIECE)), few_piece, &j);
 }
 
 /* ---- the passes ---------------------------------------------------------------------------------------- */
+
+/* yᵀ = W xᵀ + b, so that x is transposed and not W, which is larger. */
+static void forward_transposed(const st_call *c, st_tensor x, st_tensor y)
+{
+    const ptrdiff_t n = x.shape.n[0], in = x.shape.n[1], out = y.shape.n[1];
+    st_real *result = st_data(st_scratch(c, RESULT));
+    for (ptrdiff_t o = 0; o < out && has_bias(c); o++) {
+        const st_real bias = st_data(c->param[DENSE_BIAS])[o];
+        for (ptrdiff_t i = 0; i < n; i++) result[o * n + i] = bias;
+    }
+    product(c, out, n, in, view_of(c->param[DENSE_WEIGHT]), view_of(st_transpose(x, 0, 1)),
+            (kernel_view){ has_bias(c) ? result : NULL, n, 1 }, result);
+    kernel_transpose(((const dense_plan *)c->plan)->k, out, n, result, n, st_data(y), out, NULL);
+}
 
 static void forward(const st_call *c, st_tensor x, st_tensor y)
 {
@@ -222,11 +179,11 @@ static void forward(const st_call *c, st_tensor x, st_tensor y)
     const dense_plan *p = c->plan;
     const ptrdiff_t n = x.shape.n[0], in = x.shape.n[1], out = y.shape.n[1];
     if (n <= FEW && in >= p->k->lanes) forward_few(c, x, y);
-    else if (!p->turns) forward_transposed(c, x, y);
+    else if (p->turns) forward_transposed(c, x, y);
     else {
-        const bool bias = c->layer->params > DENSE_BIAS;
-        product(c, n, out, in, view_of(x), view_of(st_transpose(c->param[DENSE_WEIGHT], 0, 1)),
-                (kernel_view){ bias ? st_data(c->param[DENSE_BIAS]) : NULL, 0, 1 }, st_data(y));
+        const kernel_view bias = { has_bias(c) ? st_data(c->param[DENSE_BIAS]) : NULL, 0, 1 };
+        product(c, n, out, in, view_of(x), view_of(st_transpose(c->param[DENSE_WEIGHT], 0, 1)), bias,
+                st_data(y));
     }
 }
 

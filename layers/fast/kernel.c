@@ -351,7 +351,8 @@ enum {
     REUSED = 64,                        /* rows that pay for a copy; */
     SOME = 12,                          /* or if there are more; */
     FAR = (1 << 24) / sizeof(st_real),  /* elements that are in no cache: */
-    SHALLOW = 16,                       /* k at a time for fewer rows, so that whole pages are read */
+    SHALLOW = 16,                       /* k at a time for fewer rows, so that whole pages are read; */
+    NARROW = 64                         /* columns of which a block has KERNEL_LONG k, for that reason */
 };
 
 /* Copies a block of b, [depth, columns], with zeros up to the next vector, to a panel. */
@@ -405,7 +406,7 @@ static void strip(const kernel *k, ptrdiff_t rows, ptrdiff_t columns, ptrdiff_t 
 
 ptrdiff_t kernel_panel(ptrdiff_t rows, ptrdiff_t depth)
 {
-    return smallest(depth, KERNEL_DEPTH) * (KERNEL_PITCH + rows);
+    return smallest(depth, KERNEL_LONG) * (KERNEL_PITCH + rows);
 }
 
 static kernel_view at(kernel_view v, ptrdiff_t row, ptrdiff_t column)
@@ -418,7 +419,9 @@ void kernel_matrix(const kernel *k, ptrdiff_t rows, ptrdiff_t columns, ptrdiff_t
                    kernel_view b, kernel_view begin, st_real *c, ptrdiff_t pitch, st_real *panel)
 {
     const ptrdiff_t lanes = k->lanes, reused = depth * b.row > NEAR ? SOME : REUSED,
-                    deep = rows < SOME && depth * b.row > FAR ? SHALLOW : KERNEL_DEPTH;
+                    deep = rows < SOME && depth * b.row > FAR  ? SHALLOW
+                           : columns <= NARROW && b.column > 1 ? KERNEL_LONG
+                                                               : KERNEL_DEPTH;
     ptrdiff_t most = k->wide, part, some, wide;
     while (most > 2 && k->tall[most - 1] < rows) most--;
     most = smallest(most, ceil_div(columns, lanes));

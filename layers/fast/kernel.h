@@ -102,7 +102,8 @@ typedef struct kernel_view {
  * apart. `panel` is room for copies of blocks of b, and of a if its rows have a distance of 1; NULL: they are
  * used in place, and columns are a multiple of lanes. */
 enum {
-    KERNEL_DEPTH = 384,                     /* k in a block, and */
+    KERNEL_DEPTH = 384,                     /* k in a block, */
+    KERNEL_LONG = 1024,                     /* or in one of few columns, and */
     KERNEL_BREADTH = 512 / sizeof(st_real), /* columns of b: */
     KERNEL_PITCH = 576 / sizeof(st_real)    /* rows are in different sets of the first cache */
 };
