@@ -15,19 +15,12 @@ enum {
     WINDOWS = 1 << 9, /* windows of a small block */
     SLID = 2,         /* the most narrow channels of a group that are added up one by one */
     HORIZONTAL = 8,   /* the cost of adding up the lanes of a vector, in products of vectors, */
-    TRANSPOSE = 16,   /* and of transposing one */
+    TRANSPOSE = 16,   /* of transposing one, */
+    END = 40,         /* and of adding one to the gradient at the end */
     CHUNK = 8,        /* images of a usual call */
 };
 
 /* ---- plan ------------------------------------------------------------------------------------------- */
-
-/* Tests if lanes are windows: there are too few channels to fill vectors, or products to pay for a
- * transpose. */
-static bool takes_dots(const implicit_plan *d)
-{
-    const bool few = 4 * kernel_padded(d->k, d->narrow) >= 5 * d->narrow;
-    return few || (d->wide * d->area <= 32 && implicit_by_rows(d->k, d->w.out[1]));
-}
 
 static void plan_slides(implicit_plan *d, gradient_pass *p, arena *a)
 {
@@ -75,7 +68,7 @@ static double products_cost(const implicit_plan *d)
 {
     const double taps = (double)(d->wide * d->area), windows = (double)(d->w.out[0] * d->w.out[1]),
                  vectors = (double)(kernel_padded(d->k, d->narrow) / d->k->lanes);
-    return vectors * (windows * (taps * 1.1 + TRANSPOSE) + taps * TRANSPOSE / CHUNK);
+    return vectors * (windows * (taps * 1.1 + TRANSPOSE) + taps * END / CHUNK);
 }
 
 static double dots_cost(const implicit_plan *d)
@@ -93,12 +86,13 @@ static double dots_cost(const implicit_plan *d)
 void implicit_plan_gradient(implicit_plan *d, arena *a)
 {
     gradient_pass *p = &d->gradient;
-    *p = (gradient_pass){ .dots = takes_dots(d), .images = 1 };
+    *p = (gradient_pass){ .images = 1 };
     p->slides = (part){ .of = { { 0, 0 }, { d->w.out[0], d->w.out[1] } }, .depth = d->wide * d->area };
     if (d->gather.part) p->slides = *d->gather.part;
     implicit_plan_slide(d, &d->gather, &p->slides, 0);
     if (d->wide > 1 || d->narrow > SLID) p->slides.slide = NULL;
-    p->dots = p->dots || p->slides.slide;
+    p->dots = dots_cost(d) < products_cost(d);
+    if (!p->dots) p->slides.slide = NULL;
     const double by_groups = implicit_group_sums_cost(d), by_taps = implicit_taps_gradient_cost(d),
                  others = (p->dots ? dots_cost : products_cost)(d) + implicit_layout_cost(d, &d->gather);
     p->groups = by_groups < fmin(others, by_taps);
