@@ -1,5 +1,6 @@
-/* winograd.c: 3x3 convolutions with stride 1 by Winograd's F(4x4, 3x3), with 4 times fewer multiplications. A
- * dilated one is several that are not, of every other pixel, say.
+/* winograd.c: 3x3 convolutions with stride 1 by Winograd's F(4x4, 3x3), with 4 times fewer multiplications,
+ * and 5x5 ones by F(2x2, 5x5), with 2.8 times fewer. A dilated one is several that are not, of every other
+ * pixel, say.
  *
  * With many channels, each element f of a tile in Winograd's domain (winograd.h) is a matrix product: M_f =
  * V_f U_f, V_f [tiles, C], U_f [C, O]. The gradient and the backward pass are its adjoint:
@@ -16,7 +17,8 @@
  *
  *     channels        16          64          256
  *     im2col, BLAS    0.8 - 2.2   1.3 - 2.5   2.3 - 3.0
- *     F(4x4)          8.6 - 10    11  - 15    11  - 28     */
+ *     F(4x4)          8.6 - 10    11  - 15    11  - 28
+ *     F(2x2)          9.6 - 28    16  - 30    30  - 31     */
 #include "layers/conv_impl.h"
 #include "layers/fast/algorithms.h"
 #include "layers/fast/winograd.h"
@@ -43,7 +45,7 @@ enum {
 
 /* ---- the two sides of a convolution -------------------------------------------------------------------- */
 
-/* Images divided into tiles of reach x reach pixels, WINOGRAD_SIZE apart; the first begins `before` pixels
+/* Images divided into tiles of reach x reach pixels, a tile's size apart; the first begins `before` pixels
  * outside. Scratch holds the pixels of a band of rows, and a block of tiles in Winograd's domain. */
 typedef struct side {
     st_tensor images; /* [N, channels, H, W] */
@@ -74,9 +76,14 @@ static ptrdiff_t phases_of(const window *w, int axis)
     return smallest(w->dilation[axis], w->out[axis]);
 }
 
+static ptrdiff_t size_of(const window *w)
+{
+    return WINOGRAD_REACH + 1 - w->kernel[0];
+}
+
 static ptrdiff_t tiles_of_phase(const window *w, int axis)
 {
-    return ceil_div(ceil_div(w->out[axis], w->dilation[axis]), WINOGRAD_SIZE);
+    return ceil_div(ceil_div(w->out[axis], w->dilation[axis]), size_of(w));
 }
 
 static ptrdiff_t tiles_of(const window *w, int axis)
@@ -88,7 +95,7 @@ static ptrdiff_t tiles_of(const window *w, int axis)
 static ptrdiff_t output_of(const window *w, int axis, ptrdiff_t at)
 {
     const ptrdiff_t each = tiles_of_phase(w, axis);
-    return at / each + at % each * WINOGRAD_SIZE * w->dilation[axis];
+    return at / each + at % each * size_of(w) * w->dilation[axis];
 }
 
 /* A tile's position. */
@@ -119,8 +126,8 @@ static void move_to_band(const winograd_plan *p, side *s, place at)
 {
     ptrdiff_t first = at.row - at.row % p->band, last = smallest(first + p->band, p->rows) - 1;
     const bool whole = p->w.dilation[0] > 1;
-    s->top = whole ? 0 : largest(WINOGRAD_SIZE * first - s->before[0], 0);
-    s->bottom = whole ? s->height : smallest(WINOGRAD_SIZE * last - s->before[0] + s->reach, s->height);
+    s->top = whole ? 0 : largest(p->t->size * first - s->before[0], 0);
+    s->bottom = whole ? s->height : smallest(p->t->size * last - s->before[0] + s->reach, s->height);
 }
 
 static void take_band(const winograd_plan *p, side *s, place at)
@@ -143,7 +150,7 @@ static void open_band(const winograd_plan *p, side *s, place at)
 {
     ptrdiff_t row = s->width * s->padded, above = s->top, bottom = at.row > 0 ? s->bottom : 0;
     move_to_band(p, s, at);
-    if (s->reach == WINOGRAD_SIZE) return; /* tiles do not overlap */
+    if (s->reach == p->t->size) return; /* tiles do not overlap */
     ptrdiff_t rows = s->bottom - s->top, kept = largest(bottom - s->top, 0);
     for (ptrdiff_t i = 0; i < kept * row; i++) s->pixels[i] = s->pixels[(s->top - above) * row + i];
     for (ptrdiff_t i = kept * row; i < rows * row; i++) s->pixels[i] = 0;
@@ -152,7 +159,7 @@ static void open_band(const winograd_plan *p, side *s, place at)
 /* Gives the rows that the next band does not share. */
 static void give_band(const winograd_plan *p, side *s, place at)
 {
-    ptrdiff_t next = WINOGRAD_SIZE * (at.row + 1) - s->before[0];
+    ptrdiff_t next = p->t->size * (at.row + 1) - s->before[0];
     ptrdiff_t rows = (at.row < p->rows - 1 ? next : s->bottom) - s->top;
     kernel_transpose(p->k, rows * s->width, s->channels, s->pixels, s->padded,
                      st_data(st_select(s->images, 0, at.image)) + s->top * s->width, s->height * s->width,
@@ -209,18 +216,18 @@ static bool pays(const window *w, st_shape x, ptrdiff_t weights)
     const ptrdiff_t images = smallest(x.n[0], CHUNK), tiles = images * tiles_of(w, 0) * tiles_of(w, 1);
     const bool many = WINOGRAD_PLACES * weights * (ptrdiff_t)sizeof(st_real) > CACHE;
     return WINOGRAD_PLACES * (tiles + (many ? TILES_OF_MANY : TILES_OF_WEIGHTS)) <
-           9 * images * w->out[0] * w->out[1];
+           (ptrdiff_t)w->kernel[0] * w->kernel[1] * images * w->out[0] * w->out[1];
 }
 
 static bool suits(const st_layer *l)
 {
     const window *w = &((const conv_plan *)l->plan)->w;
     const kernel *k = kernel_of(l);
-    if (machine_is_accurate()) return false;
+    if (machine_is_accurate() || (w->kernel[0] != 3 && w->kernel[0] != 5)) return false;
     ptrdiff_t in = l->x.n[1], out = l->y.n[1];
     for (int axis = 0; axis < 2; axis++) {
-        const ptrdiff_t most = 2 * (ptrdiff_t)w->dilation[axis];
-        if (w->kernel[axis] != 3 || w->stride[axis] != 1) return false;
+        const ptrdiff_t most = (ptrdiff_t)(w->kernel[0] - 1) * w->dilation[axis];
+        if (w->kernel[axis] != w->kernel[0] || w->stride[axis] != 1) return false;
         if (w->before[axis] > most || w->after[axis] > most || w->out[axis] > MOST_SIZE) return false;
     }
     bool kernels = ((const st_conv2d_options *)l->options)->groups == 1 && fills(k, in) && fills(k, out) &&
@@ -242,14 +249,18 @@ static int plan(st_layer *l, const void *given)
     ptrdiff_t in_padded = kernel_padded(k, in), out_padded = kernel_padded(k, out);
     ptrdiff_t row = largest(w.size[1] * in_padded, w.out[1] * out_padded);
     const ptrdiff_t tiles = tiles_of(&w, 0);
-    ptrdiff_t band = w.dilation[0] > 1 ? tiles : largest((BAND / row - 2) / WINOGRAD_SIZE, 1);
-    const ptrdiff_t rows = w.dilation[0] > 1 ? largest(w.size[0], w.out[0]) : WINOGRAD_SIZE * band + 2;
+    ptrdiff_t band = w.dilation[0] > 1 ? tiles : largest((BAND / row - w.kernel[0] + 1) / size_of(&w), 1);
+    const ptrdiff_t rows =
+        w.dilation[0] > 1 ? largest(w.size[0], w.out[0]) : size_of(&w) * band + w.kernel[0] - 1;
     ptrdiff_t in_pixels = smallest(rows, w.size[0]) * w.size[1] + 1;
     ptrdiff_t out_pixels = smallest(rows, w.out[0]) * w.out[1] + 1;
     ptrdiff_t weights = largest(in * out_padded, out * in_padded);
     winograd_plan *p = st_layer_plan_data(l, sizeof *p);
     if (!p) return -1;
-    *p = (winograd_plan){ .w = w, .k = k, .t = &winograd_of_machine[l->impl->machine], .band = band };
+    *p = (winograd_plan){ .w = w,
+                          .k = k,
+                          .t = &(w.kernel[0] == 3 ? winograd_of_3 : winograd_of_5)[l->impl->machine],
+                          .band = band };
     p->rows = tiles, p->columns = tiles_of(&w, 1);
     l->impl->tables = 3 * (size_t)table_size(l) * sizeof(ptrdiff_t);
     const st_shape scratch[] = { ST_SHAPE(in_pixels, in_padded),
@@ -259,7 +270,7 @@ static int plan(st_layer *l, const void *given)
                                  ST_SHAPE(WINOGRAD_PLACES, plane_of(out_padded)),
                                  ST_SHAPE(WINOGRAD_PLACES, weights),
                                  ST_SHAPE(WINOGRAD_PLACES, weights),
-                                 ST_SHAPE(9, weights) };
+                                 ST_SHAPE(w.kernel[0] * w.kernel[1], weights) };
     for (int i = 0; i <= BUFFER; i++)
         if (st_layer_scratch(l, scratch[i])) return -1;
     return 0;
@@ -281,12 +292,12 @@ static void fill(st_layer *l, void *tables)
 static side side_of(const st_call *c, st_tensor images, int pixels, int tiles)
 {
     const winograd_plan *p = c->plan;
-    side s = { .images = images, .channels = images.shape.n[1], .reach = WINOGRAD_SIZE, .by = p->by_out };
+    side s = { .images = images, .channels = images.shape.n[1], .reach = p->t->size, .by = p->by_out };
     s.padded = kernel_padded(p->k, s.channels);
     s.height = images.shape.n[2];
     s.width = images.shape.n[3];
     if (tiles == X_TILES) {
-        s.reach += 2, s.by = p->by_in;
+        s.reach = WINOGRAD_REACH, s.by = p->by_in;
         for (int axis = 0; axis < 2; axis++) s.before[axis] = p->w.before[axis];
     }
     s.plane = plane_of(s.padded);
@@ -299,12 +310,12 @@ static side side_of(const st_call *c, st_tensor images, int pixels, int tiles)
     return s;
 }
 
-/* Kernel i of `in` kernels' rows [9, padded] in the buffer, and as rows of the matrices [places, in,
+/* Kernel i of `in` kernels' rows [taps, padded] in the buffer, and as rows of the matrices [places, in,
  * padded]. */
-static void rows_of(ptrdiff_t i, ptrdiff_t in, ptrdiff_t padded, st_real *buffer, st_real *matrices,
-                    st_real *row[], st_real *element[])
+static void rows_of(ptrdiff_t taps, ptrdiff_t i, ptrdiff_t in, ptrdiff_t padded, st_real *buffer,
+                    st_real *matrices, st_real *row[], st_real *element[])
 {
-    for (int k = 0; k < 9; k++) row[k] = buffer + (i * 9 + k) * padded;
+    for (ptrdiff_t k = 0; k < taps; k++) row[k] = buffer + (i * taps + k) * padded;
     for (int f = 0; f < WINOGRAD_PLACES; f++) element[f] = matrices + (f * in + i) * padded;
 }
 
@@ -313,16 +324,16 @@ static void transform_weights(const st_call *c, bool transposed, st_real *u)
 {
     const winograd_plan *p = c->plan;
     const st_real *weight = st_data(c->param[CONV_WEIGHT]);
-    st_real *buffer = st_data(st_scratch(c, BUFFER)), *row[9], *element[WINOGRAD_PLACES];
-    ptrdiff_t in = c->layer->x.n[1], out = c->layer->y.n[1];
+    st_real *buffer = st_data(st_scratch(c, BUFFER)), *row[WINOGRAD_TAPS], *element[WINOGRAD_PLACES];
+    ptrdiff_t in = c->layer->x.n[1], out = c->layer->y.n[1], taps = (ptrdiff_t)p->t->taps * p->t->taps;
     ptrdiff_t rows = transposed ? out : in, columns = transposed ? in : out;
     ptrdiff_t padded = kernel_padded(p->k, columns), parts = transposed ? out : 1;
-    for (ptrdiff_t i = 0; i < parts; i++) /* kernels are [O, C, 9] */
-        kernel_transpose(p->k, columns, rows / parts * 9, weight + i * in * 9, rows / parts * 9,
-                         buffer + i * 9 * padded, padded, NULL);
+    for (ptrdiff_t i = 0; i < parts; i++) /* kernels are [O, C, taps] */
+        kernel_transpose(p->k, columns, rows / parts * taps, weight + i * in * taps, rows / parts * taps,
+                         buffer + i * taps * padded, padded, NULL);
     for (ptrdiff_t i = 0; i < rows; i++) {
-        rows_of(i, rows, padded, buffer, u, row, element);
-        for (int tap = 0; tap < 9; tap++)
+        rows_of(taps, i, rows, padded, buffer, u, row, element);
+        for (ptrdiff_t tap = 0; tap < taps; tap++)
             for (ptrdiff_t j = columns; j < padded; j++) row[tap][j] = 0;
         p->t->weight(padded, (const st_real *const *)row, element);
     }
@@ -332,15 +343,16 @@ static void transform_weights(const st_call *c, bool transposed, st_real *u)
 static void add_weights(const st_call *c, st_real *du)
 {
     const winograd_plan *p = c->plan;
-    ptrdiff_t in = c->layer->x.n[1], out = c->layer->y.n[1], padded = kernel_padded(p->k, out);
+    ptrdiff_t in = c->layer->x.n[1], out = c->layer->y.n[1], padded = kernel_padded(p->k, out),
+              taps = (ptrdiff_t)p->t->taps * p->t->taps;
     st_real *weight = st_data(st_grad(c, CONV_WEIGHT)), *buffer = st_data(st_scratch(c, BUFFER));
-    st_real *row[9], *element[WINOGRAD_PLACES];
+    st_real *row[WINOGRAD_TAPS], *element[WINOGRAD_PLACES];
     for (ptrdiff_t i = 0; i < in; i++) {
-        rows_of(i, in, padded, buffer, du, row, element);
+        rows_of(taps, i, in, padded, buffer, du, row, element);
         p->t->weight_adjoint(padded, (const st_real *const *)element, row);
     }
-    kernel_transpose(p->k, in * 9, out, buffer, padded, du, in * 9, NULL);
-    for (ptrdiff_t i = 0; i < out * in * 9; i++) weight[i] += du[i];
+    kernel_transpose(p->k, in * taps, out, buffer, padded, du, in * taps, NULL);
+    for (ptrdiff_t i = 0; i < out * in * taps; i++) weight[i] += du[i];
 }
 
 /* M [tiles, O] = V [tiles, C] U [C, O] for each place; added to the bias in WINOGRAD_WHOLE. */

@@ -43,6 +43,25 @@
     e[1] = (d[2] - d[1]) * HALF + (d[3] - d[4]) * QUARTER,                                                   \
     e[2] = ((d[3] + d[4]) - (d[1] + d[2])) * HALF + d[5] * THREE
 
+/* ---- F(2, 5): the same points, and so the same B; of G three times ------------------------------------ */
+
+#define A_TRANSPOSED_2(d, e)                                                                                 \
+    e[0] = d[0] + (d[1] + d[2]) + (d[3] + d[4]), e[1] = (d[1] - d[2]) + (d[3] - d[4]) * TWO + d[5]
+#define A_ITSELF_2(d, e)                                                                                     \
+    e[0] = d[0], e[1] = d[0] + d[1], e[2] = d[0] - d[1], e[3] = d[0] + d[1] * TWO, e[4] = d[0] - d[1] * TWO, \
+    e[5] = d[1]
+
+#define G_ITSELF_2(d, e)                                                                                     \
+    e[0] = d[0] * (THREE * QUARTER), e[1] = ((d[0] + d[2] + d[4]) + (d[1] + d[3])) * -HALF,                  \
+    e[2] = ((d[0] + d[2] + d[4]) - (d[1] + d[3])) * -HALF,                                                   \
+    e[3] = (d[0] * EIGHTH + d[2] * HALF + d[4] * TWO) + (d[1] * QUARTER + d[3]),                             \
+    e[4] = (d[0] * EIGHTH + d[2] * HALF + d[4] * TWO) - (d[1] * QUARTER + d[3]), e[5] = d[4] * THREE
+#define G_TRANSPOSED_2(d, e)                                                                                 \
+    e[0] = d[0] * (THREE * QUARTER) - (d[1] + d[2]) * HALF + (d[3] + d[4]) * EIGHTH,                         \
+    e[1] = (d[2] - d[1]) * HALF + (d[3] - d[4]) * QUARTER, e[2] = ((d[3] + d[4]) - (d[1] + d[2])) * HALF,    \
+    e[3] = (d[2] - d[1]) * HALF + (d[3] - d[4]),                                                             \
+    e[4] = (d[3] + d[4]) * TWO - (d[1] + d[2]) * HALF + d[5] * THREE
+
 /* ---- along both axes ----------------------------------------------------------------------------------- */
 
 #define AT(type, place) (*(type *)(place))
@@ -85,10 +104,23 @@
     TRANSFORM(M, output, A_TRANSPOSED_4, 6, 4, NOTHING, NINTH)                                               \
     TRANSFORM(M, output_adjoint, A_ITSELF_4, 4, 6, NOTHING, ONE)                                             \
     TRANSFORM(M, weight, G_ITSELF_4, 3, 6, NOTHING, ONE)                                                     \
-    TRANSFORM(M, weight_adjoint, G_TRANSPOSED_4, 6, 3, NOTHING, NINTH)
+    TRANSFORM(M, weight_adjoint, G_TRANSPOSED_4, 6, 3, NOTHING, NINTH)                                       \
+    TRANSFORM(M, output_2, A_TRANSPOSED_2, 6, 2, NOTHING, NINTH)                                             \
+    TRANSFORM(M, output_adjoint_2, A_ITSELF_2, 2, 6, NOTHING, ONE)                                           \
+    TRANSFORM(M, weight_5, G_ITSELF_2, 5, 6, NOTHING, ONE)                                                   \
+    TRANSFORM(M, weight_adjoint_5, G_TRANSPOSED_2, 6, 5, NOTHING, NINTH)
 
 EACH_MACHINE(TRANSFORMS)
 
-#define OF_MACHINE(M)                                                                                        \
-    { M##_input, M##_input_adjoint, M##_output, M##_output_adjoint, M##_weight, M##_weight_adjoint },
-const winograd winograd_of_machine[] = { EACH_MACHINE(OF_MACHINE) };
+#define OF_3(M)                                                                                              \
+    { 4, 3, M##_input, M##_input_adjoint, M##_output, M##_output_adjoint, M##_weight, M##_weight_adjoint },
+#define OF_5(M)                                                                                              \
+    { 2,                                                                                                     \
+      5,                                                                                                     \
+      M##_input,                                                                                             \
+      M##_input_adjoint,                                                                                     \
+      M##_output_2,                                                                                          \
+      M##_output_adjoint_2,                                                                                  \
+      M##_weight_5,                                                                                          \
+      M##_weight_adjoint_5 },
+const winograd winograd_of_3[] = { EACH_MACHINE(OF_3) }, winograd_of_5[] = { EACH_MACHINE(OF_5) };

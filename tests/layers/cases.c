@@ -99,7 +99,7 @@ static st_layer *roll_small_maps(dice *d, st_shape *x)
 
 /* A convolution that Winograd's tiles take. Every third is of sizes at which the longest vectors, bands and
  * blocks of tiles end; shorter ones end there too. */
-static st_layer *roll_3x3(dice *d, st_shape *x)
+static st_layer *roll_tiles(dice *d, st_shape *x)
 {
     static const struct {
         int out, padding[2];
@@ -129,6 +129,11 @@ static st_layer *roll_3x3(dice *d, st_shape *x)
         o.padding[axis] *= o.dilation[axis];
         x->n[2 + axis] = 2 * o.dilation[axis] + roll_side(d, 1, 20);
     }
+    if (chance(d, 30)) /* 5x5 */
+        for (int axis = 0; axis < 2; axis++) {
+            o.kernel[axis] = 5;
+            x->n[2 + axis] += 2 * (o.dilation[axis] ? o.dilation[axis] : 1);
+        }
     keep_zero(o.padding);
     const size_t k = d->key.seed / 3 % (sizeof ends / sizeof *ends);
     if (d->key.seed % 3) return st_conv2d_new(o);
@@ -972,7 +977,7 @@ const layer_case layer_cases[] = {
     /* name                  roll                    want                   most scale limit traits */
     { "conv2d",              roll_conv2d,            naive_conv2d,           4,  1,    0,    LINEAR },
     { "conv2d, one-sided",   roll_one_sided,         naive_conv2d,           4,  1,    0,    LINEAR },
-    { "conv2d, 3x3",         roll_3x3,               naive_conv2d,           3,  1,    0,    LINEAR },
+    { "conv2d, 3x3, 5x5",    roll_tiles,               naive_conv2d,           3,  1,    0,    LINEAR },
     { "conv2d, depthwise",   roll_depthwise,         naive_conv2d,           4,  1,    0,    LINEAR },
     { "conv2d, small maps",  roll_small_maps,        naive_conv2d,           4,  1,    0,    LINEAR },
     { "conv2d, large",       roll_many_weights,      naive_conv2d,           4,  1,    0,    LINEAR | LARGE },
