@@ -977,7 +977,7 @@ const layer_case layer_cases[] = {
     /* name                  roll                    want                   most scale limit traits */
     { "conv2d",              roll_conv2d,            naive_conv2d,           4,  1,    0,    LINEAR },
     { "conv2d, one-sided",   roll_one_sided,         naive_conv2d,           4,  1,    0,    LINEAR },
-    { "conv2d, 3x3, 5x5",    roll_tiles,               naive_conv2d,           3,  1,    0,    LINEAR },
+    { "conv2d, 3x3, 5x5",    roll_tiles,             naive_conv2d,           3,  1,    0,    LINEAR },
     { "conv2d, depthwise",   roll_depthwise,         naive_conv2d,           4,  1,    0,    LINEAR },
     { "conv2d, small maps",  roll_small_maps,        naive_conv2d,           4,  1,    0,    LINEAR },
     { "conv2d, large",       roll_many_weights,      naive_conv2d,           4,  1,    0,    LINEAR | LARGE },
