@@ -22,3 +22,11 @@ int engine_choose(int *machine, bool *reference)
     if (engine_machines) return engine_machines->choose(name && name[0] ? name : NULL, machine);
     return name && name[0] ? st_error_set("STRIDE_ENGINE=%s: expected reference", name) : 0;
 }
+
+const char *engine_name(void)
+{
+    int machine;
+    bool reference;
+    if (engine_choose(&machine, &reference)) return NULL;
+    return reference || !engine_machines ? "reference" : engine_machines->name(machine);
+}

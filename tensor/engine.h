@@ -14,10 +14,14 @@ bool engine_is_reference(void);
  * instruction set that this processor does not have, or (tensor/fast/machine.h) a wrong STRIDE_WINOGRAD. */
 int engine_choose(int *machine, bool *reference);
 
+/* "reference", or what determines the chosen algorithms' results, as checkpoints compare it; NULL with an
+ * error. */
+const char *engine_name(void);
+
 /* The instruction sets. */
 typedef struct engine_sets {
     int (*choose)(const char *name, int *machine); /* of that name; NULL: the best one */
-    const char *(*name)(int machine);              /* what determines the results of its algorithms */
+    const char *(*name)(int machine);
 } engine_sets;
 
 /* NULL in the core; tensor/fast/ puts them in. Not const: clang would read the weak definition when it

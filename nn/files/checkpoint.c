@@ -96,15 +96,6 @@ static const st_field lr_field[] = {
     { 0 },
 };
 
-/* "reference", or what determines the chosen algorithms' results; NULL with an error. */
-static const char *engine_name(void)
-{
-    int machine;
-    bool reference;
-    if (engine_choose(&machine, &reference)) return NULL;
-    return reference || !engine_machines ? "reference" : engine_machines->name(machine);
-}
-
 /* The run configuration: everything that later steps depend on besides position, net and tensors. */
 json_t *checkpoint_terms(const st_run *run, uint32_t sum)
 {
