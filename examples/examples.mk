@@ -30,15 +30,16 @@ $(TWIN): $(call stride,double)
 	@mkdir -p $(@D)
 	@ln -sf ../../double/bin/$(@F) $@
 
-# The page of reports in one piece, as strings of C, one a line.
+# The page of reports in one piece (head, style and script stand in place of these words), as strings of C, one a line.
 PAGE      := $(OUT)/examples/stride/page.inc
-PAGE_FROM := examples/stride/page.html examples/style.css examples/stride/page.css examples/elements.js \
-             examples/stride/page.js
+PAGE_FROM := examples/stride/page.html examples/head.html examples/style.css examples/stride/page.css \
+             examples/elements.js examples/stride/page.js
 CFLAGS_examples_stride_page := -I$(OUT)
 $(foreach p,float double,$(OUT)/$p/examples/stride/page.o): $(PAGE)
 $(PAGE): $(PAGE_FROM)
 	@mkdir -p $(@D)
-	$(call say,GEN)sed -e '/^STYLE$$/{r examples/style.css' -e 'r examples/stride/page.css' -e 'd;}' \
+	$(call say,GEN)sed -e '/^HEAD$$/{r examples/head.html' -e 'd;}' \
+	    -e '/^STYLE$$/{r examples/style.css' -e 'r examples/stride/page.css' -e 'd;}' \
 	    -e '/^SCRIPT$$/{r examples/elements.js' -e 'r examples/stride/page.js' -e 'd;}' $< | sed 's/[\\"?]/\\&/g; s/.*/"&\\n",/' >$@
 
 # The lines that say how to run a program, for `make help`; others of PROGRAMS run likewise.

@@ -8,9 +8,10 @@ ATLAS_FOLDER   = $(BUILD)/atlas$(if $(ATLAS),/$(ATLAS))
 $(ATLAS_PROGRAM): $(ATLAS_SOURCES:%.c=$(OUT)/float/%.o) $(call helpers,float) $(call lib,float)
 	$(call link,$(PICTURE_LIBS))
 
-# The page in one piece: style, data and script stand in place of these words.
-atlas_page = sed -e '/^STYLE$$/{r examples/style.css' -e 'r examples/stride/page.css' -e 'r examples/atlas/page.css' \
-    -e 'd;}' -e '/^DATA$$/{r $1/atlas.json' -e 'd;}' -e '/^SCRIPT$$/{r examples/elements.js' \
+# The page in one piece: head, style, data and script stand in place of these words.
+atlas_page = sed -e '/^HEAD$$/{r examples/head.html' -e 'd;}' \
+    -e '/^STYLE$$/{r examples/style.css' -e 'r examples/stride/page.css' -e 'r examples/atlas/page.css' -e 'd;}' \
+    -e '/^DATA$$/{r $1/atlas.json' -e 'd;}' -e '/^SCRIPT$$/{r examples/elements.js' \
     -e 'r examples/atlas/page.js' -e 'd;}' examples/atlas/page.html
 ATLAS_PAGE = $(BUILD)/atlas.html
 .PHONY: atlas atlas-page
