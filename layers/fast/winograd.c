@@ -209,6 +209,17 @@ static bool fills(const kernel *k, ptrdiff_t channels)
     return channels >= LEAST_CHANNELS && 4 * channels >= 3 * kernel_padded(k, channels);
 }
 
+/* The taps of all windows along an axis that are in the image. */
+static ptrdiff_t taps_inside(const window *w, int axis)
+{
+    ptrdiff_t inside = 0;
+    for (ptrdiff_t t = 0; t < w->kernel[axis]; t++) {
+        const ptrdiff_t first = t * w->dilation[axis] - w->before[axis]; /* what the first window reads */
+        inside += largest(0, smallest(w->out[axis], w->size[axis] - first) - largest(0, -first));
+    }
+    return inside;
+}
+
 /* Tests if tiles need fewer multiplications than a direct convolution, with those for weights and for outputs
  * beyond the border, in as many images as a batch is assumed to have. */
 static bool pays(const window *w, st_shape x, ptrdiff_t weights)
@@ -216,7 +227,7 @@ static bool pays(const window *w, st_shape x, ptrdiff_t weights)
     const ptrdiff_t images = smallest(x.n[0], CHUNK), tiles = images * tiles_of(w, 0) * tiles_of(w, 1);
     const bool many = WINOGRAD_PLACES * weights * (ptrdiff_t)sizeof(st_real) > CACHE;
     return WINOGRAD_PLACES * (tiles + (many ? TILES_OF_MANY : TILES_OF_WEIGHTS)) <
-           (ptrdiff_t)w->kernel[0] * w->kernel[1] * images * w->out[0] * w->out[1];
+           images * taps_inside(w, 0) * taps_inside(w, 1);
 }
 
 static bool suits(const st_layer *l)
