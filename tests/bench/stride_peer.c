@@ -104,19 +104,11 @@ static void answer(prepared *p, char *line)
     if (!st_error()) printf("ok %.9g %ld\n", seconds, before < 0 ? -1 : allocations() - before);
 }
 
-static const char *engine(void)
-{
-    int machine;
-    bool reference;
-    if (engine_choose(&machine, &reference)) return st_error();
-    return reference || !engine_machines ? "reference" : engine_machines->name(machine);
-}
-
 int main(void)
 {
     prepared p = { 0 };
     char line[LINE];
-    printf("ready engine %s, threads by STRIDE_THREADS\n", engine());
+    printf("ready engine %s, threads by STRIDE_THREADS\n", engine_name());
     fflush(stdout);
     while (fgets(line, sizeof line, stdin)) {
         line[strcspn(line, "\n")] = 0;
