@@ -2,10 +2,11 @@
  *
  * Means, interpolation and borders are y = A x Bᵀ in each channel, with few elements in a row of A and B. A
  * row of A x is a weighted sum of rows of x, by vectors along them. Where each y needs few columns, they
- * are picked from the row by shuffles. Otherwise as many rows as a vector has lanes, of any channels, are
- * transposed, so that columns are vectors, of which those of y are weighted sums. The adjoint is the same
- * with the transposed matrices. Where B only shifts runs of columns, as borders do, rows of A x are rows of
- * y.
+ * are picked from the row by shuffles; short rows are joined for it. Otherwise as many rows as a vector has
+ * lanes, of any channels, are transposed, so that columns are vectors, of which those of y are weighted sums.
+ * The adjoint is the same with the transposed matrices. Where B only shifts runs of columns, as borders do,
+ * rows of A x are rows of y. Small images may be one row each. The way with the least estimated instructions
+ * is chosen.
  *
  * A p-norm is a sum of powers, with powers of x before it and roots of y after it; where they leave the
  * range, a channel is left to the definition. Maxima are the maxima of columns, with their rows, and then
@@ -25,6 +26,7 @@
 #include <tgmath.h>
 
 enum { TOGETHER = 16 }; /* taps that are added up first */
+enum { JOINED = 4 };    /* vectors that joined rows fill, at least */
 #define AT(M, at) (*(M##_loose *)(at))
 #define NOWHERE (-(st_real)(1 << 24)) /* the row and the column of no element */
 
@@ -37,11 +39,13 @@ typedef struct pick {
 } pick;
 
 /* Vector v of elements has picks [v * most], ..., each with an index and a weight for each lane. Those of
- * maxima have a column instead of a weight, NOWHERE for a lane without this tap. */
+ * maxima have a column instead of a weight, NOWHERE for a lane without this tap. Short rows are joined, so
+ * that they fill vectors. */
 typedef struct picks {
-    ptrdiff_t most;      /* taps of an element, at most; 0: there are no picks */
-    ptrdiff_t low, high; /* the elements of a row that are read, and how far vectors reach: */
-    ptrdiff_t reach;
+    ptrdiff_t most;            /* taps of an element, at most; 0: there are no picks */
+    ptrdiff_t rows, step, out; /* rows at once, `step` from each other; the elements that they make */
+    ptrdiff_t low, high;       /* the elements of a row that are read, */
+    ptrdiff_t reach;           /* and those of all rows, up to the last one of a vector */
     pick *pick;
     machine_bits *index;
     st_real *weight;
@@ -54,6 +58,7 @@ typedef struct axis {
     ptrdiff_t *begin;
     tap *taps;
     st_real *counted; /* elements of a mean along the axis */
+    bool ordered;     /* y is x along the axis */
     picks picks;
 } axis;
 
@@ -71,6 +76,7 @@ typedef struct rows_plan {
     axis back[2];          /* the transposed matrices, unless they are of maxima */
     run *runs;             /* of columns, if each has at most one tap, of weight 1, and they are few: */
     ptrdiff_t run_count;   /* 0: they are not */
+    bool by_runs[2];       /* forward, backward: runs, not picks */
     bool flat, tall, same; /* tall: columns come before rows, which become more; same: y is x */
     bool means;            /* zeros: taps outside are zeros */
     st_real value;         /* where there is no tap */
@@ -350,10 +356,10 @@ static void leave(const kernel *k, ptrdiff_t n, ptrdiff_t size, ptrdiff_t pitch,
 #endif
 #define generic_SHUFFLES false
 
-/* Elements of the longest row, and those that vectors pass its end by. */
-static ptrdiff_t beside(const axis *a)
+/* The shares of means in as many rows as a pick has, after the room of these. */
+static st_real *room_of_shares(const work *w)
 {
-    return largest(a->pitch, a->out_pitch) + 2 * LANES_MOST;
+    return w->rows + LANES_MOST * (w->plan->axis[1].pitch + w->plan->axis[1].out_pitch);
 }
 
 #define PICKS(M)                                                                                             \
@@ -363,7 +369,7 @@ static ptrdiff_t beside(const axis *a)
         const st_real *at = row + p->from;                                                                   \
         if (p->parts == 0) return AT(M, at);                                                                 \
         if (!M##_SHUFFLES) {                                                                                 \
-            M##_vector v;                                                                                    \
+            M##_vector v = { 0 };                                                                            \
             EACH(l, LANES) v[l] = at[index[l]];                                                              \
             return v;                                                                                        \
         }                                                                                                    \
@@ -381,66 +387,80 @@ static ptrdiff_t beside(const axis *a)
         return v;                                                                                            \
     }                                                                                                        \
                                                                                                              \
-    /* Elements by picks from a row, times `share` unless it is NULL. `loose`: as of sum_rows. */            \
-    M##_TARGET INLINE void M##_pick_row(const axis *a, const st_real *row, const st_real *share, bool loose, \
-                                        st_real *to)                                                         \
+    /* n elements by picks from rows, times `share` unless it is NULL; `none` where there is no tap. \
+     * `loose`: as of sum_rows. */       \
+    M##_TARGET INLINE void M##_pick_row(const picks *given, const st_real *row, const st_real *share,        \
+                                        st_real none, bool loose, ptrdiff_t n, st_real *to)                  \
     {                                                                                                        \
         enum { LANES = MACHINE_LANES(M) };                                                                   \
-        const picks k = a->picks;                                                                            \
+        const picks k = *given;                                                                              \
         ptrdiff_t at = 0;                                                                                    \
-        for (ptrdiff_t begin = 0; begin < a->out; begin += LANES) {                                          \
-            const ptrdiff_t i = a->out < LANES ? 0 : lanes_within(begin, LANES, a->out);                     \
+        for (ptrdiff_t begin = 0; begin < n; begin += LANES) {                                               \
+            const ptrdiff_t i = k.out < LANES ? 0 : lanes_within(begin, LANES, k.out);                       \
             M##_vector sum = { 0 };                                                                          \
             for (ptrdiff_t j = 0; j < k.most; j++, at++) {                                                   \
                 M##_vector v = M##_pick(&k.pick[at], k.index + at * LANES, row);                             \
                 if (k.pick[at].weighs) {                                                                     \
                     const M##_vector weight = AT(M, k.weight + at * LANES);                                  \
-                    if (k.pick[at].lacks) v = (M##_vector)((M##_mask)v & (weight != 0));                     \
-                    v = v * weight;                                                                          \
+                    if (k.pick[at].lacks) {                                                                  \
+                        const M##_vector other = (M##_vector){ 0 } + (j > 0 ? 0 : none);                     \
+                        v = MACHINE_PICK(M, weight != 0, v * weight, other);                                 \
+                    } else v = v * weight;                                                                   \
                 }                                                                                            \
                 sum = j > 0 ? sum + v : v;                                                                   \
             }                                                                                                \
             if (share) sum = sum * AT(M, share + i);                                                         \
-            if (loose || a->out >= LANES) AT(M, to + i) = sum;                                               \
-            else memcpy(to, &sum, (size_t)a->out * sizeof *to);                                              \
+            if (loose || i + LANES <= n) AT(M, to + i) = sum;                                                \
+            else if (n > i) memcpy(to + i, &sum, (size_t)(n - i) * sizeof *to);                              \
         }                                                                                                    \
     }                                                                                                        \
                                                                                                              \
-    /* 1 / counted, of a row of means. */                                                                    \
-    M##_TARGET INLINE void M##_shares(st_real counted, const axis *columns, st_real *share)                  \
+    /* 1 / counted, of means in n rows from row r on, unless they are as in the rows before. */              \
+    M##_TARGET INLINE void M##_shares(const axis *rows, ptrdiff_t r, ptrdiff_t n, const axis *columns,       \
+                                      st_real *counted, st_real *share)                                      \
     {                                                                                                        \
-        for (ptrdiff_t i = 0; i < columns->out; i += MACHINE_LANES(M)) {                                     \
-            const M##_vector counts = AT(M, columns->counted + i) * counted;                                 \
-            AT(M, share + i) = SHARE(M, counts);                                                             \
+        bool alike = true;                                                                                   \
+        for (ptrdiff_t l = 0; l < n; l++, r = r + 1 < rows->out ? r + 1 : 0) {                               \
+            alike = alike && counted[l] == rows->counted[r];                                                 \
+            counted[l] = rows->counted[r];                                                                   \
         }                                                                                                    \
+        for (ptrdiff_t l = 0; l < n && !alike; l++, share += columns->out)                                   \
+            for (ptrdiff_t i = 0; i < columns->out; i += MACHINE_LANES(M)) {                                 \
+                const M##_vector counts = AT(M, columns->counted + i) * counted[l];                          \
+                AT(M, share + i) = SHARE(M, counts);                                                         \
+            }                                                                                                \
     }                                                                                                        \
                                                                                                              \
     /* Rows of `to` are weighted sums of rows of `from`, and then columns are picked. */                     \
     M##_TARGET INLINE void M##_rows_and_picks(const work *w, const axis *rows, const axis *columns,          \
-                                              const st_real *from, st_real *to)                              \
+                                              st_real value, const st_real *from, st_real *to)               \
     {                                                                                                        \
-        const ptrdiff_t wide = columns->size, out = columns->out, area = rows->size * wide;                  \
-        const st_real *end = from + w->planes * area, *to_end = to + w->planes * rows->out * out;            \
+        enum { LANES = MACHINE_LANES(M) };                                                                   \
+        const picks *k = &columns->picks;                                                                    \
+        const ptrdiff_t wide = columns->size, out = columns->out, area = rows->size * wide,                  \
+                        total = w->planes * rows->out;                                                       \
+        const st_real *end = from + w->planes * area, *to_end = to + total * out;                            \
         const bool means = w->plan->means;                                                                   \
-        st_real *row = w->rows, *share = row + beside(columns), counted = -1;                                \
-        for (ptrdiff_t plane = 0; plane < w->planes; plane++, from += area) {                                \
-            const bool loose = from + area + MACHINE_LANES(M) <= end;                                        \
-            for (ptrdiff_t i = 0; i < rows->out; i++, to += out) {                                           \
-                const tap *t = rows->taps + rows->begin[i];                                                  \
-                const ptrdiff_t count = rows->begin[i + 1] - rows->begin[i];                                 \
-                const bool one = count == 1 && t->weight == 1;                                               \
-                const st_real *source = one ? from + t->from * wide : row;                                   \
-                if (!one || source + columns->picks.reach > end) {                                           \
-                    M##_sum_rows(wide, t, count, from, wide, loose, row);                                    \
-                    source = row;                                                                            \
-                }                                                                                            \
-                if (means && rows->counted[i] != counted) {                                                  \
-                    counted = rows->counted[i];                                                              \
-                    M##_shares(counted, columns, share);                                                     \
-                }                                                                                            \
-                M##_pick_row(columns, source, means ? share : NULL, to + out + MACHINE_LANES(M) <= to_end,   \
-                             to);                                                                            \
+        st_real *row = w->rows, *share = room_of_shares(w), counted[JOINED * LANES_MOST];                    \
+        for (int l = 0; l < JOINED * LANES_MOST; l++) counted[l] = -1;                                       \
+        for (ptrdiff_t r = 0, oh = 0, n; r < total; r += n, to += n * out) {                                 \
+            n = smallest(k->rows, total - r);                                                                \
+            const tap *t = rows->taps + rows->begin[oh];                                                     \
+            const bool one = k->rows == 1 && rows->begin[oh + 1] - rows->begin[oh] == 1 && t->weight == 1;   \
+            const st_real *source = rows->ordered ? from + oh * wide : one ? from + t->from * wide : row;    \
+            if (means) M##_shares(rows, oh, n, columns, counted, share);                                     \
+            const bool copied = source == row || source + k->reach > end;                                    \
+            for (ptrdiff_t l = 0; l < n; l++) {                                                              \
+                t = rows->taps + rows->begin[oh];                                                            \
+                const ptrdiff_t count = rows->begin[oh + 1] - rows->begin[oh];                               \
+                st_real *next = row + l * k->step;                                                           \
+                if (copied && count == 0 && value != 0)                                                      \
+                    for (ptrdiff_t i = 0; i < wide; i++) next[i] = value;                                    \
+                else if (copied) M##_sum_rows(wide, t, count, from, wide, from + area + LANES <= end, next); \
+                if (++oh == rows->out) oh = 0, from += area;                                                 \
             }                                                                                                \
+            M##_pick_row(k, copied ? row : source, means ? share : NULL, value,                              \
+                         to + n * out + LANES <= to_end, n * out, to);                                       \
         }                                                                                                    \
     }                                                                                                        \
                                                                                                              \
@@ -448,27 +468,26 @@ static ptrdiff_t beside(const axis *a)
     M##_TARGET INLINE void M##_picks_and_rows(const work *w, const axis *rows, const axis *columns,          \
                                               const st_real *from, st_real *to)                              \
     {                                                                                                        \
-        const ptrdiff_t wide = columns->size, out = columns->out, pitch = columns->out_pitch;                \
+        enum { LANES = MACHINE_LANES(M) };                                                                   \
+        const picks *k = &columns->picks;                                                                    \
+        const ptrdiff_t wide = columns->size, out = columns->out;                                            \
         const st_real *end = from + w->planes * rows->size * wide,                                           \
                       *to_end = to + w->planes * rows->out * out;                                            \
         const bool means = w->plan->means;                                                                   \
-        st_real *row = w->rows, *share = row + beside(columns), counted = -1;                                \
+        st_real *row = w->rows, *share = room_of_shares(w), counted[JOINED * LANES_MOST];                    \
+        for (int l = 0; l < JOINED * LANES_MOST; l++) counted[l] = -1;                                       \
         for (ptrdiff_t plane = 0; plane < w->planes; plane++) {                                              \
-            for (ptrdiff_t i = 0; i < rows->size; i++, from += wide) {                                       \
-                const st_real *source = from;                                                                \
-                if (means && w->plan->axis[0].counted[i] != counted) {                                       \
-                    counted = w->plan->axis[0].counted[i];                                                   \
-                    M##_shares(counted, &w->plan->axis[1], share);                                           \
-                }                                                                                            \
-                if (means || from + columns->picks.reach > end) {                                            \
-                    for (ptrdiff_t j = 0; j < wide; j++) row[j] = means ? from[j] * share[j] : from[j];      \
-                    source = row;                                                                            \
-                }                                                                                            \
-                M##_pick_row(columns, source, NULL, true, w->half + i * pitch);                              \
+            for (ptrdiff_t i = 0, n; i < rows->size; i += n, from += n * wide) {                             \
+                n = smallest(k->rows, rows->size - i);                                                       \
+                const bool copied = means || from + k->reach > end;                                          \
+                if (means) M##_shares(&w->plan->axis[0], i, n, &w->plan->axis[1], counted, share);           \
+                for (ptrdiff_t j = 0; j < n * wide && copied; j++)                                           \
+                    row[j] = means ? from[j] * share[j] : from[j];                                           \
+                M##_pick_row(k, copied ? row : from, NULL, 0, true, n *out, w->half + i * out);              \
             }                                                                                                \
             for (ptrdiff_t i = 0; i < rows->out; i++, to += out)                                             \
                 M##_sum_rows(out, rows->taps + rows->begin[i], rows->begin[i + 1] - rows->begin[i], w->half, \
-                             pitch, to + out + MACHINE_LANES(M) <= to_end, to);                              \
+                             out, to + out + LANES <= to_end, to);                                           \
         }                                                                                                    \
     }
 
@@ -654,7 +673,23 @@ INLINE bool all_within(ptrdiff_t n, const st_real *x, st_real low, st_real high)
     {                                                                                                        \
         const axis *rows = &p->axis[0];                                                                      \
         const ptrdiff_t n = p->axis[1].size, first = rows->begin[oh], last = rows->begin[oh + 1];            \
-        for (ptrdiff_t i = 0; i < n; i += MACHINE_LANES(M)) {                                                \
+        const tap *t = rows->taps + first;                                                                   \
+        const ptrdiff_t count = last - first, step = count > 1 ? t[1].from - t[0].from : 0;                  \
+        const bool inside = count > 0 && t->from >= 0 && t[count - 1].from < rows->size;                     \
+        const st_real *top = inside ? x + t->from * n : x;                                                   \
+        ptrdiff_t i = 0;                                                                                     \
+        for (; inside && (goes_on ? i < n : i + MACHINE_LANES(M) <= n); i += MACHINE_LANES(M)) {             \
+            M##_vector most = AT(M, top + i), at = (M##_vector){ 0 } + (st_real)t->from;                     \
+            for (ptrdiff_t k = 1; k < count; k++) {                                                          \
+                const M##_vector v = AT(M, top + k * step * n + i);                                          \
+                const M##_mask exceeds = ~(v <= most) & (most == most);                                      \
+                most = MACHINE_PICK(M, exceeds, v, most);                                                    \
+                if (place) at = MACHINE_PICK(M, exceeds, (M##_vector){ 0 } + (st_real)t[k].from, at);        \
+            }                                                                                                \
+            AT(M, best + i) = most;                                                                          \
+            if (place) AT(M, place + i) = at;                                                                \
+        }                                                                                                    \
+        for (; i < n; i += MACHINE_LANES(M)) {                                                               \
             M##_vector most = (M##_vector){ 0 } - (st_real)INFINITY, at = (M##_vector){ 0 } + NOWHERE;       \
             for (ptrdiff_t k = first; k < last; k++) {                                                       \
                 const ptrdiff_t row = rows->taps[k].from;                                                    \
@@ -714,75 +749,81 @@ INLINE bool all_within(ptrdiff_t n, const st_real *x, st_real low, st_real high)
         }                                                                                                    \
     }                                                                                                        \
                                                                                                              \
-    /* A row of maxima by picks from those of columns, whose rows are `rows`; NULL: all are `top`. */        \
+    /* n maxima by picks from those of columns, whose rows are `rows`; NULL: all are `top`. `loose`: as of \
+     * sum_rows. */ \
     M##_TARGET INLINE void M##_pick_maxima(const work *w, const st_real *row, const st_real *rows,           \
-                                           st_real top, bool loose, st_real *y, st_real *places)             \
+                                           st_real top, bool loose, ptrdiff_t n, st_real *y,                 \
+                                           st_real *places)                                                  \
     {                                                                                                        \
         enum { LANES = MACHINE_LANES(M) };                                                                   \
-        const axis *size = w->plan->axis, *a = size + 1;                                                     \
-        const picks k = a->picks;                                                                            \
+        const axis *size = w->plan->axis;                                                                    \
+        const picks k = size[1].picks;                                                                       \
         const M##_vector zero = { 0 };                                                                       \
+        const st_real high = (st_real)size[0].size, wide = (st_real)size[1].size;                            \
         ptrdiff_t at = 0;                                                                                    \
-        for (ptrdiff_t begin = 0; begin < a->out; begin += LANES) {                                          \
-            const ptrdiff_t i = a->out < LANES ? 0 : lanes_within(begin, LANES, a->out);                     \
-            M##_vector most = zero, from = zero + top, column = zero;                                        \
-            for (ptrdiff_t j = 0; j < k.most; j++, at++) {                                                   \
+        for (ptrdiff_t begin = 0; begin < n; begin += LANES) {                                               \
+            const ptrdiff_t i = k.out < LANES ? 0 : lanes_within(begin, LANES, k.out);                       \
+            M##_vector most = M##_pick(&k.pick[at], k.index + at * LANES, row), from = zero + top;           \
+            M##_vector column = AT(M, k.weight + at * LANES);                                                \
+            if (k.pick[at].lacks) most = MACHINE_PICK(M, column > NOWHERE, most, zero - (st_real)INFINITY);  \
+            if (places && rows) from = M##_pick(&k.pick[at], k.index + at * LANES, rows);                    \
+            at++;                                                                                            \
+            for (ptrdiff_t j = 1; j < k.most; j++, at++) {                                                   \
                 const machine_bits *index = k.index + at * LANES;                                            \
                 const M##_vector v = M##_pick(&k.pick[at], index, row), here = AT(M, k.weight + at * LANES); \
                 const M##_vector in = places && rows ? M##_pick(&k.pick[at], index, rows) : zero + top;      \
                 M##_mask exceeds = ~(v <= most) & (most == most);                                            \
                 if (places && rows) exceeds |= ((v == most) | ((v != v) & (most != most))) & (in < from);    \
                 if (k.pick[at].lacks) exceeds &= here > NOWHERE;                                             \
-                if (j == 0) {                                                                                \
-                    most = v, from = in, column = here;                                                      \
-                    if (k.pick[at].lacks)                                                                    \
-                        most = MACHINE_PICK(M, here > NOWHERE, v, zero - (st_real)INFINITY);                 \
-                    continue;                                                                                \
-                }                                                                                            \
                 most = MACHINE_PICK(M, exceeds, v, most);                                                    \
                 if (places && rows) from = MACHINE_PICK(M, exceeds, in, from);                               \
                 if (places) column = MACHINE_PICK(M, exceeds, here, column);                                 \
             }                                                                                                \
-            const M##_mask is =                                                                              \
-                (from >= 0) & (from < (st_real)size[0].size) & (column >= 0) & (column < (st_real)a->size);  \
-            const M##_vector place = MACHINE_PICK(M, is, from * (st_real)a->size + column, zero - 1);        \
-            const size_t bytes = (size_t)a->out * sizeof *y;                                                 \
-            if (loose || a->out >= LANES) AT(M, y + i) = most;                                               \
-            else memcpy(y, &most, bytes);                                                                    \
-            if (places && (loose || a->out >= LANES)) AT(M, places + i) = place;                             \
-            else if (places) memcpy(places, &place, bytes);                                                  \
+            const M##_mask is = (from >= 0) & (from < high) & (column >= 0) & (column < wide);               \
+            const M##_vector place = MACHINE_PICK(M, is, from * wide + column, zero - 1);                    \
+            const size_t bytes = (size_t)largest(n - i, 0) * sizeof *y;                                      \
+            const bool whole = loose || i + LANES <= n;                                                      \
+            if (whole) AT(M, y + i) = most;                                                                  \
+            else memcpy(y + i, &most, bytes);                                                                \
+            if (places && whole) AT(M, places + i) = place;                                                  \
+            else if (places) memcpy(places + i, &place, bytes);                                              \
         }                                                                                                    \
     }                                                                                                        \
                                                                                                              \
     /* Maxima of columns, or rows of x where windows have one, and then picks. Elements outside are 0. */    \
     M##_TARGET INLINE void M##_picked_maxima(const work *w, const st_real *x, st_real *y, st_real *places)   \
     {                                                                                                        \
+        enum { LANES = MACHINE_LANES(M) };                                                                   \
         const rows_plan *p = w->plan;                                                                        \
         const axis rows = p->axis[0], columns = p->axis[1];                                                  \
-        const ptrdiff_t wide = columns.size, out = columns.out, area = rows.size * wide;                     \
-        const ptrdiff_t left = largest(-columns.picks.low, 0), right = largest(columns.picks.high, wide);    \
-        const st_real *end = x + w->planes * area, *y_end = y + w->planes * rows.out * out;                  \
-        st_real *best = w->rows + left, *at = w->places + left;                                              \
-        for (ptrdiff_t plane = 0; plane < w->planes; plane++, x += area)                                     \
-            for (ptrdiff_t i = 0; i < rows.out; i++, y += out) {                                             \
-                const ptrdiff_t first = rows.begin[i], count = rows.begin[i + 1] - first;                    \
-                const ptrdiff_t from = count > 0 ? rows.taps[first].from : 0;                                \
-                const st_real *row = x + from * wide, top = (st_real)from;                                   \
-                const bool loose = y + out + MACHINE_LANES(M) <= y_end;                                      \
-                const bool one = count == 1 && from >= 0 && from < rows.size && left == 0 &&                 \
-                                 right == wide && row + columns.picks.reach <= end;                          \
-                if (one) M##_pick_maxima(w, row, NULL, top, loose, y, places);                               \
-                else {                                                                                       \
-                    M##_maxima_of_columns(p, i, x, x + area + MACHINE_LANES(M) <= end, best,                 \
-                                          places ? at : NULL);                                               \
-                    for (ptrdiff_t j = -left; j < 0; j++) best[j] = 0, at[j] = top;                          \
-                    for (ptrdiff_t j = wide; j < right; j++) best[j] = 0, at[j] = top;                       \
-                    M##_pick_maxima(w, best, at, top, loose, y, places);                                     \
-                }                                                                                            \
-                if (places) places += out;                                                                   \
+        const picks k = columns.picks;                                                                       \
+        const ptrdiff_t wide = columns.size, out = columns.out, area = rows.size * wide,                     \
+                        total = w->planes * rows.out, left = largest(-k.low, 0),                             \
+                        right = largest(k.high, wide);                                                       \
+        const st_real *end = x + w->planes * area, *y_end = y + total * out;                                 \
+        for (ptrdiff_t r = 0, oh = 0, n; r < total; r += n, y += n * out) {                                  \
+            n = smallest(k.rows, total - r);                                                                 \
+            const ptrdiff_t from =                                                                           \
+                rows.begin[oh] < rows.begin[oh + 1] ? rows.taps[rows.begin[oh]].from : -1;                   \
+            const bool loose = y + n * out + LANES <= y_end;                                                 \
+            const bool one = k.rows == 1 && rows.begin[oh + 1] - rows.begin[oh] == 1 && from >= 0 &&         \
+                             from < rows.size && left == 0 && right == wide &&                               \
+                             x + from * wide + k.reach <= end;                                               \
+            if (one) M##_pick_maxima(w, x + from * wide, NULL, (st_real)from, loose, n * out, y, places);    \
+            for (ptrdiff_t l = 0; l < n; l++) {                                                              \
+                const ptrdiff_t first = rows.begin[oh];                                                      \
+                const st_real top = first < rows.begin[oh + 1] ? (st_real)rows.taps[first].from : NOWHERE;   \
+                st_real *best = w->rows + left + l * k.step, *at = w->places + left + l * k.step;            \
+                if (!one)                                                                                    \
+                    M##_maxima_of_columns(p, oh, x, x + area + LANES <= end, best, places ? at : NULL);      \
+                for (ptrdiff_t j = -left; j < 0; j++) best[j] = 0, at[j] = top;                              \
+                for (ptrdiff_t j = wide; j < right; j++) best[j] = 0, at[j] = top;                           \
+                if (++oh == rows.out) oh = 0, x += area;                                                     \
             }                                                                                                \
+            if (!one) M##_pick_maxima(w, w->rows + left, w->places + left, 0, loose, n * out, y, places);    \
+            if (places) places += n * out;                                                                   \
+        }                                                                                                    \
     }                                                                                                        \
-                                                                                                             \
     M##_TARGET INLINE void M##_maxima(const work *w, const st_real *x, st_real *y, st_real *places)          \
     {                                                                                                        \
         if (w->plan->axis[1].picks.most > 0) {                                                               \
@@ -855,23 +896,22 @@ typedef void norm_pass(ptrdiff_t n, const st_real *x, double p, st_real *to);
     PICKS(M)                                                                                                 \
     RUNS(M) MAXIMA(M) M##_TARGET static void M##_forward(const work *w, const st_real *x, st_real *y)        \
     {                                                                                                        \
+        const axis *rows = &w->plan->axis[0], *columns = &w->plan->axis[1];                                  \
         if (w->plan->same) copy_all(w, x, y);                                                                \
-        else if (w->plan->run_count > 0) M##_runs_of_rows(w, x, y);                                          \
-        else if (w->plan->axis[1].picks.most > 0 && w->plan->tall)                                           \
-            M##_picks_and_rows(w, &w->plan->axis[0], &w->plan->axis[1], x, y);                               \
-        else if (w->plan->axis[1].picks.most > 0)                                                            \
-            M##_rows_and_picks(w, &w->plan->axis[0], &w->plan->axis[1], x, y);                               \
+        else if (w->plan->by_runs[0]) M##_runs_of_rows(w, x, y);                                             \
+        else if (columns->picks.most > 0 && w->plan->tall) M##_picks_and_rows(w, rows, columns, x, y);       \
+        else if (columns->picks.most > 0) M##_rows_and_picks(w, rows, columns, w->plan->value, x, y);        \
         else if (w->plan->tall) M##_tall(w, x, y);                                                           \
         else M##_sums_of_rows(w, x, y);                                                                      \
     }                                                                                                        \
     M##_TARGET static void M##_backward(const work *w, const st_real *dy, st_real *dx)                       \
     {                                                                                                        \
+        const axis *rows = &w->plan->back[0], *columns = &w->plan->back[1];                                  \
         if (w->plan->same) copy_all(w, dy, dx);                                                              \
-        else if (w->plan->run_count > 0) M##_runs_back(w, dy, dx);                                           \
-        else if (w->plan->back[1].picks.most > 0 && w->plan->tall)                                           \
-            M##_rows_and_picks(w, &w->plan->back[0], &w->plan->back[1], dy, dx);                             \
-        else if (w->plan->back[1].picks.most > 0)                                                            \
-            M##_picks_and_rows(w, &w->plan->back[0], &w->plan->back[1], dy, dx);                             \
+        else if (w->plan->by_runs[1]) M##_runs_back(w, dy, dx);                                              \
+        else if (columns->picks.most > 0 && (w->plan->tall || (rows->ordered && !w->plan->means)))           \
+            M##_rows_and_picks(w, rows, columns, 0, dy, dx);                                                 \
+        else if (columns->picks.most > 0) M##_picks_and_rows(w, rows, columns, dy, dx);                      \
         else if (w->plan->tall) M##_tall_back(w, dy, dx);                                                    \
         else M##_sums_back(w, dy, dx);                                                                       \
     }                                                                                                        \
@@ -1078,10 +1118,16 @@ static ptrdiff_t padded(ptrdiff_t n)
     return ceil_div(n, LANES_MOST) * LANES_MOST;
 }
 
+/* The most lanes of picks, `most` an element. */
+static ptrdiff_t most_lanes(const axis *a, ptrdiff_t most)
+{
+    return (a->out_pitch + (JOINED + 1) * LANES_MOST) * most;
+}
+
 /* Bytes of an axis's table, with `most` picks an element. */
 static size_t table_of(const axis *a, ptrdiff_t taps, ptrdiff_t most)
 {
-    const size_t picked = (size_t)(a->out_pitch * most);
+    const size_t picked = (size_t)most_lanes(a, most);
     return (size_t)taps * sizeof(tap) + (size_t)(a->out + 1) * (sizeof(ptrdiff_t) + sizeof(run)) +
            (size_t)padded(a->out) * sizeof(double) + (size_t)a->out * sizeof(pool_span) +
            picked * (sizeof(pick) / 2 + sizeof(machine_bits) + sizeof(st_real));
@@ -1120,14 +1166,16 @@ int rows_plan_for(st_layer *l, const void *given)
         l->impl->tables += table_of(&p->each[a], taps[a], a * MOST_PICKS);
         p->back[a] = axis_of(p->each[a].out, p->each[a].size);
     }
-    p->flat = suits_flat(p->each, taps, maxima || l->type == &layer_type_pad2d ? 16 : 32);
     const axis one = axis_of(1, 1), all = axis_of(l->x.n[2] * l->x.n[3], l->y.n[2] * l->y.n[3]);
-    p->axis[0] = p->flat ? one : p->each[0], p->axis[1] = p->flat ? all : p->each[1];
-    if (p->flat) p->back[0] = one, p->back[1] = axis_of(all.out, all.size);
-    if (p->flat) taps[0] = 1, taps[1] = most_taps(l, given, 0) * most_taps(l, given, 1);
-    if (p->flat) l->impl->tables += table_of(&one, 1, 0) + table_of(&all, taps[1], 0);
-    for (int a = 0; a < 2 && !maxima; a++)
-        l->impl->tables += table_of(&p->back[a], taps[a], p->flat ? 0 : a * MOST_PICKS);
+    for (int a = 0; a < 2 && !maxima; a++) l->impl->tables += table_of(&p->back[a], taps[a], a * MOST_PICKS);
+    p->flat = suits_flat(p->each, taps, maxima || l->type == &layer_type_pad2d ? 16 : 32);
+    p->axis[1] = p->flat ? all : p->each[1];
+    const axis back[] = { axis_of(one.out, one.size), axis_of(all.out, all.size) };
+    if (p->flat) {
+        taps[1] *= taps[0], taps[0] = 1;
+        l->impl->tables += table_of(&one, 1, 0) + table_of(&all, taps[1], 0);
+        for (int a = 0; a < 2 && !maxima; a++) l->impl->tables += table_of(&back[a], taps[a], 0);
+    }
     if (!is_separable(l) && pool_request_scratch(l, &p->definition.pool)) return -1;
     p->scratch = l->impl->scratches;
     const axis *columns = &p->axis[1];
@@ -1139,8 +1187,7 @@ int rows_plan_for(st_layer *l, const void *given)
     const bool may_be_tall = is_separable(l) && l->y.n[2] > l->x.n[2];
     const ptrdiff_t half = may_be_tall ? l->x.n[1] * l->x.n[2] * l->y.n[3] : 0;
     const ptrdiff_t picked =
-        (may_be_tall ? l->x.n[2] : l->y.n[2]) * largest(p->each[1].pitch, p->each[1].out_pitch) +
-        2 * LANES_MOST;
+        largest(l->x.n[2], l->y.n[2]) * largest(p->each[1].pitch, p->each[1].out_pitch) + 2 * LANES_MOST;
     return st_layer_scratch(l, ST_SHAPE(largest(half, maxima ? 0 : picked)));
 }
 
@@ -1194,7 +1241,7 @@ static void fill_pooling(const st_layer *l, rows_plan *p, int i, pool_span *span
 /* The table of an axis at `at`; returns its end. */
 static char *lay_out(axis *a, ptrdiff_t taps, ptrdiff_t most, char *at, run **runs, pool_span **spans)
 {
-    const size_t picked = (size_t)(a->out_pitch * most);
+    const size_t picked = (size_t)most_lanes(a, most);
     a->taps = (tap *)(void *)at, at += (size_t)taps * sizeof *a->taps;
     *runs = (run *)(void *)at, at += (size_t)(a->out + 1) * sizeof **runs;
     *spans = (pool_span *)(void *)at, at += (size_t)a->out * sizeof **spans;
@@ -1249,53 +1296,107 @@ static void transpose(const axis *a, axis *to)
 static double find_pick(const axis *a, bool maxima, ptrdiff_t i, ptrdiff_t k, int lanes, bool shuffles,
                         pick *p, machine_bits *index, st_real *weight)
 {
-    ptrdiff_t low = PTRDIFF_MAX, high = PTRDIFF_MIN;
+    ptrdiff_t low = PTRDIFF_MAX, high = PTRDIFF_MIN, from[LANES_MOST];
     bool adjacent = true;
     *p = (pick){ 0 };
     for (int l = 0; l < lanes; l++) {
-        index[l] = 0, weight[l] = maxima ? NOWHERE : 0;
-        if (i + l >= a->out) continue;
-        const ptrdiff_t first = a->begin[i + l], count = a->begin[i + l + 1] - first;
-        if (k >= count) p->weighs = p->lacks = true;
+        const ptrdiff_t row = (i + l) / a->out, o = (i + l) % a->out;
+        from[l] = PTRDIFF_MIN, weight[l] = maxima ? NOWHERE : 0;
+        if (row >= a->picks.rows) continue;
+        if (k >= a->begin[o + 1] - a->begin[o]) p->weighs = p->lacks = true, adjacent = false;
         else {
-            const tap t = a->taps[first + k];
-            index[l] = (machine_bits)t.from, weight[l] = maxima ? (st_real)t.from : t.weight;
+            const tap t = a->taps[a->begin[o] + k];
+            from[l] = t.from + row * a->picks.step, weight[l] = maxima ? (st_real)t.from : t.weight;
             p->weighs = p->weighs || t.weight != 1;
-            low = smallest(low, t.from), high = largest(high, t.from);
+            low = smallest(low, from[l]), high = largest(high, from[l]);
+            adjacent = adjacent && from[l] == from[0] + l;
         }
-        adjacent = adjacent && k < count && index[l] == index[0] + l;
     }
     if (high < low) low = high = 0;
-    for (int l = 0; l < lanes && i + l < a->out; l++)
-        if (k < a->begin[i + l + 1] - a->begin[i + l]) index[l] -= (machine_bits)low;
+    for (int l = 0; l < lanes; l++) index[l] = from[l] > PTRDIFF_MIN ? (machine_bits)(from[l] - low) : 0;
     p->from = low;
     p->parts = adjacent ? 0 : (int)ceil_div(high - low + 1, lanes);
     const double some = p->parts == 0 ? 0 : !shuffles ? 2 * lanes : p->parts == 1 ? 2 : 2 * p->parts;
     return maxima ? 10 + 2 * some : 2 + some + (p->weighs ? 1 : 0) + (p->lacks ? 2 : 0);
 }
 
-/* The picks of an axis, if they take less time than transposing rows, of which a vector takes `each`, and
- * vectors are within the room of rows. */
-static void find_picks(axis *a, bool maxima, int lanes, bool shuffles, double each)
+/* The picks of an axis; returns about how many instructions a row takes by them, or else by vectors of
+ * columns, of which each takes `each`. Rows that are joined, and what vectors pass their ends by, are within
+ * the room of rows. */
+static double find_picks(axis *a, bool maxima, ptrdiff_t rows, int lanes, bool shuffles, double each)
 {
     picks *p = &a->picks;
+    const ptrdiff_t room = LANES_MOST * (a->pitch - 3);
     ptrdiff_t most = 0, at = 0;
-    double picked = 10, taps = (double)a->begin[a->out] * (maxima ? 10 : 2);
+    double picked = 8, taps = (double)a->begin[a->out] * (maxima ? 10 : 5);
+    const double transposed = ((double)(a->pitch + a->out_pitch) * each + 12 * (double)a->out + taps) / lanes;
     for (ptrdiff_t i = 0; i < a->out; i++) most = largest(most, a->begin[i + 1] - a->begin[i]);
-    p->most = p->reach = p->low = p->high = 0;
-    if (most > MOST_PICKS) return;
-    for (ptrdiff_t begin = 0; begin < a->out; begin += lanes)
+    p->most = p->low = p->high = p->reach = 0;
+    for (ptrdiff_t k = 0; k < a->begin[a->out]; k++)
+        p->low = smallest(p->low, a->taps[k].from), p->high = largest(p->high, a->taps[k].from + 1);
+    p->step = largest(p->high, a->size) - p->low;
+    p->rows = smallest(ceil_div(JOINED * lanes, a->out), smallest(room / p->step, rows));
+    if (most > MOST_PICKS || p->rows < 1) return transposed;
+    p->out = p->rows * a->out;
+    for (ptrdiff_t begin = 0; begin < p->out; begin += lanes, picked += 6)
         for (ptrdiff_t k = 0; k < most; k++, at++) {
-            const ptrdiff_t i = a->out < lanes ? 0 : lanes_within(begin, lanes, a->out);
+            const ptrdiff_t i = p->out < lanes ? 0 : lanes_within(begin, lanes, p->out);
             pick *to = &p->pick[at];
             picked += find_pick(a, maxima, i, k, lanes, shuffles, to, p->index + at * lanes,
                                 p->weight + at * lanes);
             p->reach = largest(p->reach, to->from + (to->parts < 2 ? 1 : (to->parts + 1) / 2 * 2) * lanes);
         }
-    for (ptrdiff_t k = 0; k < a->begin[a->out]; k++)
-        p->low = smallest(p->low, a->taps[k].from), p->high = largest(p->high, a->taps[k].from + 1);
-    const bool within = largest(p->reach, p->high) - p->low <= LANES_MOST * a->pitch;
-    if (within && picked * lanes < (double)(a->pitch + a->out_pitch) * each + taps) p->most = most;
+    if (p->reach - p->low > LANES_MOST * a->pitch || picked / (double)p->rows >= transposed)
+        return transposed;
+    p->most = most;
+    return picked / (double)p->rows;
+}
+
+/* About how many instructions a channel takes by rows, of which one takes `each` after or before the sums. */
+static double cost_of_rows(const axis *rows, ptrdiff_t wide, int lanes, ptrdiff_t count, double each)
+{
+    const double vectors = (double)ceil_div(wide, lanes);
+    const double sums =
+        rows->ordered ? 0 : 2 * vectors * (double)rows->begin[rows->out] + 16 * (double)rows->out;
+    return sums + each * (double)count;
+}
+
+/* A row of runs, and of their adjoint. */
+static double cost_of_runs(const rows_plan *p, int lanes, bool back)
+{
+    double cost = 10;
+    for (ptrdiff_t k = 0; k < p->run_count; k++) {
+        const run r = p->runs[k];
+        const bool whole = r.from == 0 && r.count == p->axis[1].size;
+        const double by_one = (double)r.count, vectors = (double)ceil_div(r.count, lanes);
+        if (back && r.step < 1) cost += 6 + 3 * by_one;
+        else if (r.step < 0) cost += 6 + by_one / 2;
+        else cost += back && !whole ? 6 + 3 * (vectors + (double)(r.count % lanes)) : 6 + 2 * vectors;
+    }
+    return cost;
+}
+
+/* The fastest way for rows and columns as they are; returns about how many instructions a channel takes,
+ * there and back. */
+static double choose_rows(rows_plan *p, bool maxima, int lanes, bool shuffles)
+{
+    const axis *rows = p->axis, *columns = rows + 1, *back = p->back;
+    const ptrdiff_t high = rows->size, down = rows->out;
+    const double forward =
+        find_picks(&p->axis[1], maxima, p->tall ? high : PTRDIFF_MAX, lanes, shuffles, maxima ? 14 : 7);
+    double there =
+        cost_of_rows(rows, p->tall ? columns->out : columns->size, lanes, p->tall ? high : down, forward);
+    if (maxima) return 2 * there;
+    const double backward =
+        find_picks(&p->back[1], false, p->tall || rows->ordered ? PTRDIFF_MAX : down, lanes, shuffles, 10);
+    double again =
+        cost_of_rows(back, p->tall ? columns->out : columns->size, lanes, p->tall ? high : down, backward);
+    if (p->run_count == 0) return there + again;
+    const double runs[] = { (double)down * cost_of_runs(p, lanes, false),
+                            (double)down * cost_of_runs(p, lanes, true) };
+    p->by_runs[0] = p->axis[1].picks.most == 0 || runs[0] <= there;
+    p->by_runs[1] = p->back[1].picks.most == 0 || runs[1] <= again;
+    return (p->by_runs[0] ? runs[0] : there) + (p->by_runs[1] ? runs[1] : again);
 }
 
 void rows_fill(st_layer *l, void *tables)
@@ -1305,6 +1406,8 @@ void rows_fill(st_layer *l, void *tables)
     ptrdiff_t taps[2];
     pool_span *spans;
     run *runs;
+    const bool maxima = is_maxima(l), shuffles = machine_shuffles[l->impl->machine], flat = p->flat;
+    const int lanes = kernel_of(l)->lanes;
     for (int i = 0; i < 2; i++) {
         axis *a = &p->each[i];
         taps[i] = most_taps(l, &p->definition, i);
@@ -1315,28 +1418,39 @@ void rows_fill(st_layer *l, void *tables)
             for (ptrdiff_t o = 0; o < a->out; o++)
                 a->begin[o + 1] = a->begin[o] + separable_taps(l, 2 + i, o, a->taps + a->begin[o]),
                              a->counted[o] = 1;
+        a->ordered = is_identity(a);
     }
     p->run_count = 0;
-    p->same = is_separable(l) && is_identity(&p->each[0]) && is_identity(&p->each[1]);
-    if (p->flat) {
-        at = lay_out(&p->axis[0], 1, 0, at, &runs, &spans);
-        at = lay_out(&p->axis[1], taps[0] * taps[1], 0, at, &runs, &spans);
-        taps[1] *= taps[0], taps[0] = 1;
-        flatten(p);
-    } else {
-        p->axis[0] = p->each[0], p->axis[1] = p->each[1];
-        if (is_separable(l)) find_runs(p);
-        p->tall = is_separable(l) && p->run_count == 0 && p->each[0].out > p->each[0].size;
+    p->by_runs[0] = p->by_runs[1] = p->flat = false;
+    p->same = is_separable(l) && p->each[0].ordered && p->each[1].ordered;
+    for (int i = 0; i < 2; i++) {
+        p->axis[i] = p->each[i];
+        p->back[i] = axis_of(p->each[i].out, p->each[i].size);
+        if (maxima) continue;
+        at = lay_out(&p->back[i], taps[i], i * MOST_PICKS, at, &runs, &spans);
+        transpose(&p->axis[i], &p->back[i]);
+        p->back[i].ordered = p->axis[i].ordered;
     }
-    const bool maxima = is_maxima(l), shuffles = machine_shuffles[l->impl->machine];
-    const int lanes = kernel_of(l)->lanes;
+    if (is_separable(l)) find_runs(p);
+    p->tall = is_separable(l) && p->run_count == 0 && p->each[0].out > p->each[0].size;
+    const double by_rows = choose_rows(p, maxima, lanes, shuffles);
+    if (!flat) return;
+    const double elements = (double)(p->each[0].size * p->each[1].size + p->each[0].out * p->each[1].out);
+    const double all = (double)p->each[0].begin[p->each[0].out] * (double)p->each[1].begin[p->each[1].out];
+    if (by_rows * lanes < 1.4 * (14 * elements + (maxima ? 8 : 5) * all)) return;
+    p->flat = true;
+    p->run_count = 0;
+    p->by_runs[0] = p->by_runs[1] = p->tall = false;
+    const ptrdiff_t area = p->each[0].size * p->each[1].size, count = p->each[0].out * p->each[1].out;
+    p->axis[0] = axis_of(1, 1), p->axis[1] = axis_of(area, count);
+    p->back[0] = axis_of(1, 1), p->back[1] = axis_of(count, area);
+    taps[1] *= taps[0], taps[0] = 1;
+    for (int i = 0; i < 2; i++) at = lay_out(&p->axis[i], taps[i], 0, at, &runs, &spans);
+    flatten(p);
     for (int i = 0; i < 2 && !maxima; i++) {
-        at = lay_out(&p->back[i], taps[i], p->flat ? 0 : i * MOST_PICKS, at, &runs, &spans);
+        at = lay_out(&p->back[i], taps[i], 0, at, &runs, &spans);
         transpose(&p->axis[i], &p->back[i]);
     }
-    if (p->value != 0 || p->flat) return;
-    find_picks(&p->axis[1], maxima, lanes, shuffles, maxima ? 14 : 7);
-    if (!maxima) find_picks(&p->back[1], false, lanes, shuffles, 10);
 }
 
 #define ALGORITHM(NAME, ...)                                                                                 \
