@@ -26,8 +26,8 @@ typedef struct form {
     bool padded; /* or columns of the image are in no window */
 } form;
 
-/* The position of a maximum is kh * KW + kw: for pairs an st_real, otherwise a byte. The bytes of PACKED rows
- * are packed in a row of words as wide as an st_real, so that a vector of windows has a vector of them. */
+/* The position of a maximum is kh * KW + kw: an st_real for pairs, otherwise a byte. A word, which has the
+ * size of an st_real, holds the positions of PACKED windows, which lie below each other. */
 typedef struct pooling {
     window w;
     int kind;
@@ -35,7 +35,8 @@ typedef struct pooling {
     form f;
     ptrdiff_t area, count, words; /* of a channel: elements, windows, words of positions */
     st_real weight;               /* of each element in the mean of a channel */
-    ptrdiff_t margin, edge; /* elements that vectors may pass a channel's ends by; channels with that many */
+    ptrdiff_t margin;             /* vectors read and write at most so many elements beyond a channel, */
+    ptrdiff_t edge;               /* which lie in the next `edge` channels */
     machine_bits number[NOWHERE]; /* 0, 1, ...: in memory, as instructions broadcast what they read */
     ptrdiff_t room;               /* elements of each row of */
     machine_bits *tables;
@@ -464,26 +465,12 @@ static void backward(const st_call *c, st_tensor x, st_tensor y, st_tensor dy, s
     }
 }
 
-const layer_algorithm maxpool_vectors = {
-    .type = &layer_type_maxpool,
-    .suits = suits_maxima,
-    .plan = plan,
-    .fill = fill,
-    .hooks = { .forward = forward, .backward = backward },
-};
-
-const layer_algorithm avgpool_vectors = {
-    .type = &layer_type_avgpool,
-    .suits = suits_means,
-    .plan = plan,
-    .fill = fill,
-    .hooks = { .forward = forward, .backward = backward },
-};
-
-const layer_algorithm adaptive_avgpool_vectors = {
-    .type = &layer_type_adaptive_avgpool,
-    .suits = suits_mean,
-    .plan = plan,
-    .fill = fill,
-    .hooks = { .forward = forward, .backward = backward },
-};
+#define ALGORITHM(NAME, SUITS)                                                                               \
+    const layer_algorithm NAME##_vectors = { .type = &layer_type_##NAME,                                     \
+                                             .suits = SUITS,                                                 \
+                                             .plan = plan,                                                   \
+                                             .fill = fill,                                                   \
+                                             .hooks = { .forward = forward, .backward = backward } };
+ALGORITHM(maxpool, suits_maxima)
+ALGORITHM(avgpool, suits_means)
+ALGORITHM(adaptive_avgpool, suits_mean)

@@ -445,13 +445,11 @@ static st_real *room_of_shares(const work *w)
         for (int l = 0; l < JOINED * LANES_MOST; l++) counted[l] = -1;                                       \
         for (ptrdiff_t r = 0, oh = 0, n; r < total; r += n, to += n * out) {                                 \
             n = smallest(k->rows, total - r);                                                                \
-            const tap *t = rows->taps + rows->begin[oh];                                                     \
-            const bool one = k->rows == 1 && rows->begin[oh + 1] - rows->begin[oh] == 1 && t->weight == 1;   \
-            const st_real *source = rows->ordered ? from + oh * wide : one ? from + t->from * wide : row;    \
+            const st_real *source = rows->ordered ? from + oh * wide : row;                                  \
             if (means) M##_shares(rows, oh, n, columns, counted, share);                                     \
             const bool copied = source == row || source + k->reach > end;                                    \
             for (ptrdiff_t l = 0; l < n; l++) {                                                              \
-                t = rows->taps + rows->begin[oh];                                                            \
+                const tap *t = rows->taps + rows->begin[oh];                                                 \
                 const ptrdiff_t count = rows->begin[oh + 1] - rows->begin[oh];                               \
                 st_real *next = row + l * k->step;                                                           \
                 if (copied && count == 0 && value != 0)                                                      \
@@ -749,11 +747,9 @@ INLINE bool all_within(ptrdiff_t n, const st_real *x, st_real low, st_real high)
         }                                                                                                    \
     }                                                                                                        \
                                                                                                              \
-    /* n maxima by picks from those of columns, whose rows are `rows`; NULL: all are `top`. `loose`: as of \
-     * sum_rows. */ \
+    /* n maxima by picks from those of columns, whose rows are `rows`. `loose`: as of sum_rows. */           \
     M##_TARGET INLINE void M##_pick_maxima(const work *w, const st_real *row, const st_real *rows,           \
-                                           st_real top, bool loose, ptrdiff_t n, st_real *y,                 \
-                                           st_real *places)                                                  \
+                                           bool loose, ptrdiff_t n, st_real *y, st_real *places)             \
     {                                                                                                        \
         enum { LANES = MACHINE_LANES(M) };                                                                   \
         const axis *size = w->plan->axis;                                                                    \
@@ -763,20 +759,20 @@ INLINE bool all_within(ptrdiff_t n, const st_real *x, st_real low, st_real high)
         ptrdiff_t at = 0;                                                                                    \
         for (ptrdiff_t begin = 0; begin < n; begin += LANES) {                                               \
             const ptrdiff_t i = k.out < LANES ? 0 : lanes_within(begin, LANES, k.out);                       \
-            M##_vector most = M##_pick(&k.pick[at], k.index + at * LANES, row), from = zero + top;           \
+            M##_vector most = M##_pick(&k.pick[at], k.index + at * LANES, row), from = zero;                 \
             M##_vector column = AT(M, k.weight + at * LANES);                                                \
             if (k.pick[at].lacks) most = MACHINE_PICK(M, column > NOWHERE, most, zero - (st_real)INFINITY);  \
-            if (places && rows) from = M##_pick(&k.pick[at], k.index + at * LANES, rows);                    \
+            if (places) from = M##_pick(&k.pick[at], k.index + at * LANES, rows);                            \
             at++;                                                                                            \
             for (ptrdiff_t j = 1; j < k.most; j++, at++) {                                                   \
                 const machine_bits *index = k.index + at * LANES;                                            \
                 const M##_vector v = M##_pick(&k.pick[at], index, row), here = AT(M, k.weight + at * LANES); \
-                const M##_vector in = places && rows ? M##_pick(&k.pick[at], index, rows) : zero + top;      \
+                const M##_vector in = places ? M##_pick(&k.pick[at], index, rows) : zero;                    \
                 M##_mask exceeds = ~(v <= most) & (most == most);                                            \
-                if (places && rows) exceeds |= ((v == most) | ((v != v) & (most != most))) & (in < from);    \
+                if (places) exceeds |= ((v == most) | ((v != v) & (most != most))) & (in < from);            \
                 if (k.pick[at].lacks) exceeds &= here > NOWHERE;                                             \
                 most = MACHINE_PICK(M, exceeds, v, most);                                                    \
-                if (places && rows) from = MACHINE_PICK(M, exceeds, in, from);                               \
+                if (places) from = MACHINE_PICK(M, exceeds, in, from);                                       \
                 if (places) column = MACHINE_PICK(M, exceeds, here, column);                                 \
             }                                                                                                \
             const M##_mask is = (from >= 0) & (from < high) & (column >= 0) & (column < wide);               \
@@ -790,7 +786,7 @@ INLINE bool all_within(ptrdiff_t n, const st_real *x, st_real low, st_real high)
         }                                                                                                    \
     }                                                                                                        \
                                                                                                              \
-    /* Maxima of columns, or rows of x where windows have one, and then picks. Elements outside are 0. */    \
+    /* Maxima of columns, and then picks. Elements outside are 0. */                                         \
     M##_TARGET INLINE void M##_picked_maxima(const work *w, const st_real *x, st_real *y, st_real *places)   \
     {                                                                                                        \
         enum { LANES = MACHINE_LANES(M) };                                                                   \
@@ -803,24 +799,17 @@ INLINE bool all_within(ptrdiff_t n, const st_real *x, st_real low, st_real high)
         const st_real *end = x + w->planes * area, *y_end = y + total * out;                                 \
         for (ptrdiff_t r = 0, oh = 0, n; r < total; r += n, y += n * out) {                                  \
             n = smallest(k.rows, total - r);                                                                 \
-            const ptrdiff_t from =                                                                           \
-                rows.begin[oh] < rows.begin[oh + 1] ? rows.taps[rows.begin[oh]].from : -1;                   \
-            const bool loose = y + n * out + LANES <= y_end;                                                 \
-            const bool one = k.rows == 1 && rows.begin[oh + 1] - rows.begin[oh] == 1 && from >= 0 &&         \
-                             from < rows.size && left == 0 && right == wide &&                               \
-                             x + from * wide + k.reach <= end;                                               \
-            if (one) M##_pick_maxima(w, x + from * wide, NULL, (st_real)from, loose, n * out, y, places);    \
             for (ptrdiff_t l = 0; l < n; l++) {                                                              \
                 const ptrdiff_t first = rows.begin[oh];                                                      \
                 const st_real top = first < rows.begin[oh + 1] ? (st_real)rows.taps[first].from : NOWHERE;   \
                 st_real *best = w->rows + left + l * k.step, *at = w->places + left + l * k.step;            \
-                if (!one)                                                                                    \
-                    M##_maxima_of_columns(p, oh, x, x + area + LANES <= end, best, places ? at : NULL);      \
+                M##_maxima_of_columns(p, oh, x, x + area + LANES <= end, best, places ? at : NULL);          \
                 for (ptrdiff_t j = -left; j < 0; j++) best[j] = 0, at[j] = top;                              \
                 for (ptrdiff_t j = wide; j < right; j++) best[j] = 0, at[j] = top;                           \
                 if (++oh == rows.out) oh = 0, x += area;                                                     \
             }                                                                                                \
-            if (!one) M##_pick_maxima(w, w->rows + left, w->places + left, 0, loose, n * out, y, places);    \
+            M##_pick_maxima(w, w->rows + left, w->places + left, y + n * out + LANES <= y_end, n * out, y,   \
+                            places);                                                                         \
             if (places) places += n * out;                                                                   \
         }                                                                                                    \
     }                                                                                                        \
@@ -1316,7 +1305,7 @@ static double find_pick(const axis *a, bool maxima, ptrdiff_t i, ptrdiff_t k, in
     for (int l = 0; l < lanes; l++) index[l] = from[l] > PTRDIFF_MIN ? (machine_bits)(from[l] - low) : 0;
     p->from = low;
     p->parts = adjacent ? 0 : (int)ceil_div(high - low + 1, lanes);
-    const double some = p->parts == 0 ? 0 : !shuffles ? 2 * lanes : p->parts == 1 ? 2 : 2 * p->parts;
+    const double some = p->parts == 0 ? 0 : 2 * (shuffles ? p->parts : lanes);
     return maxima ? 10 + 2 * some : 2 + some + (p->weighs ? 1 : 0) + (p->lacks ? 2 : 0);
 }
 
@@ -1435,13 +1424,12 @@ void rows_fill(st_layer *l, void *tables)
     p->tall = is_separable(l) && p->run_count == 0 && p->each[0].out > p->each[0].size;
     const double by_rows = choose_rows(p, maxima, lanes, shuffles);
     if (!flat) return;
-    const double elements = (double)(p->each[0].size * p->each[1].size + p->each[0].out * p->each[1].out);
+    const ptrdiff_t area = p->each[0].size * p->each[1].size, count = p->each[0].out * p->each[1].out;
     const double all = (double)p->each[0].begin[p->each[0].out] * (double)p->each[1].begin[p->each[1].out];
-    if (by_rows * lanes < 1.4 * (14 * elements + (maxima ? 8 : 5) * all)) return;
+    if (by_rows * lanes < 1.4 * (14 * (double)(area + count) + (maxima ? 8 : 5) * all)) return;
     p->flat = true;
     p->run_count = 0;
     p->by_runs[0] = p->by_runs[1] = p->tall = false;
-    const ptrdiff_t area = p->each[0].size * p->each[1].size, count = p->each[0].out * p->each[1].out;
     p->axis[0] = axis_of(1, 1), p->axis[1] = axis_of(area, count);
     p->back[0] = axis_of(1, 1), p->back[1] = axis_of(count, area);
     taps[1] *= taps[0], taps[0] = 1;
