@@ -83,7 +83,7 @@ static void prepare(const st_layer *l, bool scatters)
 {
     const implicit_plan *d = l->plan;
     const pass *p = scatters ? &d->scatter : &d->gather;
-    if (p->channels || p->planes) implicit_pack_channels(l, p);
+    if (p->channels) implicit_pack_channels(l, p);
     if (p->groups) implicit_pack_groups(l, p);
 }
 

@@ -72,7 +72,6 @@ typedef struct pass {
     bool whole;       /* the parts, or spans, have every element */
     ptrdiff_t images; /* laid out, or made, together */
     bool slides;      /* parts that can are SLIDING */
-    bool planes;      /* lanes are channels, from planes */
     bool groups;      /* lanes are groups, */
     bool by_taps;     /* or taps */
     bool channels;    /* lanes are channels: */
@@ -125,16 +124,10 @@ void implicit_plan_gather(implicit_plan *d, arena *a);
 void implicit_plan_scatter(implicit_plan *d, arena *a);
 void implicit_plan_gradient(implicit_plan *d, arena *a);
 
-/* With channels as lanes, for images in place, and for planes: the cost of an image's group, in products of
- * vectors, of planes without that of laying them out; the tables; before the first image, without a bias; the
- * weights, once for a batch; and a group of some images, which are contiguous, to results `next` apart, or of
- * one image. */
+/* With channels as lanes: the cost of an image's group, in products of vectors; the tables; before the first
+ * image, without a bias; the weights, once for a batch; and a group of some images, which are contiguous, to
+ * results `next` apart. */
 double implicit_channels_cost(const implicit_plan *d, const pass *p);
-double implicit_planes_cost(const implicit_plan *d, const pass *p, double windows);
-void implicit_plan_planes(implicit_plan *d, pass *p, arena *a);
-void implicit_number_planes(const implicit_plan *d, const pass *p, part *q, arena *a);
-void implicit_make_planes(const st_call *c, const pass *p, ptrdiff_t group, const st_real *plane, st_real *to,
-                          const st_real *bias);
 void implicit_plan_channels(implicit_plan *d, pass *p, arena *a);
 void implicit_begin_channels(const st_call *c, const pass *p);
 void implicit_pack_channels(const st_layer *l, const pass *p);

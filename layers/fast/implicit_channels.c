@@ -5,15 +5,14 @@
  * Weights, which are packed once for a batch, are read as whole vectors, and elements of an image wherever
  * they are; but results have to be transposed, which costs as much as a few more k.
  *
- * Small images are read in place: windows that the border cuts have products with the taps that are left to
- * them, and rows of a product are the same windows of several images. Of larger ones, whose border is a small
- * part, planes are read, where all windows have the same taps. */
+ * Images are read in place: windows that the border cuts have products with the taps that are left to them,
+ * and rows of a product are the same windows of several images. */
 #include "layers/fast/implicit.h"
 
 #include <math.h>
 
-/* The costs of products, in those of windows as lanes: tiles are not always full. */
-static const double PRODUCT = 1.15, PLANES_PRODUCT = 1.05;
+/* The cost of a product, in those of windows as lanes: tiles are not always full. */
+static const double PRODUCT = 1.15;
 
 enum {
     CHANNELS = 64,                 /* the most channels of a panel of weights */
@@ -165,13 +164,6 @@ double implicit_channels_cost(const implicit_plan *d, const pass *p)
            moving_cost(d, p);
 }
 
-/* As planes, which are laid out, have all taps of all windows. */
-double implicit_planes_cost(const implicit_plan *d, const pass *p, double windows)
-{
-    const double vectors = (double)(kernel_padded(d->k, p->made) / d->k->lanes);
-    return vectors * windows * PLANES_PRODUCT + moving_cost(d, p);
-}
-
 /* Offsets of what each k reads and of its weights, for the windows of two spans. */
 static void fill_tables(const implicit_plan *d, const pass *p, span rows, span columns, ptrdiff_t *step,
                         ptrdiff_t *number)
@@ -216,12 +208,6 @@ st_real *implicit_take_packed(arena *a, ptrdiff_t count)
     return (st_real *)arena_take(a, ceil_div(count * (ptrdiff_t)sizeof(st_real), sizeof(ptrdiff_t)));
 }
 
-static void plan_packed(const implicit_plan *d, pass *p, arena *a)
-{
-    const ptrdiff_t panel = panel_of(d, p);
-    p->packed = implicit_take_packed(a, d->groups * ceil_div(p->made, panel) * p->read * d->area * panel);
-}
-
 /* Images that are made together, and rows of a block of their results; the offsets of its windows. */
 void implicit_plan_channels(implicit_plan *d, pass *p, arena *a)
 {
@@ -239,32 +225,9 @@ void implicit_plan_channels(implicit_plan *d, pass *p, arena *a)
     }
     p->across = arena_take(a, width);
     if (p->across) iota(p->across, width, read_stride(d, p, 1));
-    plan_packed(d, p, a);
+    p->packed = implicit_take_packed(a, d->groups * ceil_div(p->made, panel) * p->read * d->area * panel);
     p->result = p->rows * width * p->images * panel;
     p->plane = p->images * image * d->groups;
-}
-
-/* From planes: windows of a block of rows, and the places of a part's weights. */
-void implicit_plan_planes(implicit_plan *d, pass *p, arena *a)
-{
-    const ptrdiff_t panel = panel_of(d, p), width = p->size[1], apart = p->apart[0],
-                    most = RESULTS / (width * panel) / apart * apart;
-    p->rows = smallest(p->size[0], largest(most, apart));
-    p->window = arena_take(a, p->rows * width);
-    for (ptrdiff_t i = 0; p->window && i < p->rows * width; i++)
-        p->window[i] = i / width * p->p.pitch + i % width;
-    plan_packed(d, p, a);
-    p->result = p->rows * width * panel;
-}
-
-void implicit_number_planes(const implicit_plan *d, const pass *p, part *q, arena *a)
-{
-    const ptrdiff_t all = d->wide * d->area;
-    q->number = arena_take(a, q->depth);
-    for (ptrdiff_t k = 0; q->number && k < q->depth; k++) {
-        const ptrdiff_t at = q->weight[k];
-        q->number[k] = (is_gather(p, d) ? at : at / all * d->area + at % all) * panel_of(d, p);
-    }
 }
 
 /* ---- weights ------------------------------------------------------------------------------------------ */
@@ -354,22 +317,6 @@ static void begin_with(const made *j, ptrdiff_t rows, const st_real *bias, ptrdi
     j->d->k->move(rows * p->size[1] * p->images, j->channels, row, 0, j->result, panel_of(j->d, p));
 }
 
-/* The rows of a part that belong to rows first to first + rows of the image. */
-static void make_part(const made *j, const part *q, ptrdiff_t first, ptrdiff_t rows)
-{
-    const pass *p = j->p;
-    const lattice *of = &q->of;
-    const ptrdiff_t panel = panel_of(j->d, p), width = p->size[1], apart = p->apart[0],
-                    begin = first > of->first[0] ? ceil_div(first - of->first[0], apart) : 0,
-                    end = smallest(of->count[0], ceil_div(first + rows - of->first[0], apart)),
-                    high = apart * p->apart[1] == 1 ? end - begin : 1;
-    for (ptrdiff_t i = begin; i < end; i += high)
-        kernel_product(j->d->k, high * of->count[1], j->channels, q->depth, j->from + i * p->p.pitch,
-                       p->window, q->tap, j->weight, q->number,
-                       j->result + ((of->first[0] + i * apart - first) * width + of->first[1]) * panel,
-                       p->apart[1] * panel, j->add);
-}
-
 static void zero_results(const st_call *c, const pass *p)
 {
     st_fill(st_narrow(st_scratch(c, RESULT), 0, 0, p->result), 0);
@@ -387,17 +334,17 @@ static void begin_block(const st_call *c, const pass *p)
     if (!p->whole && p->rows < p->size[0]) zero_results(c, p);
 }
 
-/* ---- of some images, and of one from planes ------------------------------------------------------------ */
+/* ---- of some images ------------------------------------------------------------------------------------ */
 
-/* A group, block by block; results are transposed to images `next` apart. */
-static void make_group(const st_call *c, made j, ptrdiff_t group, st_real *to, ptrdiff_t next,
-                       const st_real *bias)
+/* Block by block; results are transposed. */
+void implicit_make_channels(const st_call *c, const pass *p, ptrdiff_t group, const st_real *from,
+                            ptrdiff_t images, st_real *to, ptrdiff_t next, const st_real *bias)
 {
-    const implicit_plan *d = j.d;
-    const pass *p = j.p;
+    const implicit_plan *d = c->plan;
     const ptrdiff_t panel = panel_of(d, p), height = p->size[0], width = p->size[1],
                     each = p->read * d->area * panel;
-    j.add = bias, j.result = st_data(st_scratch(c, RESULT));
+    made j = { .d = d, .p = p, .from = from, .images = images, .add = bias };
+    j.result = st_data(st_scratch(c, RESULT));
     j.weight = p->packed + group * ceil_div(p->made, panel) * each;
     for (ptrdiff_t m = 0; m < p->made; m += panel, j.weight += each)
         for (ptrdiff_t first = 0, rows; first < height; first += rows) {
@@ -406,23 +353,9 @@ static void make_group(const st_call *c, made j, ptrdiff_t group, st_real *to, p
             rows = smallest(p->rows, height - first);
             if (bias) begin_with(&j, rows, bias + m, channels);
             else begin_block(c, p);
-            if (p->channels) make_block(&j, first, rows);
-            else
-                for (ptrdiff_t n = 0; n < p->parts; n++) make_part(&j, &p->part[n], first, rows);
-            for (ptrdiff_t i = 0; i < j.images; i++)
+            make_block(&j, first, rows);
+            for (ptrdiff_t i = 0; i < images; i++)
                 kernel_transpose(d->k, rows * width, channels, j.result + i * panel, p->images * panel,
                                  to + i * next + (m * height + first) * width, height * width, NULL);
         }
-}
-
-void implicit_make_channels(const st_call *c, const pass *p, ptrdiff_t group, const st_real *from,
-                            ptrdiff_t images, st_real *to, ptrdiff_t next, const st_real *bias)
-{
-    make_group(c, (made){ .d = c->plan, .p = p, .from = from, .images = images }, group, to, next, bias);
-}
-
-void implicit_make_planes(const st_call *c, const pass *p, ptrdiff_t group, const st_real *plane, st_real *to,
-                          const st_real *bias)
-{
-    make_group(c, (made){ .d = c->plan, .p = p, .from = plane, .images = 1 }, group, to, 0, bias);
 }

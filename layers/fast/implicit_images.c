@@ -267,23 +267,18 @@ static double products_of(const implicit_plan *d, const pass *p, ptrdiff_t parts
 static void choose_lanes(implicit_plan *d, pass *p, ptrdiff_t parts)
 {
     const ptrdiff_t chunk = d->chunk, batch = d->batch;
-    const double products = products_of(d, p, parts), layout = implicit_layout_cost(d, p),
-                 groups = implicit_groups_cost(d, p, products), taps = implicit_taps_cost(d, p);
+    const double groups = implicit_groups_cost(d, p, products_of(d, p, parts)),
+                 taps = implicit_taps_cost(d, p);
     d->chunk = CHUNK, d->batch = BATCH;
     const double sliding = windows_cost(d, p, parts, true),
-                 others =
-                     fmin(fmin(windows_cost(d, p, parts, false), groups),
-                          fmin(layout + implicit_planes_cost(d, p, products), implicit_channels_cost(d, p)));
+                 others = fmin(fmin(windows_cost(d, p, parts, false), groups), implicit_channels_cost(d, p));
     p->slides = sliding < fmin(others, taps);
     p->by_taps = taps < fmin(others, sliding);
     d->chunk = chunk, d->batch = batch;
     const bool fixed = p->slides || p->by_taps;
-    const double windows = windows_cost(d, p, parts, false),
-                 laid_out = layout + implicit_planes_cost(d, p, products),
-                 in_place = implicit_channels_cost(d, p);
-    p->groups = !fixed && groups <= fmin(windows, fmin(laid_out, in_place));
-    p->planes = !fixed && !p->groups && laid_out < fmin(windows, in_place);
-    p->channels = !fixed && !p->groups && in_place < fmin(windows, laid_out);
+    const double windows = windows_cost(d, p, parts, false), channels = implicit_channels_cost(d, p);
+    p->groups = !fixed && groups <= fmin(windows, channels);
+    p->channels = !fixed && !p->groups && channels < windows;
 }
 
 /* Plans all parts that have elements. */
@@ -292,7 +287,6 @@ static void plan_parts(implicit_plan *d, pass *p, ptrdiff_t parts, arena *a)
     p->part = (part *)arena_take(a, parts * (ptrdiff_t)(sizeof *p->part / sizeof(ptrdiff_t)));
     choose_lanes(d, p, parts);
     if (p->channels) implicit_plan_channels(d, p, a);
-    if (p->planes) implicit_plan_planes(d, p, a);
     if (p->groups) implicit_plan_groups(d, p, a);
     if (p->channels && p == &d->scatter) return; /* the gradient uses the tables of the gather */
     for (ptrdiff_t n = 0; n < parts; n++) {
@@ -303,8 +297,7 @@ static void plan_parts(implicit_plan *d, pass *p, ptrdiff_t parts, arena *a)
         if (a->at && p == &d->gather) fill_gather(d, p, &q);
         else if (a->at) fill_scatter(d, p, &q, n);
         implicit_plan_slide(d, p, &q, n);
-        if (p->planes) implicit_number_planes(d, p, &q, a);
-        else if (p->groups) implicit_number_groups(d, p, &q, a);
+        if (p->groups) implicit_number_groups(d, p, &q, a);
         else if (!p->channels && !p->by_taps) choose_cover(d, p, &q, p->slides), plan_block(d, p, &q, a);
         if (q.slide) implicit_fill_slide(p, &q, &q.slid, a);
         if (p->part) p->part[p->parts] = q;
@@ -312,7 +305,7 @@ static void plan_parts(implicit_plan *d, pass *p, ptrdiff_t parts, arena *a)
     }
     if (p->channels || p->groups || p->by_taps) return;
     p->plane = p->images * planes_size(&p->p, p->read);
-    if (!p->planes) p->result = p->apart[1] == 2 ? 2 * p->each : p->each; /* for two phases */
+    p->result = p->apart[1] == 2 ? 2 * p->each : p->each; /* for two phases */
 }
 
 void implicit_plan_gather(implicit_plan *d, arena *a)
@@ -589,7 +582,6 @@ void implicit_make(const st_call *c, const pass *p, st_tensor from, st_tensor to
     const st_real *weight = st_data(c->param[CONV_WEIGHT]);
     st_real *room = st_data(st_scratch(c, PLANES));
     if (!(p->p.in_place && images.contiguous)) implicit_begin(c, p);
-    if (p->planes && !bias) implicit_begin_channels(c, p);
     job j = { .c = c, .d = d, .p = p, .next = d->groups * p->made * area };
     for (ptrdiff_t i = 0; i < images.count; i += p->images)
         for (ptrdiff_t g = 0; g < d->groups; g++) {
@@ -598,10 +590,6 @@ void implicit_make(const st_call *c, const pass *p, st_tensor from, st_tensor to
             j.to = st_data(to) + i * j.next + g * p->made * area;
             j.bias = bias ? bias + g * p->made : NULL;
             j.from = implicit_lay_out(d, p, &images, i, j.images, g, true, room);
-            if (p->planes) {
-                implicit_make_planes(c, p, g, j.from.plane, j.to, j.bias);
-                continue;
-            }
             if (!p->whole) fill_rest(&j);
             for (ptrdiff_t n = 0; n < p->parts;) n += make_parts(&j, &p->part[n]);
         }
