@@ -84,7 +84,7 @@ typedef struct rows_plan {
     int scratch;           /* the first slot */
 } rows_plan;
 
-enum { ROOM, IMAGE, HALF }; /* scratch, from the plan's first slot on; an image, and half resized */
+enum { ROOM, IMAGE, HALF }; /* scratch, from the plan's first slot on; an image; a channel, half resized */
 enum { PLACES };            /* memory: the places of maxima in their channel; -1: none */
 
 typedef struct work {
@@ -93,7 +93,7 @@ typedef struct work {
     ptrdiff_t planes;
     st_real *rows, *columns, *out_columns, *out_rows; /* LANES_MOST of each */
     st_real *places, *place_columns;                  /* of maxima */
-    st_real *half;                                    /* an image whose columns alone are resized */
+    st_real *half;                                    /* a channel whose columns alone are resized */
 } work;
 
 /* n <= lanes rows of an image as columns of vectors, by way of `rows`, which begin `pitch` apart. */
@@ -300,44 +300,6 @@ static void leave(const kernel *k, ptrdiff_t n, ptrdiff_t size, ptrdiff_t pitch,
                     M##_spread(columns.size, to + rows.taps[k].from * columns.size, end,                     \
                                rows.taps[k].weight, w->rows + l * columns.pitch);                            \
             }                                                                                                \
-        }                                                                                                    \
-    }                                                                                                        \
-                                                                                                             \
-    M##_TARGET INLINE void M##_tall(const work *w, const st_real *x, st_real *y)                             \
-    {                                                                                                        \
-        const axis rows = w->plan->axis[0], columns = w->plan->axis[1];                                      \
-        const ptrdiff_t total = w->planes * rows.size;                                                       \
-        for (ptrdiff_t r = 0, n; r < total; r += n) {                                                        \
-            n = smallest(total - r, MACHINE_LANES(M));                                                       \
-            enter(w->kernel, n, columns.size, columns.pitch, x + r * columns.size, w->rows, w->columns);     \
-            M##_sum_columns(&columns, 0, w->columns, NULL, (M##_vector){ 0 }, w->out_columns);               \
-            leave(w->kernel, n, columns.out, columns.out_pitch, w->out_columns, w->out_rows,                 \
-                  w->half + r * columns.out);                                                                \
-        }                                                                                                    \
-        for (ptrdiff_t plane = 0; plane < w->planes; plane++)                                                \
-            for (ptrdiff_t oh = 0; oh < rows.out; oh++, y += columns.out)                                    \
-                M##_sum_rows(columns.out, rows.taps + rows.begin[oh], rows.begin[oh + 1] - rows.begin[oh],   \
-                             w->half + plane * rows.size * columns.out, columns.out, false, y);              \
-    }                                                                                                        \
-                                                                                                             \
-    M##_TARGET INLINE void M##_tall_back(const work *w, const st_real *dy, st_real *dx)                      \
-    {                                                                                                        \
-        const axis rows = w->plan->axis[0], columns = w->plan->axis[1];                                      \
-        const ptrdiff_t total = w->planes * rows.size;                                                       \
-        memset(w->half, 0, (size_t)(total * columns.out) * sizeof *w->half);                                 \
-        for (ptrdiff_t r = 0; r < w->planes * rows.out; r++) {                                               \
-            const ptrdiff_t oh = r % rows.out;                                                               \
-            for (ptrdiff_t k = rows.begin[oh]; k < rows.begin[oh + 1]; k++)                                  \
-                M##_add_run(columns.out,                                                                     \
-                            w->half + (r / rows.out * rows.size + rows.taps[k].from) * columns.out,          \
-                            rows.taps[k].weight, dy + r * columns.out);                                      \
-        }                                                                                                    \
-        for (ptrdiff_t r = 0, n; r < total; r += n) {                                                        \
-            n = smallest(total - r, MACHINE_LANES(M));                                                       \
-            enter(w->kernel, n, columns.out, columns.out_pitch, w->half + r * columns.out, w->out_rows,      \
-                  w->out_columns);                                                                           \
-            M##_sum_columns(&w->plan->back[1], 0, w->out_columns, NULL, (M##_vector){ 0 }, w->columns);      \
-            leave(w->kernel, n, columns.size, columns.pitch, w->columns, w->rows, dx + r * columns.size);    \
         }                                                                                                    \
     }
 
@@ -890,7 +852,6 @@ typedef void norm_pass(ptrdiff_t n, const st_real *x, double p, st_real *to);
         else if (w->plan->by_runs[0]) M##_runs_of_rows(w, x, y);                                             \
         else if (columns->picks.most > 0 && w->plan->tall) M##_picks_and_rows(w, rows, columns, x, y);       \
         else if (columns->picks.most > 0) M##_rows_and_picks(w, rows, columns, w->plan->value, x, y);        \
-        else if (w->plan->tall) M##_tall(w, x, y);                                                           \
         else M##_sums_of_rows(w, x, y);                                                                      \
     }                                                                                                        \
     M##_TARGET static void M##_backward(const work *w, const st_real *dy, st_real *dx)                       \
@@ -901,7 +862,6 @@ typedef void norm_pass(ptrdiff_t n, const st_real *x, double p, st_real *to);
         else if (columns->picks.most > 0 && (w->plan->tall || (rows->ordered && !w->plan->means)))           \
             M##_rows_and_picks(w, rows, columns, 0, dy, dx);                                                 \
         else if (columns->picks.most > 0) M##_picks_and_rows(w, rows, columns, dy, dx);                      \
-        else if (w->plan->tall) M##_tall_back(w, dy, dx);                                                    \
         else M##_sums_back(w, dy, dx);                                                                       \
     }                                                                                                        \
     M##_TARGET static void M##_maxima_any(const work *w, const st_real *x, st_real *y, st_real *places)      \
@@ -967,12 +927,10 @@ static const st_real *image_of(const st_call *c, st_tensor x, ptrdiff_t i)
     return st_data(room);
 }
 
-/* Channels that are computed together: all, or those of one image if it is copied, or resized by halves. */
+/* Channels that are computed together: all, or those of one image if it is copied. */
 void rows_forward(const st_call *c, st_tensor x, st_tensor y)
 {
-    const rows_plan *p = c->plan;
-    const bool single = p->tall || !st_is_contiguous(x);
-    const ptrdiff_t images = x.shape.n[0], some = single ? 1 : images;
+    const ptrdiff_t images = x.shape.n[0], some = st_is_contiguous(x) ? images : 1;
     const work w = work_of(c, some * x.shape.n[1]);
     for (ptrdiff_t i = 0; i < images; i += some)
         machines[c->layer->impl->machine].forward(&w, image_of(c, x, i), st_data(st_select(y, 0, i)));
@@ -981,12 +939,8 @@ void rows_forward(const st_call *c, st_tensor x, st_tensor y)
 void rows_backward(const st_call *c, st_tensor x, st_tensor y, st_tensor dy, st_tensor dx)
 {
     (void)x, (void)y;
-    const rows_plan *p = c->plan;
-    const ptrdiff_t images = dx.shape.n[0], some = p->tall ? 1 : images;
-    const work w = work_of(c, some * dx.shape.n[1]);
-    for (ptrdiff_t i = 0; i < images; i += some)
-        machines[c->layer->impl->machine].backward(&w, st_data(st_select(dy, 0, i)),
-                                                   st_data(st_select(dx, 0, i)));
+    const work w = work_of(c, dx.shape.n[0] * dx.shape.n[1]);
+    machines[c->layer->impl->machine].backward(&w, st_data(dy), st_data(dx));
 }
 
 void rows_maxima_forward(const st_call *c, st_tensor x, st_tensor y)
@@ -1173,11 +1127,9 @@ int rows_plan_for(st_layer *l, const void *given)
     const ptrdiff_t row = (maxima ? 4 : 2) * columns->pitch + 3 * columns->out_pitch;
     if (st_layer_scratch(l, ST_SHAPE(LANES_MOST * row))) return -1;
     if (st_layer_scratch(l, ST_SHAPE(l->x.n[1] * largest(area, count)))) return -1;
-    const bool may_be_tall = is_separable(l) && l->y.n[2] > l->x.n[2];
-    const ptrdiff_t half = may_be_tall ? l->x.n[1] * l->x.n[2] * l->y.n[3] : 0;
     const ptrdiff_t picked =
         largest(l->x.n[2], l->y.n[2]) * largest(p->each[1].pitch, p->each[1].out_pitch) + 2 * LANES_MOST;
-    return st_layer_scratch(l, ST_SHAPE(largest(half, maxima ? 0 : picked)));
+    return st_layer_scratch(l, ST_SHAPE(maxima ? 0 : picked));
 }
 
 /* The columns as runs, if they are few. */
