@@ -134,6 +134,7 @@ class Windows:
             self.padding = tuple(a for a, _ in sides)
         elif any(map(any, sides)):
             self.border = Border(*sides, value)
+        if self.border or not padded:
             self.check_ends(x.shape[2:], sides, value)
 
     def check_ends(self, sizes, sides, value):
