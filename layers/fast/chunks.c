@@ -185,7 +185,7 @@ static void backward(st_layer *l, st_tensor x, st_tensor y, st_tensor dy, st_ten
         layer_add_partials(run, st_narrow(run->gradients, 0, l->grad[0].offset, own), p.chunks);
 }
 
-/* Below the grain, synchronising threads costs more than they save. */
+/* With less work than `least_work`, synchronising threads costs more than they save. */
 static int prepare(st_layer_run *run)
 {
     const char *given = getenv("STRIDE_GRAIN");
