@@ -262,8 +262,8 @@ static double products_of(const implicit_plan *d, const pass *p, ptrdiff_t parts
     return products;
 }
 
-/* What lanes are. All but SLIDING and taps add the same products in the same order, to the same bits: so that
- * results do not depend on the batch that a layer is planned for, those are chosen for a usual one. */
+/* Chooses the lanes of a pass. All but SLIDING and taps add the same products in the same order, to the same
+ * bits; those two are chosen for a usual batch, so that results do not depend on the planned one. */
 static void choose_lanes(implicit_plan *d, pass *p, ptrdiff_t parts)
 {
     const ptrdiff_t chunk = d->chunk, batch = d->batch;
