@@ -175,7 +175,8 @@ typedef struct pass {
     bool alone;              /* a chunk's gradients are added at once */
 } pass;
 
-/* The images of a chunk. Winograd's algorithm transforms its weights for each. */
+/* The images of a chunk. Winograd's algorithm transforms its weights for each. Several threads have the chunks
+ * that layers ask for, as vectors may write beyond the end of a smaller one. */
 static ptrdiff_t chunk_of(const st_layer_run *run, const station *at, int links, ptrdiff_t images)
 {
     ptrdiff_t size = images, most = images;
@@ -186,7 +187,7 @@ static ptrdiff_t chunk_of(const st_layer_run *run, const station *at, int links,
         if (l->impl->hooks.forward == conv_winograd.hooks.forward || l->type->chunk > 0) return size;
         most = smallest(most, largest(1, CACHE / largest(1, each)));
     }
-    return in_inference(run) ? smallest(size, most) : size;
+    return in_inference(run) && run->threads == 1 ? smallest(size, most) : size;
 }
 
 static pass pass_of(const st_call *c, const station *at, int links)
