@@ -175,8 +175,8 @@ typedef struct pass {
     bool alone;              /* a chunk's gradients are added at once */
 } pass;
 
-/* The images of a chunk. Winograd's algorithm transforms its weights for each. Several threads have the chunks
- * that layers ask for, as vectors may write beyond the end of a smaller one. */
+/* The images of a chunk. Winograd's algorithm transforms its weights for each. Several threads have the
+ * chunks that layers ask for, as vectors may write beyond the end of a smaller one. */
 static ptrdiff_t chunk_of(const st_layer_run *run, const station *at, int links, ptrdiff_t images)
 {
     ptrdiff_t size = images, most = images;

@@ -500,6 +500,23 @@ TEST(predictions_are_inference_without_a_way_back)
     st_set_num_threads(4);
 }
 
+/* Two threads run chunks that lie side by side in y, and neither writes beyond its own. */
+TEST(predictions_of_two_threads_are_those_of_one)
+{
+    dice d = { { 22 } };
+    auto_tensor x = roll_tensor(&d, ST_SHAPE(8, 3, 48, 48), -3, 3), one = { 0 };
+    for (int threads = 1; threads <= 2; threads++) {
+        st_set_num_threads(threads);
+        auto_net *n =
+            st_net_new(ST_SHAPE(3, 48, 48),
+                       st_conv2d(.out_channels = 16, .kernel = { 9, 9 }, .padding = { 4, 4 }), st_relu());
+        assert_int_equal(st_net_build(n, 8, 1), 0);
+        if (threads == 1) one = st_tensor_clone(st_net_forward(n, x, ST_PREDICT));
+        for (int i = 0; i < 20; i++) assert_same(st_net_forward(n, x, ST_PREDICT), one);
+    }
+    st_set_num_threads(4);
+}
+
 /* ---- threads ------------------------------------------------------------------------------------- */
 
 /* Fails on image 29; while its weight is 2, counts the calls in threads other than the first. */
