@@ -176,7 +176,7 @@ typedef struct pass {
 } pass;
 
 /* The images of a chunk. Winograd's algorithm transforms its weights for each. Several threads have the
- * chunks that layers ask for, as vectors may write beyond the end of a smaller one. */
+ * chunks that layers ask for: a layer that is planned as one chunk has scratch for one thread. */
 static ptrdiff_t chunk_of(const st_layer_run *run, const station *at, int links, ptrdiff_t images)
 {
     ptrdiff_t size = images, most = images;

@@ -500,7 +500,7 @@ TEST(predictions_are_inference_without_a_way_back)
     st_set_num_threads(4);
 }
 
-/* Two threads run chunks that lie side by side in y, and neither writes beyond its own. */
+/* The batch is one chunk, for which layers have the scratch of one thread. */
 TEST(predictions_of_two_threads_are_those_of_one)
 {
     dice d = { { 22 } };
