@@ -24,120 +24,35 @@ INLINE const st_real *hidden(const st_real *x)
 /* Tests if an element is one of the window: padding that is left out is not. */
 #define IS_INSIDE(b, x) ((b)->full || (x) > -(st_real)INFINITY)
 
-/* ---- maxima and sums ----------------------------------------------------------------------------------- */
+/* ---- taps, for each instruction set -------------------------------------------------------------------- */
 
-/* The maximum, its element unless `place` is NULL, and the sum of each window. Each has a loop of its own, as
- * gcc would make branches of what one comparison says about another. */
-INLINE void maximum_and_sum(const lanes_call *b, bool full, st_real *most, st_real *place, st_real *sum)
-{
-    const st_real lowest = -(st_real)INFINITY;
-    EACH_WINDOW(k) most[k] = lowest;
-    EACH_WINDOW(k) sum[k] = 0;
-    for (ptrdiff_t i = 0; i < b->taps; i++) {
-        const st_real *x = ELEMENT(b, i), number = (st_real)i;
-        if (full) {
-            EACH_WINDOW(k) sum[k] += x[k];
-        } else {
-            EACH_WINDOW(k) sum[k] += x[k] > lowest ? x[k] : 0;
-        }
-        if (place) {
-            EACH_WINDOW(k) place[k] = x[k] > most[k] ? number : place[k];
-        }
-        EACH_WINDOW(k) most[k] = x[k] > most[k] ? x[k] : most[k];
-    }
-}
+typedef machine_bits lane_numbers[POOL_LANES];
 
-/* Adds v of each window to a parameter's sums. */
-INLINE void add_to(const lanes_call *b, ptrdiff_t param, const st_real *v)
-{
-    st_real *sum = b->sums[param];
-    const st_real *inside = b->inside;
-    EACH_WINDOW(k) sum[k] += inside[k] > 0 ? v[k] : 0;
-}
+/* Functions of the elements of each window. */
+typedef struct taps_functions {
+    /* The maximum, its element, the sum, and with weights the sum of products. */
+    void (*maximum)(const lanes_call *b, const st_real *weight, st_real *most, st_real *place, st_real *sum,
+                    st_real *products);
+    /* dx[i] = share, for the element `place` share + d; with weights slope weight[i] more, and
+     * sums[i] += slope x[i]. */
+    void (*spread)(const lanes_call *b, const st_real *share, const st_real *place, const st_real *d,
+                   const st_real *weight, const st_real *slope);
+    void (*sorted)(const lanes_call *b, lanes *s); /* the greatest first */
+    /* rank[i]: how many elements come before element i, the greatest first; equal ones keep their order. */
+    void (*ranks)(const lanes_call *b, lane_numbers *rank);
+    /* dx = d weight[rank]; weight has POOL_LANES elements, or more. */
+    void (*by_rank)(const lanes_call *b, const machine_bits *rank, const st_real *weight, const st_real *d,
+                    st_real *dx);
+} taps_functions;
 
-/* dx[i] = dy of the windows whose place is i, else 0. */
-INLINE void to_place(const lanes_call *b, const st_real *place, const st_real *d, ptrdiff_t i)
-{
-    st_real *restrict dx = ADJOINT(b, i);
-    EACH_WINDOW(k)
-    {
-        const st_real g = d[k];
-        dx[k] = place[k] == (st_real)i ? g : 0;
-    }
-}
-
-INLINE void mixed_values(const lanes_call *b)
-{
-    const st_real a = b->at->param[0][0];
-    lanes most, sum;
-    if (b->full) maximum_and_sum(b, true, most, NULL, sum);
-    else maximum_and_sum(b, false, most, NULL, sum);
-    EACH_WINDOW(k) b->y[k] = a * most[k] + (1 - a) * (sum[k] / b->inside[k]);
-}
-
-INLINE void mixed_adjoints(const lanes_call *b)
-{
-    const st_real a = b->at->param[0][0];
-    lanes most, place = { 0 }, sum, share, d;
-    if (b->full) maximum_and_sum(b, true, most, place, sum);
-    else maximum_and_sum(b, false, most, place, sum);
-    EACH_WINDOW(k)
-    {
-        d[k] = b->dy[k] * a;
-        share[k] = b->dy[k] * (1 - a) / b->inside[k];
-        most[k] = b->dy[k] * (most[k] - sum[k] / b->inside[k]);
-    }
-    add_to(b, 0, most);
-    for (ptrdiff_t i = 0; i < b->taps; i++) {
-        st_real *restrict dx = ADJOINT(b, i);
-        EACH_WINDOW(k) dx[k] = share[k] + (place[k] == (st_real)i ? d[k] : 0);
-    }
-}
-
-/* Padding is zeros. */
-INLINE void gates(const lanes_call *b, st_real *g)
-{
-    EACH_WINDOW(k) g[k] = 0;
-    for (ptrdiff_t i = 0; i < b->taps; i++) {
-        const st_real *x = ELEMENT(b, i), weight = b->at->param[0][i];
-        EACH_WINDOW(k) g[k] += weight * x[k];
-    }
-    EACH_WINDOW(k) g[k] = fast_logistic(g[k]);
-}
-
-INLINE void gated_values(const lanes_call *b)
-{
-    const st_real share = 1 / (st_real)b->taps;
-    lanes g, most, sum;
-    gates(b, g), maximum_and_sum(b, true, most, NULL, sum);
-    EACH_WINDOW(k) b->y[k] = g[k] * most[k] + (1 - g[k]) * (share * sum[k]);
-}
-
-INLINE void gated_adjoints(const lanes_call *b)
-{
-    const st_real share = 1 / (st_real)b->taps;
-    lanes g, most, place = { 0 }, slope, mean;
-    gates(b, g), maximum_and_sum(b, true, most, place, mean);
-    EACH_WINDOW(k)
-    {
-        slope[k] = b->dy[k] * g[k] * (1 - g[k]) * (most[k] - share * mean[k]);
-        mean[k] = b->dy[k] * (1 - g[k]) * share;
-        most[k] = b->dy[k] * g[k];
-    }
-    for (ptrdiff_t i = 0; i < b->taps; i++) {
-        const st_real *x = ELEMENT(b, i), weight = b->at->param[0][i];
-        st_real *restrict dx = ADJOINT(b, i);
-        lanes product;
-        EACH_WINDOW(k)
-        {
-            dx[k] = mean[k] + slope[k] * weight + (place[k] == (st_real)i ? most[k] : 0);
-            product[k] = slope[k] * x[k];
-        }
-        add_to(b, i, product);
-    }
-}
-
-/* ---- orders -------------------------------------------------------------------------------------------- */
+/* The pairs that sorting networks exchange: of four elements, and Floyd's of nine. */
+typedef unsigned char exchange[2];
+static const exchange of_4[] = { { 0, 1 }, { 2, 3 }, { 0, 2 }, { 1, 3 }, { 1, 2 } };
+static const exchange of_9[] = { { 0, 1 }, { 3, 4 }, { 6, 7 }, { 1, 2 }, { 4, 5 }, { 7, 8 }, { 0, 1 },
+                                 { 3, 4 }, { 6, 7 }, { 0, 3 }, { 3, 6 }, { 0, 3 }, { 1, 4 }, { 4, 7 },
+                                 { 1, 4 }, { 2, 5 }, { 5, 8 }, { 2, 5 }, { 1, 3 }, { 5, 7 }, { 2, 6 },
+                                 { 4, 6 }, { 2, 4 }, { 2, 3 }, { 5, 6 } };
+enum { FEW = 9, EXCHANGES_OF_4 = 5, EXCHANGES_OF_9 = 25 };
 
 /* Batcher's merge exchange: the greatest first. */
 INLINE void sort(ptrdiff_t n, lanes *s)
@@ -159,54 +74,234 @@ INLINE void sort(ptrdiff_t n, lanes *s)
         }
 }
 
-INLINE void sorted(const lanes_call *b, lanes *s)
+#ifdef __clang__ /* has no shuffle by a variable */
+#define WEIGHTS_AT(M, weight, rank) ((M##_vector){ 0 })
+#define avx512_SELECTS 0
+#define avx2_SELECTS 0
+#else
+#define WEIGHTS_AT(M, weight, rank) __builtin_shuffle(AT(M, weight), AT(M, (weight) + MACHINE_LANES(M)), rank)
+#define avx512_SELECTS (2 * MACHINE_LANES(avx512))
+#define avx2_SELECTS (2 * MACHINE_LANES(avx2))
+#endif
+#define generic_SELECTS 0
+
+/* sort_few, ranks_few: n is a constant, so that elements of a vector of windows are in registers. */
+#define AT(M, at) (*(M##_loose *)(at))
+#define TAP(M, b, i, k) AT(M, (b)->x + (b)->offset[i] + (k))
+#define EACH_VECTOR(M, k) for (int k = 0; k < POOL_LANES; k += MACHINE_LANES(M))
+#define TAPS(M)                                                                                              \
+    M##_TARGET static void M##_maximum(const lanes_call *b, const st_real *weight, st_real *most,            \
+                                       st_real *place, st_real *sum, st_real *products)                      \
+    {                                                                                                        \
+        const M##_vector lowest = (M##_vector){ 0 } - (st_real)INFINITY;                                     \
+        EACH_VECTOR(M, k)                                                                                    \
+        {                                                                                                    \
+            M##_vector m = lowest, at = { 0 }, s = { 0 }, product = { 0 }, number = { 0 };                   \
+            for (ptrdiff_t i = 0; i < b->taps; i++, number += 1) {                                           \
+                const M##_vector x = TAP(M, b, i, k);                                                        \
+                const M##_mask more = x > m;                                                                 \
+                s += b->full ? x : (M##_vector)((x > lowest) & (M##_mask)x);                                 \
+                at = MACHINE_PICK(M, more, number, at);                                                      \
+                m = MACHINE_PICK(M, more, x, m);                                                             \
+                if (weight) product += weight[i] * x;                                                        \
+            }                                                                                                \
+            AT(M, most + k) = m, AT(M, place + k) = at, AT(M, sum + k) = s;                                  \
+            if (weight) AT(M, products + k) = product;                                                       \
+        }                                                                                                    \
+    }                                                                                                        \
+                                                                                                             \
+    M##_TARGET static void M##_spread(const lanes_call *b, const st_real *share, const st_real *place,       \
+                                      const st_real *d, const st_real *weight, const st_real *slope)         \
+    {                                                                                                        \
+        EACH_VECTOR(M, k)                                                                                    \
+        {                                                                                                    \
+            const M##_vector each = AT(M, share + k), at = AT(M, place + k), more = AT(M, d + k);            \
+            const M##_mask is = AT(M, b->inside + k) > 0;                                                    \
+            M##_vector number = { 0 }, by = { 0 };                                                           \
+            if (weight) by = (M##_vector)(is & (M##_mask)AT(M, slope + k));                                  \
+            for (ptrdiff_t i = 0; i < b->taps; i++, number += 1) {                                           \
+                M##_vector to = each + (M##_vector)((at == number) & (M##_mask)more);                        \
+                if (weight) {                                                                                \
+                    to += by * weight[i];                                                                    \
+                    AT(M, b->sums[i] + k) += (M##_vector)(is & (M##_mask)(by * TAP(M, b, i, k)));            \
+                }                                                                                            \
+                AT(M, b->dx + b->to[i] + k) = to;                                                            \
+            }                                                                                                \
+        }                                                                                                    \
+    }                                                                                                        \
+                                                                                                             \
+    M##_TARGET INLINE void M##_sort_few(const lanes_call *b, int n, int count, const exchange *pair,         \
+                                        lanes *to)                                                           \
+    {                                                                                                        \
+        EACH_VECTOR(M, k)                                                                                    \
+        {                                                                                                    \
+            M##_vector s[FEW];                                                                               \
+            EACH(i, n) s[i] = TAP(M, b, i, k);                                                               \
+            _Pragma("GCC unroll 25") for (int i = 0; i < count; i++)                                         \
+            {                                                                                                \
+                const M##_vector high = s[pair[i][0]], low = s[pair[i][1]];                                  \
+                s[pair[i][0]] = MACHINE_PICK(M, high > low, high, low);                                      \
+                s[pair[i][1]] = MACHINE_PICK(M, high > low, low, high);                                      \
+            }                                                                                                \
+            EACH(i, n) AT(M, to[i] + k) = s[i];                                                              \
+        }                                                                                                    \
+    }                                                                                                        \
+    M##_TARGET static void M##_sorted(const lanes_call *b, lanes *s)                                         \
+    {                                                                                                        \
+        if (b->taps == 4) M##_sort_few(b, 4, EXCHANGES_OF_4, of_4, s);                                       \
+        else if (b->taps == 9) M##_sort_few(b, 9, EXCHANGES_OF_9, of_9, s);                                  \
+        else {                                                                                               \
+            for (ptrdiff_t i = 0; i < b->taps; i++) memcpy(s[i], b->x + b->offset[i], sizeof s[i]);          \
+            sort(b->taps, s);                                                                                \
+        }                                                                                                    \
+    }                                                                                                        \
+                                                                                                             \
+    M##_TARGET INLINE void M##_ranks_few(const lanes_call *b, int n, lane_numbers *to)                       \
+    {                                                                                                        \
+        EACH_VECTOR(M, k)                                                                                    \
+        {                                                                                                    \
+            M##_vector x[FEW];                                                                               \
+            M##_mask rank[FEW];                                                                              \
+            EACH(i, n) x[i] = TAP(M, b, i, k), rank[i] = (M##_mask){ 0 } + i;                                \
+            EACH(i, n) EACH(j, n) if (j < i)                                                                 \
+            {                                                                                                \
+                const M##_mask more = x[i] > x[j];                                                           \
+                rank[i] += more, rank[j] -= more;                                                            \
+            }                                                                                                \
+            EACH(i, n) AT(M, to[i] + k) = (M##_vector)rank[i];                                               \
+        }                                                                                                    \
+    }                                                                                                        \
+    M##_TARGET static void M##_ranks(const lanes_call *b, lane_numbers *rank)                                \
+    {                                                                                                        \
+        if (b->taps == 4) M##_ranks_few(b, 4, rank);                                                         \
+        else if (b->taps == 9) M##_ranks_few(b, 9, rank);                                                    \
+        else EACH_VECTOR(M, k) for (ptrdiff_t i = 0; i < b->taps; i++)                                       \
+            {                                                                                                \
+                const M##_vector x = TAP(M, b, i, k);                                                        \
+                M##_mask own = (M##_mask){ 0 } + (machine_bits)i;                                            \
+                for (ptrdiff_t j = 0; j < i; j++) {                                                          \
+                    const M##_mask more = x > TAP(M, b, j, k);                                               \
+                    own += more;                                                                             \
+                    AT(M, rank[j] + k) = (M##_vector)((M##_mask)AT(M, rank[j] + k) - more);                  \
+                }                                                                                            \
+                AT(M, rank[i] + k) = (M##_vector)own;                                                        \
+            }                                                                                                \
+    }                                                                                                        \
+                                                                                                             \
+    M##_TARGET static void M##_by_rank(const lanes_call *b, const machine_bits *rank, const st_real *weight, \
+                                       const st_real *d, st_real *dx)                                        \
+    {                                                                                                        \
+        EACH_VECTOR(M, k)                                                                                    \
+        {                                                                                                    \
+            const M##_mask at = (M##_mask)AT(M, rank + k);                                                   \
+            M##_vector own = { 0 };                                                                          \
+            if (b->taps <= M##_SELECTS) own = WEIGHTS_AT(M, weight, at);                                     \
+            else if (b->taps > POOL_LANES) EACH(l, MACHINE_LANES(M)) own[l] = weight[at[l]];                 \
+            else                                                                                             \
+                for (ptrdiff_t i = 0; i < b->taps; i++)                                                      \
+                    own = MACHINE_PICK(M, at == (machine_bits)i, (M##_vector){ 0 } + weight[i], own);        \
+            AT(M, dx + k) = AT(M, d + k) * own;                                                              \
+        }                                                                                                    \
+    }                                                                                                        \
+    static const taps_functions M##_taps = { M##_maximum, M##_spread, M##_sorted, M##_ranks, M##_by_rank };
+
+EACH_MACHINE(TAPS)
+
+/* ---- maxima and sums ----------------------------------------------------------------------------------- */
+
+/* Adds v of each window to a parameter's sums. */
+INLINE void add_to(const lanes_call *b, ptrdiff_t param, const st_real *v)
 {
-    for (ptrdiff_t i = 0; i < b->taps; i++) {
-        const st_real *x = ELEMENT(b, i);
-        EACH_WINDOW(k) s[i][k] = x[k];
-    }
-    sort(b->taps, s);
+    st_real *sum = b->sums[param];
+    const st_real *inside = b->inside;
+    EACH_WINDOW(k) sum[k] += inside[k] > 0 ? v[k] : 0;
 }
 
-/* rank[i]: how many elements come before element i, the greatest first; equal ones stay in their order. */
-INLINE void ranks(const lanes_call *b, lanes *rank)
+/* dx[i] = dy of the windows whose place is i, else 0. */
+INLINE void to_place(const lanes_call *b, const st_real *place, const st_real *d, ptrdiff_t i)
 {
-    for (ptrdiff_t i = 0; i < b->taps; i++) {
-        const st_real *x = ELEMENT(b, i), number = (st_real)i;
-        lanes passed = { 0 }, is; /* of those before it in the window, the ones that x exceeds */
-        for (ptrdiff_t j = 0; j < i; j++) {
-            const st_real *before = ELEMENT(b, j);
-            st_real *other = rank[j];
-            EACH_WINDOW(k) is[k] = x[k] > before[k] ? 1 : 0;
-            EACH_WINDOW(k) passed[k] += is[k];
-            EACH_WINDOW(k) other[k] += is[k];
-        }
-        EACH_WINDOW(k) rank[i][k] = number - passed[k];
+    st_real *restrict dx = ADJOINT(b, i);
+    EACH_WINDOW(k)
+    {
+        const st_real g = d[k];
+        dx[k] = place[k] == (st_real)i ? g : 0;
     }
+}
+
+INLINE void mixed_values(const lanes_call *b, const taps_functions *by)
+{
+    const st_real a = b->at->param[0][0];
+    lanes most, place, sum;
+    by->maximum(b, NULL, most, place, sum, NULL);
+    EACH_WINDOW(k) b->y[k] = a * most[k] + (1 - a) * (sum[k] / b->inside[k]);
+}
+
+INLINE void mixed_adjoints(const lanes_call *b, const taps_functions *by)
+{
+    const st_real a = b->at->param[0][0];
+    lanes most, place, sum, share, d;
+    by->maximum(b, NULL, most, place, sum, NULL);
+    EACH_WINDOW(k)
+    {
+        d[k] = b->dy[k] * a;
+        share[k] = b->dy[k] * (1 - a) / b->inside[k];
+        most[k] = b->dy[k] * (most[k] - sum[k] / b->inside[k]);
+    }
+    add_to(b, 0, most);
+    by->spread(b, share, place, d, NULL, NULL);
+}
+
+/* Padding is zeros. */
+INLINE void gated_values(const lanes_call *b, const taps_functions *by)
+{
+    const st_real share = 1 / (st_real)b->taps;
+    lanes g, most, place, sum;
+    by->maximum(b, b->at->param[0], most, place, sum, g);
+    EACH_WINDOW(k) g[k] = fast_logistic(g[k]);
+    EACH_WINDOW(k) b->y[k] = g[k] * most[k] + (1 - g[k]) * (share * sum[k]);
+}
+
+INLINE void gated_adjoints(const lanes_call *b, const taps_functions *by)
+{
+    const st_real *weight = b->at->param[0], share = 1 / (st_real)b->taps;
+    lanes g, most, place, slope, mean;
+    by->maximum(b, weight, most, place, mean, g);
+    EACH_WINDOW(k) g[k] = fast_logistic(g[k]);
+    EACH_WINDOW(k)
+    {
+        slope[k] = b->dy[k] * g[k] * (1 - g[k]) * (most[k] - share * mean[k]);
+        mean[k] = b->dy[k] * (1 - g[k]) * share;
+        most[k] = b->dy[k] * g[k];
+    }
+    by->spread(b, mean, place, most, weight, slope);
+}
+
+/* ---- orders -------------------------------------------------------------------------------------------- */
+
+/* The ranks stand where sorted elements do. */
+INLINE lane_numbers *ranks(const lanes_call *b, const taps_functions *by)
+{
+    lane_numbers *rank = (void *)b->room;
+    by->ranks(b, rank);
+    return rank;
 }
 
 /* dx[i] = d weight[rank]. */
-INLINE void by_rank(const lanes_call *b, const st_real *rank, const st_real *weight, const st_real *d,
-                    ptrdiff_t i)
+INLINE void by_ranks(const lanes_call *b, const taps_functions *by, lane_numbers *rank, const st_real *weight,
+                     const st_real *d)
 {
-    enum { FEW = 32 }; /* weights that are selected faster than they are fetched */
-    st_real *restrict dx = ADJOINT(b, i);
-    if (b->taps > FEW) {
-        EACH_WINDOW(k) dx[k] = d[k] * weight[(int)rank[k]];
-        return;
+    lanes few = { 0 };
+    if (b->taps <= POOL_LANES) {
+        for (ptrdiff_t i = 0; i < b->taps; i++) few[i] = weight[i];
+        weight = few;
     }
-    lanes own = { 0 };
-    for (ptrdiff_t r = 0; r < b->taps; r++) {
-        const st_real w = *hidden(weight + r);
-        EACH_WINDOW(k) own[k] = rank[k] == (st_real)r ? w : own[k];
-    }
-    EACH_WINDOW(k) dx[k] = d[k] * own[k];
+    for (ptrdiff_t i = 0; i < b->taps; i++) by->by_rank(b, rank[i], weight, d, ADJOINT(b, i));
 }
 
-INLINE void ordinal_values(const lanes_call *b)
+INLINE void ordinal_values(const lanes_call *b, const taps_functions *by)
 {
     lanes *s = b->room, sum = { 0 };
-    sorted(b, s);
+    by->sorted(b, s);
     for (ptrdiff_t i = 0; i < b->taps; i++) {
         const st_real *x = hidden(s[i]), weight = b->at->param[0][i];
         EACH_WINDOW(k) sum[k] += weight * x[k];
@@ -214,17 +309,15 @@ INLINE void ordinal_values(const lanes_call *b)
     EACH_WINDOW(k) b->y[k] = sum[k];
 }
 
-INLINE void ordinal_adjoints(const lanes_call *b)
+INLINE void ordinal_adjoints(const lanes_call *b, const taps_functions *by)
 {
-    const st_real *weight = b->at->param[0];
     lanes *s = b->room;
-    sorted(b, s);
+    by->sorted(b, s);
     for (ptrdiff_t i = 0; i < b->taps; i++) {
         EACH_WINDOW(k) s[i][k] *= b->dy[k];
         add_to(b, i, s[i]);
     }
-    ranks(b, s);
-    for (ptrdiff_t i = 0; i < b->taps; i++) by_rank(b, s[i], weight, b->dy, i);
+    by_ranks(b, by, ranks(b, by), b->at->param[0], b->dy);
 }
 
 /* The two elements in the middle, of n in order: (n - 1) / 2 and n / 2. */
@@ -237,10 +330,10 @@ INLINE void middles(const lanes_call *b, st_real *low, st_real *high)
     }
 }
 
-INLINE void median_values(const lanes_call *b)
+INLINE void median_values(const lanes_call *b, const taps_functions *by)
 {
     lanes *s = b->room, low, high, sum = { 0 };
-    sorted(b, s);
+    by->sorted(b, s);
     if (b->full) {
         const st_real *x = s[(b->taps - 1) / 2], *y = s[b->taps / 2];
         EACH_WINDOW(k) b->y[k] = (x[k] + y[k]) / 2;
@@ -255,17 +348,18 @@ INLINE void median_values(const lanes_call *b)
     EACH_WINDOW(k) b->y[k] = sum[k] / 2;
 }
 
-INLINE void median_adjoints(const lanes_call *b)
+INLINE void median_adjoints(const lanes_call *b, const taps_functions *by)
 {
-    lanes *rank = b->room, low, high;
-    ranks(b, rank);
+    lane_numbers *rank = ranks(b, by);
+    lanes low, high, half;
     middles(b, low, high);
+    EACH_WINDOW(k) half[k] = b->dy[k] / 2;
     for (ptrdiff_t i = 0; i < b->taps; i++) {
         st_real *restrict dx = ADJOINT(b, i);
         EACH_WINDOW(k)
         {
-            const st_real half = b->dy[k] / 2;
-            dx[k] = (low[k] == rank[i][k] ? half : 0) + (high[k] == rank[i][k] ? half : 0);
+            const st_real at = (st_real)rank[i][k], g = half[k];
+            dx[k] = (low[k] == at ? g : 0) + (high[k] == at ? g : 0);
         }
     }
 }
@@ -307,21 +401,21 @@ INLINE void first_weights(const lanes_call *b, st_real *p)
 }
 
 /* dx[i] = dy of the windows that drew its rank, else 0. */
-INLINE void at_rank(const lanes_call *b, const st_real *rank, ptrdiff_t i)
+INLINE void at_rank(const lanes_call *b, const machine_bits *rank, ptrdiff_t i)
 {
     const st_real *place = b->place, *dy = b->dy;
     st_real *restrict dx = ADJOINT(b, i);
     EACH_WINDOW(k)
     {
         const st_real g = dy[k];
-        dx[k] = rank[k] == place[k] ? g : 0;
+        dx[k] = (st_real)rank[k] == place[k] ? g : 0;
     }
 }
 
-INLINE void rank_values(const lanes_call *b)
+INLINE void rank_values(const lanes_call *b, const taps_functions *by)
 {
     lanes *s = b->room, p, rank, sum = { 0 };
-    sorted(b, s);
+    by->sorted(b, s);
     if (b->uniform) {
         drawn_rank(b, rank);
         EACH_WINDOW(k) b->place[k] = rank[k];
@@ -337,16 +431,16 @@ INLINE void rank_values(const lanes_call *b)
     EACH_WINDOW(k) b->y[k] = sum[k];
 }
 
-INLINE void rank_adjoints(const lanes_call *b)
+INLINE void rank_adjoints(const lanes_call *b, const taps_functions *by)
 {
-    lanes *rank = b->room, d;
-    ranks(b, rank);
-    if (!b->uniform) first_weights(b, d);
-    EACH_WINDOW(k) d[k] = b->uniform ? 0 : b->dy[k] * d[k];
-    for (ptrdiff_t i = 0; i < b->taps; i++) {
-        if (!b->uniform) by_rank(b, rank[i], b->weight, d, i);
-        else at_rank(b, rank[i], i);
-    }
+    lane_numbers *rank = ranks(b, by);
+    lanes d;
+    if (!b->uniform) {
+        first_weights(b, d);
+        EACH_WINDOW(k) d[k] *= b->dy[k];
+        by_ranks(b, by, rank, b->weight, d);
+    } else
+        for (ptrdiff_t i = 0; i < b->taps; i++) at_rank(b, rank[i], i);
 }
 
 static bool rank_draws(const void *options)
@@ -425,8 +519,9 @@ INLINE void chances(const lanes_call *b, st_real *sum, st_real *squares, st_real
     }
 }
 
-INLINE void stochastic_values(const lanes_call *b)
+INLINE void stochastic_values(const lanes_call *b, const taps_functions *by)
 {
+    (void)by;
     lanes sum, squares, all;
     if (b->uniform) {
         draw(b);
@@ -436,8 +531,9 @@ INLINE void stochastic_values(const lanes_call *b)
     EACH_WINDOW(k) b->y[k] = sum[k] > 0 ? squares[k] / sum[k] : all[k] / b->inside[k];
 }
 
-INLINE void stochastic_adjoints(const lanes_call *b)
+INLINE void stochastic_adjoints(const lanes_call *b, const taps_functions *by)
 {
+    (void)by;
     lanes sum, y, all;
     if (!b->uniform) {
         chances(b, sum, y, all);
@@ -487,7 +583,7 @@ INLINE lanes_call after(const lanes_call *b)
     M##_TARGET static void M##_##NAME##_##WHAT(const lanes_call *b, ptrdiff_t count)                         \
     {                                                                                                        \
         lanes_call at = *b;                                                                                  \
-        for (; count > 0; count -= POOL_LANES, at = after(&at)) NAME##_##WHAT(&at);                          \
+        for (; count > 0; count -= POOL_LANES, at = after(&at)) NAME##_##WHAT(&at, &M##_taps);               \
     }
 #define STAMP(M, NAME) LOOP(M, NAME, values) LOOP(M, NAME, adjoints)
 #define VALUES_OF(M, NAME) M##_##NAME##_values,

@@ -277,15 +277,17 @@ INLINE void sum_elements(const windows_plan *p, const st_real *q, st_real *rows,
 #define NOT_FINITE 0x7f800000
 #endif
 
+/* The bits of what is not finite are greater than those of any number without its sign. */
 INLINE bool all_finite(ptrdiff_t n, const st_real *x)
 {
-    int outside = 0;
+    machine_bits most = 0;
     for (ptrdiff_t i = 0; i < n; i++) {
         real_bits bits;
         memcpy(&bits, x + i, sizeof bits);
-        outside |= (bits & NOT_FINITE) == NOT_FINITE;
+        const machine_bits size = (machine_bits)(bits << 1 >> 1);
+        most = size > most ? size : most;
     }
-    return !outside;
+    return most < NOT_FINITE;
 }
 
 INLINE void keep_windows(const windows_plan *p, st_real *q)
@@ -450,7 +452,7 @@ typedef struct batch {
     bool contiguous;                 /* x is */
     bool logits;                     /* the pooling has some */
     ptrdiff_t channels, area, count; /* elements and windows of a channel */
-    st_window at;                    /* of channel 0 */
+    st_window first, at;             /* of channel 0, and of the current one */
     ptrdiff_t elements;              /* of a channel's parameter, which is the only one; 0: there is none */
     st_real *grad;                   /* NULL: it is not wanted */
     st_real *place, *x_end, *y_end, *dy_end, *dx_end;
@@ -477,7 +479,8 @@ static batch batch_of(const st_call *c, bool gradient, st_tensor x, st_tensor y,
     b.channels = x.shape.n[1], b.area = x.shape.n[2] * x.shape.n[3],
     b.count = p->axis[0].out * p->axis[1].out;
     b.logits = p->sums && p->sums->logits;
-    b.at = b.logits ? (st_window){ .options = c->options } : pool_channel(c, 0, 0);
+    b.first = b.logits ? (st_window){ .options = c->options } : pool_channel(c, 0, 0);
+    b.at = b.first;
     if (c->layer->params > 0 && !b.logits) b.elements = st_numel(c->param[0]) / c->param[0].shape.n[0];
     if (gradient && !b.logits) b.grad = st_data(st_grad(c, 0));
     if (b.draws) b.place = st_data(st_memory(c, 0));
@@ -491,16 +494,15 @@ typedef struct channel {
     const st_real *x, *x_end, *g;
     st_real *y, *dx, *place, *dg;
     const st_real *dy;
-    st_window at;
     bool finite;
 } channel;
 
-/* Channel `number` of the call. */
-static channel channel_of(const batch *b, ptrdiff_t number)
+/* Channel `number` of the call, which becomes the current one. */
+static channel channel_of(batch *b, ptrdiff_t number)
 {
     const st_call *c = b->call;
     const ptrdiff_t k = number % b->channels;
-    channel a = { .x_end = b->x_end, .at = b->at };
+    channel a = { .x_end = b->x_end };
     if (b->contiguous) a.x = st_data(b->x) + number * b->area;
     else {
         const st_tensor image = st_select(b->x, 0, number / b->channels),
@@ -512,28 +514,31 @@ static channel channel_of(const batch *b, ptrdiff_t number)
     if (!st_is_null(b->dy)) a.dy = st_data(b->dy) + number * b->count;
     if (!st_is_null(b->dx)) a.dx = st_data(b->dx) + number * b->area;
     if (b->draws) a.place = b->place + number * b->count;
-    a.at.channel = k, a.at.number += (uint64_t)number;
-    if (b->elements && c->param[0].shape.n[0] > 1) a.at.param[0] += k * b->elements;
-    for (ptrdiff_t i = 0; i < b->elements; i++) a.at.dparam[0][i] = 0;
+    b->at.channel = k, b->at.number = b->first.number + (uint64_t)number;
+    if (b->elements && c->param[0].shape.n[0] > 1) b->at.param[0] = b->first.param[0] + k * b->elements;
+    for (ptrdiff_t i = 0; i < b->elements; i++) b->at.dparam[0][i] = 0;
     if (b->logits) a.g = st_data(st_scratch(c, b->plan->scratch + LOGITS)) + k * b->area;
     if (b->logits) a.dg = st_data(st_scratch(c, b->plan->scratch + DLOGITS)) + k * b->area;
+    const ptrdiff_t line = 64 / sizeof(st_real); /* the next channel comes into cache meanwhile */
+    if (a.x + 2 * b->area <= a.x_end)
+        for (ptrdiff_t i = 0; i < b->area; i += line) __builtin_prefetch(a.x + b->area + i);
     a.finite = machines[b->machine].all_finite(b->area, a.x);
     return a;
 }
 
-static void add_gradient(const batch *b, const channel *a)
+static void add_gradient(const batch *b)
 {
-    st_real *grad = b->grad + (b->call->param[0].shape.n[0] > 1 ? a->at.channel * b->elements : 0);
-    for (ptrdiff_t i = 0; i < b->elements; i++) grad[i] += (st_real)a->at.dparam[0][i];
+    st_real *grad = b->grad + (b->call->param[0].shape.n[0] > 1 ? b->at.channel * b->elements : 0);
+    for (ptrdiff_t i = 0; i < b->elements; i++) grad[i] += (st_real)b->at.dparam[0][i];
 }
 
 /* ---- lanes --------------------------------------------------------------------------------------------- */
 
-static lanes_call lanes_of(const batch *b, const channel *a, ptrdiff_t first)
+static lanes_call lanes_of(const batch *b, ptrdiff_t first)
 {
     const windows_plan *p = b->plan;
     const room *r = &b->room;
-    return (lanes_call){ .at = &a->at,
+    return (lanes_call){ .at = &b->at,
                          .taps = p->taps,
                          .offset = p->offset,
                          .x = r->phases + first,
@@ -557,12 +562,12 @@ static void cut(const batch *b, const channel *a)
 }
 
 /* The random numbers of a channel's windows. */
-static void draw(const batch *b, const channel *a)
+static void draw(const batch *b)
 {
     const windows_plan *p = b->plan;
     const room *r = &b->room;
     const ptrdiff_t out = p->axis[1].out;
-    st_random_words(a->at.key, a->at.number * (uint64_t)b->count, r->word, b->count);
+    st_random_words(b->at.key, b->at.number * (uint64_t)b->count, r->word, b->count);
     for (ptrdiff_t row = 0; row < p->axis[0].out; row++) {
         machines[b->machine].fractions(out, r->word + 4 * row * out, r->uniform + row * p->pitch);
         for (ptrdiff_t i = out; i < p->pitch; i++) r->uniform[row * p->pitch + i] = 0;
@@ -574,17 +579,17 @@ static void lanes_values(const batch *b, const channel *a)
 {
     const windows_plan *p = b->plan;
     cut(b, a);
-    if (b->draws) draw(b, a);
-    const lanes_call call = lanes_of(b, a, 0);
+    if (b->draws) draw(b);
+    const lanes_call call = lanes_of(b, 0);
     p->lanes->values[b->machine](&call, whole(p->windows));
     machines[b->machine].from_grid(p, b->room.y, a->y, b->y_end);
     if (b->draws) machines[b->machine].from_grid(p, b->room.place, a->place, a->place + b->count);
 }
 
-static void add_totals(const batch *b, const channel *a)
+static void add_totals(const batch *b)
 {
     for (ptrdiff_t i = 0; i < b->elements; i++)
-        for (int k = 0; k < POOL_LANES; k++) a->at.dparam[0][i] += (double)b->room.totals[i][k];
+        for (int k = 0; k < POOL_LANES; k++) b->at.dparam[0][i] += (double)b->room.totals[i][k];
 }
 
 static void lanes_adjoints(const batch *b, const channel *a)
@@ -597,11 +602,11 @@ static void lanes_adjoints(const batch *b, const channel *a)
     if (a->dx && !p->apart) memset(r->dphases, 0, (size_t)p->phases * sizeof *r->dphases);
     for (ptrdiff_t first = 0; first < p->windows; first += p->step) {
         const ptrdiff_t count = smallest(p->step, p->windows - first);
-        lanes_call call = lanes_of(b, a, first);
+        lanes_call call = lanes_of(b, first);
         call.dx = p->apart ? r->dphases + first : r->adjoints;
         memset(r->totals, 0, (size_t)b->elements * sizeof *r->totals);
         p->lanes->adjoints[b->machine](&call, whole(count));
-        add_totals(b, a);
+        add_totals(b);
         if (a->dx && !p->apart) machines[b->machine].add_windows(p, first, count, r->adjoints, r->dphases);
     }
     if (a->dx) machines[b->machine].from_phases(p, r->dphases, a->dx, b->dx_end);
@@ -613,7 +618,7 @@ static sums_call sums_of(const batch *b, const channel *a)
 {
     const windows_plan *p = b->plan;
     const room *r = &b->room;
-    sums_call s = { .at = &a->at, .n = b->area, .x = a->x, .inside = p->inside, .y = r->y, .dy = r->dy };
+    sums_call s = { .at = &b->at, .n = b->area, .x = a->x, .inside = p->inside, .y = r->y, .dy = r->dy };
     s.g = a->g, s.dg = a->dg;
     for (int j = 0; j < p->sums->terms; j++) s.f[j] = r->f[j];
     if (p->pool.zeros) {
@@ -678,7 +683,7 @@ static st_tensor image_of(const batch *b, st_tensor x, ptrdiff_t i)
 }
 
 /* Image i with logits. False: the definition is to compute it. */
-static bool image_with_logits(const batch *b, ptrdiff_t i, bool back, bool gradient)
+static bool image_with_logits(batch *b, ptrdiff_t i, bool back, bool gradient)
 {
     const sums_form *form = b->plan->sums;
     const st_tensor x = image_of(b, b->x, i), dg = st_scratch(b->call, b->plan->scratch + DLOGITS);
@@ -693,14 +698,14 @@ static bool image_with_logits(const batch *b, ptrdiff_t i, bool back, bool gradi
     return true;
 }
 
-static void forward_with_logits(const batch *b, const st_call *c)
+static void forward_with_logits(batch *b, const st_call *c)
 {
     for (ptrdiff_t i = 0; i < b->x.shape.n[0]; i++)
         if (!image_with_logits(b, i, false, false))
             c->layer->type->forward(c, st_narrow(b->x, 0, i, 1), st_narrow(b->y, 0, i, 1));
 }
 
-static void backward_with_logits(const batch *b, const st_call *c, bool gradient)
+static void backward_with_logits(batch *b, const st_call *c, bool gradient)
 {
     const st_layer_type *t = c->layer->type;
     for (ptrdiff_t i = 0; i < b->x.shape.n[0]; i++) {
@@ -714,14 +719,14 @@ static void backward_with_logits(const batch *b, const st_call *c, bool gradient
 
 void windows_forward(const st_call *c, st_tensor x, st_tensor y)
 {
-    const batch b = batch_of(c, false, x, y, (st_tensor){ 0 }, (st_tensor){ 0 });
+    batch b = batch_of(c, false, x, y, (st_tensor){ 0 }, (st_tensor){ 0 });
     if (b.logits) {
         forward_with_logits(&b, c);
         return;
     }
     for (ptrdiff_t i = 0; i < x.shape.n[0] * b.channels; i++) {
         const channel a = channel_of(&b, i);
-        const ptrdiff_t image = i / b.channels, k = a.at.channel;
+        const ptrdiff_t image = i / b.channels, k = b.at.channel;
         if (a.finite && b.plan->lanes) lanes_values(&b, &a);
         else if (!a.finite || !sums_values(&b, &a)) pool_forward_plane(c, image, k, plane(x, image, k), a.y);
     }
@@ -730,19 +735,19 @@ void windows_forward(const st_call *c, st_tensor x, st_tensor y)
 static void run_backward(const st_call *c, bool gradient, st_tensor x, st_tensor y, st_tensor dy,
                          st_tensor dx)
 {
-    const batch b = batch_of(c, gradient, x, y, dy, dx);
+    batch b = batch_of(c, gradient, x, y, dy, dx);
     if (b.logits) {
         backward_with_logits(&b, c, gradient);
         return;
     }
     for (ptrdiff_t i = 0; i < x.shape.n[0] * b.channels; i++) {
         const channel a = channel_of(&b, i);
-        const ptrdiff_t image = i / b.channels, k = a.at.channel;
+        const ptrdiff_t image = i / b.channels, k = b.at.channel;
         const bool done = a.finite && (b.plan->lanes || sums_adjoints(&b, &a));
         if (!done)
             pool_adjoint_plane(c, gradient, image, k, plane(x, image, k), a.y, a.dy, plane(dx, image, k));
         else if (b.plan->lanes) lanes_adjoints(&b, &a);
-        if (done && gradient) add_gradient(&b, &a);
+        if (done && gradient) add_gradient(&b);
     }
 }
 
