@@ -39,10 +39,9 @@ static st_tensor bias_view(st_tensor bias, st_tensor y)
     return st_expand(st_reshape(bias, ST_SHAPE(y.shape.n[1], 1, 1)), y.shape);
 }
 
-/* y += the bias, in the forward pass of this type. */
-static void add_bias(const st_call *c, const st_layer_type *type, st_tensor y)
+static void add_bias(const st_call *c, st_tensor y)
 {
-    if (c->layer->type == type && conv_bias(c)) st_add(y, 1, bias_view(c->param[CONV_BIAS], y));
+    if (conv_bias(c)) st_add(y, 1, bias_view(c->param[CONV_BIAS], y));
 }
 
 static st_tensor column_view(const window *w, st_tensor source)
@@ -90,7 +89,7 @@ static st_tensor contiguous_image(const st_call *c, st_tensor x, ptrdiff_t i)
     return st_scratch(c, IMAGE);
 }
 
-/* y = W columns(x) + b */
+/* y = W columns(x) + b. As the backward pass of the transpose it has no bias. */
 static void conv2d_forward(const st_call *c, st_tensor x, st_tensor y)
 {
     const conv_plan *p = c->plan;
@@ -99,40 +98,39 @@ static void conv2d_forward(const st_call *c, st_tensor x, st_tensor y)
         for (int g = 0; g < p->groups; g++)
             st_gemm(group(p, out, g), 1, group(p, c->param[CONV_WEIGHT], g), group(p, columns, g), 0);
     }
-    add_bias(c, &layer_type_conv2d, y);
+    if (c->layer->type == &layer_type_conv2d) add_bias(c, y);
 }
 
-/* y = col2im(Wᵀ x) + b: the sides swapped */
-static void conv_transpose2d_forward(const st_call *c, st_tensor x, st_tensor y)
+/* dx = col2im(Wᵀ dy): the sides swapped. dy may be any view, as the transpose's x is. */
+static void conv2d_backward(const st_call *c, st_tensor x, st_tensor y, st_tensor dy, st_tensor dx)
 {
+    (void)x, (void)y;
     const conv_plan *p = c->plan;
     const bool identity = window_is_identity(&p->w);
-    for (ptrdiff_t i = 0; i < x.shape.n[0]; i++) {
-        st_tensor in = contiguous_image(c, x, i), out = st_select(y, 0, i);
+    for (ptrdiff_t i = 0; i < dy.shape.n[0]; i++) {
+        st_tensor in = contiguous_image(c, dy, i), out = st_select(dx, 0, i);
         st_tensor columns = identity ? out : st_scratch(c, COLUMNS);
         for (int g = 0; g < p->groups; g++)
             st_gemm(group(p, columns, g), 1, st_transpose(group(p, c->param[CONV_WEIGHT], g), 0, 1),
                     group(p, in, g), 0);
         if (!identity) col2im(&p->w, out, columns, st_scratch(c, PADDED));
     }
-    add_bias(c, &layer_type_conv_transpose2d, y);
 }
 
-/* dW += out columns(in)ᵀ, where `in` is the side that has windows. */
-static void add_weight_gradient(const st_call *c, st_tensor in, st_tensor out)
+/* dW += out columns(in)ᵀ, where `in` is the side that has windows; db += dy, summed over images and
+ * positions. */
+static void conv_gradient(const st_call *c, st_tensor x, st_tensor y, st_tensor dy)
 {
+    (void)y;
     const conv_plan *p = c->plan;
-    for (ptrdiff_t i = 0; i < in.shape.n[0]; i++) {
+    const bool transposed = c->layer->type == &layer_type_conv_transpose2d;
+    const st_tensor in = transposed ? dy : x, out = transposed ? x : dy;
+    for (ptrdiff_t i = 0; i < x.shape.n[0]; i++) {
         st_tensor columns = columns_of(c, st_select(in, 0, i)), image = contiguous_image(c, out, i);
         for (int g = 0; g < p->groups; g++)
             st_gemm(group(p, st_grad(c, CONV_WEIGHT), g), 1, group(p, image, g),
                     st_transpose(group(p, columns, g), 0, 1), 1);
     }
-}
-
-/* db += dy, summed over images and positions. */
-static void add_bias_gradient(const st_call *c, st_tensor dy)
-{
     if (conv_bias(c)) st_add(bias_view(st_grad(c, CONV_BIAS), dy), 1, dy);
 }
 
@@ -147,19 +145,6 @@ static int conv2d_plan(st_layer *l, st_shape x, st_shape *y)
     st_shape weight = ST_SHAPE(o->out_channels, x.n[1] / o->groups, o->kernel[0], o->kernel[1]);
     l->flops = 2 * (double)weight.n[1] * w.kernel[0] * w.kernel[1] * (double)st_shape_numel(*y, "conv2d");
     return plan_conv(l, &w, weight, o->groups, o->no_bias, o->init, o->out_channels, x.n[1]);
-}
-
-static void conv2d_backward(const st_call *c, st_tensor x, st_tensor y, st_tensor dy, st_tensor dx)
-{
-    (void)x, (void)y;
-    conv_transpose2d_forward(c, dy, dx);
-}
-
-static void conv2d_gradient(const st_call *c, st_tensor x, st_tensor y, st_tensor dy)
-{
-    (void)y;
-    add_weight_gradient(c, x, dy);
-    add_bias_gradient(c, dy);
 }
 
 static const st_field conv2d_fields[] = {
@@ -185,7 +170,7 @@ const st_layer_type layer_type_conv2d = {
     .plan = conv2d_plan,
     .forward = conv2d_forward,
     .backward = conv2d_backward,
-    .gradient = conv2d_gradient,
+    .gradient = conv_gradient,
 };
 
 CONSTRUCTOR(conv2d, st_conv2d_options)
@@ -231,17 +216,16 @@ static int conv_transpose2d_plan(st_layer *l, st_shape x, st_shape *y)
     return st_layer_scratch(l, ST_SHAPE(x.n[1], x.n[2], x.n[3]));
 }
 
+static void conv_transpose2d_forward(const st_call *c, st_tensor x, st_tensor y)
+{
+    conv2d_backward(c, y, x, x, y);
+    add_bias(c, y);
+}
+
 static void conv_transpose2d_backward(const st_call *c, st_tensor x, st_tensor y, st_tensor dy, st_tensor dx)
 {
     (void)x, (void)y;
     conv2d_forward(c, dy, dx);
-}
-
-static void conv_transpose2d_gradient(const st_call *c, st_tensor x, st_tensor y, st_tensor dy)
-{
-    (void)y;
-    add_weight_gradient(c, dy, x);
-    add_bias_gradient(c, dy);
 }
 
 static const st_field conv_transpose2d_fields[] = {
@@ -267,7 +251,7 @@ const st_layer_type layer_type_conv_transpose2d = {
     .plan = conv_transpose2d_plan,
     .forward = conv_transpose2d_forward,
     .backward = conv_transpose2d_backward,
-    .gradient = conv_transpose2d_gradient,
+    .gradient = conv_gradient,
 };
 
 CONSTRUCTOR(conv_transpose2d, st_conv_transpose2d_options)

@@ -45,9 +45,10 @@ int main(int argc, char **argv)
     st_tensor x = st_tensor_new(ST_SHAPE(SAMPLES, 1, SIZE, SIZE)), y = st_tensor_new(ST_SHAPE(SAMPLES));
     draw(x, y);
     st_dataset *d = st_dataset_tensors(x, y);
-    st_net *n = st_net_new(ST_SHAPE(1, SIZE, SIZE), st_conv2d(.out_channels = 4, .kernel = { 3 }),
-                           st_batchnorm(), st_relu(), st_maxpool(.kernel = { 2 }), st_dropout(.p = 0.1),
-                           st_flatten(), st_dense(.out_features = CLASSES));
+    st_net *n =
+        st_net_new(ST_SHAPE(1, SIZE, SIZE), st_conv2d(.out_channels = 4, .kernel = { 3 }), st_batchnorm(),
+                   st_relu(), st_maxpool(.kernel = { 2 }), st_conv2d(.out_channels = 8, .kernel = { 2 }),
+                   st_relu(), st_dropout(.p = 0.1), st_flatten(), st_dense(.out_features = CLASSES));
     st_optim *o = st_sgd(.lr = 0.05, .momentum = 0.9);
     st_train_result result = { 0 };
     int failed = st_train(n, d, .epochs = 5, .batch = 16, .loss = st_cross_entropy(), .optim = o,
