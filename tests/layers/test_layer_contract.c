@@ -1013,7 +1013,7 @@ static int one_for_each_feature(st_layer *l, st_shape x, st_shape *y)
 {
     *y = x;
     for (ptrdiff_t i = 0; i < x.n[1]; i++)
-        if (st_layer_parameter(l, "weight", ST_SHAPE(1), (st_init){ 0 })) return -1;
+        if (st_layer_parameter(l, "weight", ST_SHAPE(i + 1), (st_init){ 0 })) return -1;
     return 0;
 }
 static int batch_only(st_layer *l, st_shape x, st_shape *y)
@@ -1047,6 +1047,10 @@ TEST(odd_fields_and_other_parameters_are_refused)
     assert_int_equal(st_layer_build(l, ST_SHAPE(2, 3), 1), 0);
     assert_int_equal(st_layer_build(l, ST_SHAPE(2, 4), 1), -1);
     expect_error("counting: an input of [2, 4] needs 4 parameters");
+    auto_layer *full = of(&counting);
+    assert_int_equal(st_layer_build(full, ST_SHAPE(2, 8), 1), 0);
+    assert_int_equal(st_layer_build(full, ST_SHAPE(2, 9), 1), -1);
+    expect_error("counting: requests more than 8 slots of weight");
 }
 
 static st_layer *convolution(int out, int stride)
@@ -1127,6 +1131,10 @@ TEST(inputs_that_do_not_fit_are_refused)
         { st_pad2d(.width = { 0, 3 }, .mode = ST_PAD_REFLECT), ST_SHAPE(1, 1, 4, 3), "pad2d: reflect" },
         { st_upsample(.scale = { 2, 2 }, .size = { 2, 2 }), s, "one of scale, size and scale_factor" },
         { st_upsample(.mode = ST_UPSAMPLE_BILINEAR), s, "one of scale, size and scale_factor" },
+        { st_upsample(.scale = { 2, ST_ZERO_INT }), s, "scale 2x0: expected at least 1" },
+        { st_upsample(.scale = { ST_ZERO_INT, 2 }), s, "one of scale, size and scale_factor" },
+        { st_upsample(.size = { 2, ST_ZERO_INT }), s, "size 2x0, scale 0x0: expected at least 1" },
+        { st_upsample(.size = { ST_ZERO_INT, 2 }), s, "one of scale, size and scale_factor" },
         { st_upsample(.scale_factor = 0.1), s, "scale_factor 0.1" },
         { st_upsample(.scale_factor = 1e300), s, "scale_factor 1e+300" },
         { st_unflatten(.channels = 5), s, "channels=5" },
@@ -1189,12 +1197,13 @@ TEST(inputs_that_do_not_fit_are_refused)
 TEST(layers_that_are_null_or_built_otherwise_are_refused)
 {
     auto_layer *l = st_upsample(.scale = { 1, 1 }), *sized = st_upsample(.size = { 1, 1 }),
-               *half = st_upsample(.scale_factor = 0.5);
+               *half = st_upsample(.scale_factor = 0.5), *mean = st_adaptive_avgpool();
     auto_tensor x = st_tensor_new(ST_SHAPE(1, 1, 2, 2)), y = st_tensor_new(x.shape);
     st_shape planned;
     assert_int_equal(st_layer_plan(l, x.shape, &planned), 0);
     assert_int_equal(st_layer_plan(sized, x.shape, &planned), 0);
     assert_int_equal(st_layer_plan(half, x.shape, &planned), 0);
+    assert_int_equal(st_layer_plan(mean, ST_SHAPE(1, 1, 1, INT_MAX), &planned), 0);
     st_layer_forward(NULL, x, y);
     expect_error("forward: the layer is NULL");
     st_layer_backward(NULL, x, y, y, x);

@@ -157,6 +157,13 @@ TEST(two_wraps_of_one_memory_overlap_as_views_do)
     assert_elements(y, 2 + 4, 3 + 3, 4 + 2, 5 + 1);
 }
 
+TEST(views_that_begin_together_and_have_other_steps_are_not_the_same)
+{
+    auto_tensor all = tensor_of(ST_SHAPE(3), 1, 2, 3);
+    st_copy(st_narrow(all, 0, 0, 2), st_step(all, 0, 2));
+    assert_elements(all, 1, 3, 3);
+}
+
 TEST(copying_keeps_nan_and_infinity)
 {
     auto_tensor x = tensor_of(ST_SHAPE(3), NAN, INFINITY, -INFINITY), y = st_tensor_clone(x);
