@@ -61,6 +61,7 @@ static void lay_out(st_layer *l, const char *path, void *context)
     layout *to = context;
     layer_impl *own = l->impl;
     const ptrdiff_t chunks = layer_most_chunks(l, l->x.n[0]), parameters = layer_own_parameters(l);
+    const bool whole = l->children > 0 || l->type->chunk < 0;
     cursor block = { to->scratch, 0 };
     for (int i = 0; i < l->params; i++) {
         cut(&to->parameters, &l->param[i], 1);
@@ -73,7 +74,7 @@ static void lay_out(st_layer *l, const char *path, void *context)
     if (own->output.shape.rank > 0) cut(&to->memory, &own->output, CACHE_LINE);
     for (int i = 0; i < own->scratches; i++)
         cut(l->children > 0 ? &to->memory : &block, &own->scratch[i], CACHE_LINE);
-    ptrdiff_t *most = chunks == 1 ? &to->whole : &to->block;
+    ptrdiff_t *most = whole ? &to->whole : &to->block; /* a chunk may be divided among threads */
     *most = largest(*most, block.at);
     to->partial = largest(to->partial, own->partial);
     if (chunks > 1 && layer_sums_chunks(l, parameters))
@@ -89,9 +90,9 @@ static void lay_out(st_layer *l, const char *path, void *context)
 
 /* ---- measuring ----------------------------------------------------------------------------------- */
 
-int layer_threads(const st_layer *l)
+int layer_threads(void)
 {
-    return (int)smallest(st_num_threads(), smallest(l->x.n[0], LAYER_MOST_CHUNKS));
+    return (int)smallest(st_num_threads(), LAYER_MOST_CHUNKS);
 }
 
 double layer_needed(const st_layer_needs *needs)
@@ -116,7 +117,7 @@ int st_layer_measure(const st_layer *root, st_layer_needs *needs)
                                .partial = all.partial,
                                .data = all.data,
                                .tables = all.tables.at,
-                               .threads = layer_threads(root) };
+                               .threads = layer_threads() };
     const double needed = layer_needed(needs), most = (double)PTRDIFF_MAX / sizeof(st_real);
     if (needed < most) return 0;
     return st_layer_refuse(root, "the net needs %.3g elements of %s, but %.3g can be addressed", needed,

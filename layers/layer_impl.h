@@ -13,6 +13,9 @@ typedef struct layer_hooks {
     void (*both)(const st_call *c, st_tensor x, st_tensor y, st_tensor dy, st_tensor dx);
     /* once before the chunks of a batch, in one thread, forward or backward to dx; NULL: nothing */
     void (*prepare)(const st_layer *l, bool backward);
+    /* A call outside of parallel work shares its own work among threads, by layer_each (algorithms.h), so that
+     * a chunk is not divided into images. */
+    bool divides;
 } layer_hooks;
 
 typedef struct st_layer_run st_layer_run; /* below */
@@ -93,7 +96,7 @@ int layer_count(const st_layer *root); /* of the tree, with its root; of NULL, 0
 /* The path of child i of the layer at `path`. Returns its whole length, as snprintf. */
 int layer_child_path(char to[ST_LAYER_PATH], const st_layer *l, const char *path, int i);
 
-int layer_threads(const st_layer *l); /* that would run the planned tree now */
+int layer_threads(void); /* that would run a planned tree now */
 
 /* The elements that a built layer allocates for these needs, its parameters' gradients included; not x and
  * y. */

@@ -80,10 +80,25 @@ void layer_call_forward(const st_call *c, st_tensor x, st_tensor y);
 void layer_call_backward(const st_call *c, bool gradient, bool backward, st_tensor x, st_tensor y,
                          st_tensor dy, st_tensor dx);
 
+/* The same in several threads, outside of parallel work: hooks that divide do so themselves, others are called
+ * for some images on each. */
+void layer_divide_forward(const st_call *c, st_tensor x, st_tensor y);
+void layer_divide_backward(const st_call *c, bool gradient, bool backward, st_tensor x, st_tensor y,
+                           st_tensor dy, st_tensor dx);
+
+/* Tests if chunks of that size had better run one after another, each of them divided among the threads; and
+ * if a layer's hooks may be called for any images, and do not divide. */
+bool layer_divides(const st_layer *l, int threads, ptrdiff_t images, ptrdiff_t size);
+bool layer_takes_pieces(const st_layer *l);
+
 /* Work in elements read and written; multiply-adds count by the time that they take. */
 double layer_work(const st_layer *l, ptrdiff_t images);
 
-/* st_parallel_for, on at most so many threads, whose numbers the work is given. */
+/* The threads that share a call outside of parallel work: one if there is little. */
+int layer_call_threads(const st_call *c);
+
+/* st_parallel_for, on at most so many threads, whose numbers the work is given: those of their scratch. Inside
+ * of parallel work it runs in the caller alone. A hook with `divides` (layer_impl.h) divides a call by it. */
 void layer_each(const st_call *c, int threads, ptrdiff_t count, parallel_work *work, void *context);
 
 /* Tests if the gradient of a chunk is added as soon as there is one, while it is in cache: on one thread,

@@ -1,5 +1,5 @@
 /* chunks.c: the chunks of a batch in several threads, and gradient and backward in one pass where an
- * algorithm has both.
+ * algorithm has both. Where there are too few chunks for the threads, each chunk is divided among them.
  *
  * The bits are those of the definition (layers/run.c): the gradient of each chunk is summed separately, and
  * the sums are added in the order of the chunks, whichever finished first. */
@@ -50,6 +50,13 @@ double layer_work(const st_layer *l, ptrdiff_t images)
     return (elements + l->flops / products_a_time) * (double)images / (double)l->x.n[0];
 }
 
+int layer_call_threads(const st_call *c)
+{
+    const st_layer_run *run = c->layer->impl->run;
+    const bool little = layer_work(c->layer, c->images) < run->least_work;
+    return little ? 1 : (int)smallest(run->threads, st_num_threads());
+}
+
 typedef struct piece_work {
     void (*work)(ptrdiff_t i, void *context);
     void *context;
@@ -62,11 +69,23 @@ static void run_piece(ptrdiff_t i, int thread, void *context)
     p->work(i, p->context);
 }
 
+/* A call of parallel work runs in its own thread, which has a number. */
+typedef struct numbered_work {
+    parallel_work *work;
+    void *context;
+    int thread;
+} numbered_work;
+
+static void run_numbered(ptrdiff_t i, int thread, void *context)
+{
+    const numbered_work *n = context;
+    n->work(i, n->thread + thread, n->context);
+}
+
 void layer_each(const st_call *c, int threads, ptrdiff_t count, parallel_work *work, void *context)
 {
-    const st_layer_run *run = c->layer->impl->run;
-    const bool little = layer_work(c->layer, c->layer->x.n[0]) < run->least_work;
-    parallel_for(little ? 1 : (int)smallest(run->threads, threads), count, work, context);
+    parallel_for((int)smallest(layer_call_threads(c), threads), count, run_numbered,
+                 &(numbered_work){ work, context, c->thread });
 }
 
 static void each(const st_call *c, ptrdiff_t count, void (*work)(ptrdiff_t i, void *context), void *context)
@@ -76,12 +95,14 @@ static void each(const st_call *c, ptrdiff_t count, void (*work)(ptrdiff_t i, vo
 
 /* ---- a batch ------------------------------------------------------------------------------------------ */
 
-/* One pass of a batch through a layer: the data that its chunks share. */
+/* One pass of a batch, or of some images of it, through a layer: the data that its chunks share. */
 typedef struct pass {
     const st_layer *l;
+    ptrdiff_t first; /* image */
     st_tensor x, y, dy, dx;
     ptrdiff_t images, size, chunks; /* of the batch; of a chunk; their number */
     bool gradient, backward;        /* the hooks to run */
+    bool divided;                   /* chunks run one after another, each in all threads */
     bool alone;                     /* a chunk's gradient is added at once */
     ptrdiff_t partial;              /* parameters whose gradients each chunk sums separately; 0: none */
 } pass;
@@ -96,8 +117,8 @@ static void forward_chunk(ptrdiff_t k, int thread, void *context)
 {
     const pass *p = context;
     const st_tensor x = chunk(p, p->x, k), y = chunk(p, p->y, k);
-    const st_call c = layer_call(p->l, k * p->size, x.shape.n[0], thread);
-    layer_call_forward(&c, x, y);
+    const st_call c = layer_call(p->l, p->first + k * p->size, x.shape.n[0], thread);
+    (p->divided ? layer_divide_forward : layer_call_forward)(&c, x, y);
 }
 
 static void backward_chunk(ptrdiff_t k, int thread, void *context)
@@ -105,22 +126,66 @@ static void backward_chunk(ptrdiff_t k, int thread, void *context)
     const pass *p = context;
     const st_tensor x = chunk(p, p->x, k), y = chunk(p, p->y, k), dy = chunk(p, p->dy, k),
                     dx = chunk(p, p->dx, k);
-    st_call c = layer_call(p->l, k * p->size, x.shape.n[0], thread);
+    st_call c = layer_call(p->l, p->first + k * p->size, x.shape.n[0], thread);
     const st_layer_run *run = p->l->impl->run;
     const ptrdiff_t at = p->alone ? 0 : k * p->partial;
     if (p->partial > 0) c.partial = at, st_fill(st_narrow(run->partial, 0, at, p->partial), 0);
-    layer_call_backward(&c, p->gradient, p->backward, x, y, dy, dx);
+    (p->divided ? layer_divide_backward : layer_call_backward)(&c, p->gradient, p->backward, x, y, dy, dx);
     if (p->partial > 0 && p->alone)
         st_add(st_narrow(run->gradients, 0, p->l->grad[0].offset, p->partial), 1,
                st_narrow(run->partial, 0, 0, p->partial));
 }
 
-static pass pass_of(const st_layer *l, st_tensor x, st_tensor y)
+static pass pass_of(const st_layer *l, ptrdiff_t first, ptrdiff_t size, st_tensor x, st_tensor y)
 {
     const ptrdiff_t images = x.shape.n[0];
-    const ptrdiff_t size = layer_chunk(l, images);
-    return (pass){ .l = l, .x = x, .y = y, .images = images, .size = size, .chunks = ceil_div(images, size) };
+    return (pass){ l, first, x, y, .images = images, .size = size, .chunks = ceil_div(images, size) };
 }
+
+/* ---- a chunk in several threads ----------------------------------------------------------------------- */
+
+/* A type that is not known may depend on its chunks. */
+bool layer_takes_pieces(const st_layer *l)
+{
+    const bool known = l->impl->hooks.forward != l->type->forward || traits_of(l)->type;
+    return known && !l->impl->hooks.divides && l->children == 0 && l->type->chunk >= 0;
+}
+
+/* Some images on each thread. */
+static pass pieces_of(const st_call *c, st_tensor x, st_tensor y)
+{
+    return pass_of(c->layer, c->first, ceil_div(c->images, layer_call_threads(c)), x, y);
+}
+
+void layer_divide_forward(const st_call *c, st_tensor x, st_tensor y)
+{
+    pass p = pieces_of(c, x, y);
+    if (layer_takes_pieces(c->layer)) layer_each(c, MOST_THREADS, p.chunks, forward_chunk, &p);
+    else layer_call_forward(c, x, y);
+}
+
+/* The gradient is of all images. With one pass for both there is nothing to divide. */
+void layer_divide_backward(const st_call *c, bool gradient, bool backward, st_tensor x, st_tensor y,
+                           st_tensor dy, st_tensor dx)
+{
+    const bool both = gradient && backward && c->layer->impl->hooks.both;
+    const bool apart = backward && !both && layer_takes_pieces(c->layer);
+    pass p = pieces_of(c, x, y);
+    p.dy = dy, p.dx = dx, p.backward = true;
+    if (gradient || !apart) layer_call_backward(c, gradient, backward && !apart, x, y, dy, dx);
+    if (apart) layer_each(c, MOST_THREADS, p.chunks, backward_chunk, &p);
+}
+
+/* The most images that a thread has, of chunks and of pieces. */
+bool layer_divides(const st_layer *l, int threads, ptrdiff_t images, ptrdiff_t size)
+{
+    const ptrdiff_t most = smallest(images, ceil_div(ceil_div(images, size), threads) * size),
+                    cut = images / size * ceil_div(size, threads) + ceil_div(images % size, threads),
+                    divided = l->impl->hooks.divides ? images : cut * threads;
+    return threads > 1 && 8 * most * threads > 9 * divided;
+}
+
+/* ---- all chunks --------------------------------------------------------------------------------------- */
 
 enum { PIECE = 1 << 12 }; /* parameters that are added up in one item */
 
@@ -151,36 +216,41 @@ bool layer_adds_at_once(int threads, ptrdiff_t elements)
 }
 
 /* Little work stays on one thread. */
-static void each_chunk(pass *p, int threads, parallel_work *work)
+static void each_chunk(pass *p, bool in_order, parallel_work *work)
 {
-    if (layer_work(p->l, p->images) < p->l->impl->run->least_work) threads = 1;
+    const st_layer_run *run = p->l->impl->run;
+    int threads = (int)smallest(run->threads, st_num_threads());
+    if (layer_work(p->l, p->images) < run->least_work) threads = 1;
+    p->divided = threads > 1 && p->l->children == 0 && p->l->type->chunk >= 0 &&
+                 (in_order || layer_divides(p->l, threads, p->images, p->size));
+    if (p->divided || in_order) threads = 1;
     p->alone = layer_adds_at_once(threads, p->partial * p->chunks);
     parallel_for(threads, p->chunks, work, p);
 }
 
 static void forward(st_layer *l, st_tensor x, st_tensor y)
 {
-    pass p = pass_of(l, x, y);
+    pass p = pass_of(l, 0, layer_chunk(l, x.shape.n[0]), x, y);
     layer_prepare(l, false);
-    each_chunk(&p, l->impl->run->threads, forward_chunk);
+    each_chunk(&p, false, forward_chunk);
 }
 
-/* Gradients that are too many to be summed for each chunk are added chunk by chunk, in one thread. */
+/* Gradients that are too many to be summed for each chunk are added chunk by chunk, in order. */
 static void backward(st_layer *l, st_tensor x, st_tensor y, st_tensor dy, st_tensor dx)
 {
     const st_layer_run *run = l->impl->run;
     const ptrdiff_t own = layer_own_parameters(l);
-    pass p = pass_of(l, x, y);
+    pass p = pass_of(l, 0, layer_chunk(l, x.shape.n[0]), x, y);
     p.dy = dy, p.dx = dx;
     p.gradient = layer_has_gradient(l);
     if (p.gradient && p.chunks > 1 && layer_sums_chunks(l, own)) p.partial = own;
     else if (p.gradient && p.chunks > 1) {
-        each_chunk(&p, 1, backward_chunk);
+        each_chunk(&p, true, backward_chunk);
         p.gradient = false;
     }
     p.backward = !st_is_null(dx) || l->children > 0;
     if (p.backward) layer_prepare(l, true);
-    if (p.gradient || p.backward) each_chunk(&p, run->threads, backward_chunk);
+    if (p.gradient || p.backward) each_chunk(&p, false, backward_chunk);
     if (p.partial > 0 && !p.alone)
         layer_add_partials(run, st_narrow(run->gradients, 0, l->grad[0].offset, own), p.chunks);
 }

@@ -58,7 +58,7 @@ static int plan(st_layer *l, const void *given)
     dense_plan *p = st_layer_plan_data(l, sizeof *p);
     if (!p) return -1;
     p->k = kernel_of(l);
-    p->threads = layer_threads(l);
+    p->threads = layer_threads();
     p->turns = n * (in + out) < in * out;
     l->impl->tables = (size_t)(2 * ceil_div(in, p->k->lanes) + PIECE) * sizeof(ptrdiff_t);
     if (st_layer_scratch(l, l->x) || st_layer_scratch(l, ST_SHAPE(p->turns ? out : 0, n))) return -1;

@@ -139,7 +139,7 @@ static int plan(st_layer *l, const void *given)
     ptrdiff_t between = 0, buffer = 0;
     int runs = 0;
     if (!p) return -1;
-    p->threads = layer_threads(l);
+    p->threads = layer_threads();
     order_links(l, p->link);
     keep_outputs(l, p->link);
     for (int i = 0; i < l->children; i += p->link[i].run, runs++) {
@@ -170,24 +170,39 @@ typedef struct pass {
     ptrdiff_t images, size, chunks; /* images of the batch; images of a chunk; number of chunks */
     st_tensor dy, dx, buffers;
     bool gradient, backward; /* the hooks to run */
+    bool divided;            /* chunks run one after another, each in all threads */
     ptrdiff_t partial;       /* parameters whose gradients each chunk sums separately; 0: none */
     ptrdiff_t first;         /* and where they begin */
     bool alone;              /* a chunk's gradients are added at once */
 } pass;
 
-/* The images of a chunk. Winograd's algorithm transforms its weights for each. Several threads have the
- * chunks that layers ask for: a layer that is planned as one chunk has scratch for one thread. */
-static ptrdiff_t chunk_of(const st_layer_run *run, const station *at, int links, ptrdiff_t images)
+/* Tests if chunks of that size had better be divided among the threads, each layer in its turn. */
+static bool links_divide(const station *at, int links, int threads, ptrdiff_t images, ptrdiff_t size)
 {
-    ptrdiff_t size = images, most = images;
+    bool any = false;
+    for (int i = 0; i < links; i++) any |= layer_divides(at[i].l, threads, images, size);
+    return any;
+}
+
+/* The images of a chunk: those that layers ask for, or in inference fewer. Winograd's algorithm transforms
+ * its weights for each. */
+static ptrdiff_t chunk_of(const st_layer_run *run, const station *at, int links, ptrdiff_t images,
+                          int threads)
+{
+    const ptrdiff_t share = largest(1, images / threads);
+    ptrdiff_t size = images, most = share;
     for (int i = 0; i < links; i++) {
         const st_layer *l = at[i].l;
         const ptrdiff_t each = (st_numel(at[i].x) + st_numel(at[i].y)) / images * (ptrdiff_t)sizeof(st_real);
         if (!infers(l)) size = layer_chunk(l, images);
-        if (l->impl->hooks.forward == conv_winograd.hooks.forward || l->type->chunk > 0) return size;
+        const bool known = infers(l) || l->impl->hooks.divides || layer_takes_pieces(l);
+        if (l->impl->hooks.forward == conv_winograd.hooks.forward || l->type->chunk > 0 || !known)
+            return size;
         most = smallest(most, largest(1, CACHE / largest(1, each)));
     }
-    return in_inference(run) && run->threads == 1 ? smallest(size, most) : size;
+    if (!in_inference(run)) return size;
+    most = smallest(size, ceil_div(share, ceil_div(share, most)));
+    return threads > 1 && links_divide(at, links, threads, images, most) ? size : most;
 }
 
 static pass pass_of(const st_call *c, const station *at, int links)
@@ -197,9 +212,12 @@ static pass pass_of(const st_call *c, const station *at, int links)
     pass p = { .run = run, .at = at, .links = links, .images = c->images };
     double work = 0;
     for (int i = 0; i < links; i++) work += layer_work(at[i].l, p.images);
-    p.threads = work < run->least_work ? 1 : (int)smallest(run->threads, plan->threads);
-    p.size = chunk_of(run, at, links, p.images);
+    p.threads =
+        work < run->least_work ? 1 : (int)smallest(smallest(run->threads, plan->threads), st_num_threads());
+    p.size = chunk_of(run, at, links, p.images, p.threads);
     p.chunks = ceil_div(p.images, p.size);
+    p.divided = links_divide(at, links, p.threads, p.images, p.size);
+    if (p.divided) p.threads = 1;
     p.buffers = st_scratch(c, BUFFERS);
     return p;
 }
@@ -234,7 +252,7 @@ static void forward_chunk(ptrdiff_t k, int thread, void *context)
         const st_tensor x = between(p, i, k, thread), y = between(p, i + 1, k, thread);
         const st_call c = layer_call(p->at[i].l, k * p->size, x.shape.n[0], thread);
         if (infers(p->at[i].l)) traits_of(p->at[i].l)->infer(&c, x, y);
-        else layer_call_forward(&c, x, y);
+        else (p->divided ? layer_divide_forward : layer_call_forward)(&c, x, y);
     }
 }
 
@@ -257,8 +275,8 @@ static void backward_chunk(ptrdiff_t k, int thread, void *context)
         }
         st_call c = layer_call(l, k * p->size, x.shape.n[0], thread);
         if (p->partial > 0 && l->params > 0) c.partial = end -= layer_own_parameters(l);
-        layer_call_backward(&c, p->gradient && layer_has_gradient(l), p->backward && !st_is_null(dx), x, y,
-                            dy, dx);
+        (p->divided ? layer_divide_backward : layer_call_backward)(
+            &c, p->gradient && layer_has_gradient(l), p->backward && !st_is_null(dx), x, y, dy, dx);
         dy = dx;
     }
     if (p->alone && p->partial > 0)

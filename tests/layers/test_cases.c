@@ -452,20 +452,32 @@ static void results_free(results r)
     st_tensor_free(r.inferred);
 }
 
-static void threads_change_nothing(const layer_case *c, dice *d, st_layer *l, st_shape s)
+static void threads_change_nothing_of(st_layer *l, st_shape s, ptrdiff_t planned, ptrdiff_t images)
 {
     int before = st_num_threads();
+    auto_layer *first = st_layer_clone(l);
     st_set_num_threads(1);
-    results one = run(l, s, 37, 37);
+    results one = run(first, s, planned, images);
     for (int threads = 2; threads <= 8; threads += threads - 1 + (threads > 2)) { /* 2, 3, 6 */
         auto_layer *other = st_layer_clone(l);
         st_set_num_threads(threads);
-        results r = run(other, s, 37, 37);
+        results r = run(other, s, planned, images);
         assert_same_bits(r, one);
         results_free(r);
     }
     st_set_num_threads(before);
-    results_free(one), st_layer_free(l);
+    results_free(one);
+}
+
+/* Of several chunks, of one, whose images threads share, and of a large and a small one. */
+static void threads_change_nothing(const layer_case *c, dice *d, st_layer *l, st_shape s)
+{
+    const ptrdiff_t few = roll(d, 1, 8), more = roll(d, 9, 24);
+    threads_change_nothing_of(l, s, 37, 37);
+    threads_change_nothing_of(l, s, few, few);
+    threads_change_nothing_of(l, s, 37, roll(d, 1, 8));
+    threads_change_nothing_of(l, s, more, more);
+    st_layer_free(l);
 }
 
 TEST(any_number_of_threads_comes_to_the_same_bits)
