@@ -5,11 +5,13 @@
 #include <stdint.h>
 
 enum { PHILOX_ROUNDS = 10 };
+#define PHILOX_EVEN UINT64_C(0xD2511F53)
+#define PHILOX_ODD UINT64_C(0xCD9E8D57)
 
 /* Mixes the words a, b, c, d of a block. */
 static inline void philox_round(uint32_t *a, uint32_t *b, uint32_t *c, uint32_t *d, const uint32_t key[2])
 {
-    const uint64_t even = UINT64_C(0xD2511F53) * *a, odd = UINT64_C(0xCD9E8D57) * *c;
+    const uint64_t even = PHILOX_EVEN * *a, odd = PHILOX_ODD * *c;
     *a = (uint32_t)(odd >> 32) ^ *b ^ key[0];
     *b = (uint32_t)odd;
     *c = (uint32_t)(even >> 32) ^ *d ^ key[1];

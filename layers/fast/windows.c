@@ -567,7 +567,7 @@ static void draw(const batch *b)
     const windows_plan *p = b->plan;
     const room *r = &b->room;
     const ptrdiff_t out = p->axis[1].out;
-    st_random_words(b->at.key, b->at.number * (uint64_t)b->count, r->word, b->count);
+    st_random_words(b->at.key, b->at.number * (uint64_t)b->count, r->word, whole(b->count));
     for (ptrdiff_t row = 0; row < p->axis[0].out; row++) {
         machines[b->machine].fractions(out, r->word + 4 * row * out, r->uniform + row * p->pitch);
         for (ptrdiff_t i = out; i < p->pitch; i++) r->uniform[row * p->pitch + i] = 0;
