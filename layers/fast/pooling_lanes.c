@@ -2,8 +2,8 @@
  * and stochastic pooling. Their definitions are in files of these names.
  *
  * Orders are sorting networks on the lanes' elements (Batcher 1968), and the rank of an element the number of
- * those that come before it. Draws repeat the definition's arithmetic, in double: they draw the same
- * elements. */
+ * those that come before it. Draws repeat the definition's arithmetic, in double, where rounding could
+ * decide: they draw the same elements. */
 #include "layers/fast/windows.h"
 #include "layers/fast/functions.h"
 #include "layers/pooling/pooling.h"
@@ -43,6 +43,11 @@ typedef struct taps_functions {
     /* dx = d weight[rank]; weight has POOL_LANES elements, or more. */
     void (*by_rank)(const lanes_call *b, const machine_bits *rank, const st_real *weight, const st_real *d,
                     st_real *dx);
+    /* The sum of the elements above 0, and where `uniform` of it is reached: the element and its number.
+     * Returns if rounding could decide where. */
+    bool (*reached)(const lanes_call *b, const st_real *uniform, st_real *sums, st_real *number, st_real *y);
+    /* Element `wanted` of those that are not left out, unless it is -1, and its number. */
+    void (*counted)(const lanes_call *b, const st_real *wanted, st_real *number, st_real *y);
 } taps_functions;
 
 /* The pairs that sorting networks exchange: of four elements, and Floyd's of nine. */
@@ -84,6 +89,10 @@ INLINE void sort(ptrdiff_t n, lanes *s)
 #define avx2_SELECTS (2 * MACHINE_LANES(avx2))
 #endif
 #define generic_SELECTS 0
+
+/* Between these, sums of elements above 0 have all digits. */
+#define LEAST_SUM ((st_real)1e-30)
+#define MOST_SUM ((st_real)1e37)
 
 /* sort_few, ranks_few: n is a constant, so that elements of a vector of windows are in registers. */
 #define AT(M, at) (*(M##_loose *)(at))
@@ -203,7 +212,66 @@ INLINE void sort(ptrdiff_t n, lanes *s)
             AT(M, dx + k) = AT(M, d + k) * own;                                                              \
         }                                                                                                    \
     }                                                                                                        \
-    static const taps_functions M##_taps = { M##_maximum, M##_spread, M##_sorted, M##_ranks, M##_by_rank };
+    M##_TARGET static bool M##_reached(const lanes_call *b, const st_real *uniform, st_real *sums,           \
+                                       st_real *number, st_real *y)                                          \
+    {                                                                                                        \
+        enum { LANES = MACHINE_LANES(M) };                                                                   \
+        const M##_vector zero = { 0 };                                                                       \
+        const st_real error =                                                                                \
+            sizeof(st_real) == sizeof(double) ? 0 : (st_real)(b->taps + 2) * ST_REAL_EPSILON;                \
+        const M##_mask size = ~(M##_mask) - zero; /* all bits but the sign */                                \
+        M##_mask open = { 0 };                                                                               \
+        for (int k = 0; k < POOL_LANES; k += 2 * LANES) {                                                    \
+            M##_vector sum[2] = { { 0 } }, at[2] = { { 0 } }, value[2] = { { 0 } }, nearest[2], left[2],     \
+                       i = zero;                                                                             \
+            for (ptrdiff_t t = 0; t < b->taps; t++) EACH(v, 2)                                               \
+                {                                                                                            \
+                    const M##_vector x = TAP(M, b, t, k + v * LANES);                                        \
+                    sum[v] += (M##_vector)((x > 0) & (M##_mask)x);                                           \
+                }                                                                                            \
+            EACH(v, 2) left[v] = AT(M, uniform + k + v * LANES) * sum[v], nearest[v] = sum[v];               \
+            for (ptrdiff_t t = 0; t < b->taps; t++, i += 1) EACH(v, 2)                                       \
+                {                                                                                            \
+                    const M##_vector x = TAP(M, b, t, k + v * LANES),                                        \
+                                     away = (M##_vector)((M##_mask)left[v] & size);                          \
+                    const M##_mask here = (x > 0) & (left[v] >= 0);                                          \
+                    nearest[v] = MACHINE_PICK(M, away < nearest[v], away, nearest[v]);                       \
+                    at[v] = MACHINE_PICK(M, here, i, at[v]);                                                 \
+                    value[v] = MACHINE_PICK(M, here, x, value[v]);                                           \
+                    left[v] -= (M##_vector)((x > 0) & (M##_mask)x);                                          \
+                }                                                                                            \
+            EACH(v, 2)                                                                                       \
+            {                                                                                                \
+                const M##_mask sure =                                                                        \
+                    (sum[v] >= LEAST_SUM) & (sum[v] <= MOST_SUM) & (nearest[v] >= error * sum[v]);           \
+                open |= (AT(M, b->inside + k + v * LANES) > 0) & (sum[v] != 0) & ~sure;                      \
+                AT(M, sums + k + v * LANES) = sum[v];                                                        \
+                AT(M, number + k + v * LANES) = at[v], AT(M, y + k + v * LANES) = value[v];                  \
+            }                                                                                                \
+        }                                                                                                    \
+        machine_bits any = 0;                                                                                \
+        EACH(l, MACHINE_LANES(M)) any |= open[l];                                                            \
+        return any != 0;                                                                                     \
+    }                                                                                                        \
+    M##_TARGET static void M##_counted(const lanes_call *b, const st_real *wanted, st_real *number,          \
+                                       st_real *y)                                                           \
+    {                                                                                                        \
+        const M##_vector zero = { 0 }, lowest = zero - (st_real)INFINITY;                                    \
+        EACH_VECTOR(M, k)                                                                                    \
+        {                                                                                                    \
+            M##_vector at = AT(M, number + k), value = AT(M, y + k), count = zero, i = zero;                 \
+            for (ptrdiff_t t = 0; t < b->taps; t++, i += 1) {                                                \
+                const M##_vector x = TAP(M, b, t, k);                                                        \
+                const M##_mask here = (x > lowest) & (count == AT(M, wanted + k));                           \
+                at = MACHINE_PICK(M, here, i, at);                                                           \
+                value = MACHINE_PICK(M, here, x, value);                                                     \
+                count += (M##_vector)((x > lowest) & (M##_mask)(zero + 1));                                  \
+            }                                                                                                \
+            AT(M, number + k) = at, AT(M, y + k) = value;                                                    \
+        }                                                                                                    \
+    }                                                                                                        \
+    static const taps_functions M##_taps = { M##_maximum, M##_spread,  M##_sorted, M##_ranks,                \
+                                             M##_by_rank, M##_reached, M##_counted };
 
 EACH_MACHINE(TAPS)
 
@@ -217,14 +285,19 @@ INLINE void add_to(const lanes_call *b, ptrdiff_t param, const st_real *v)
     EACH_WINDOW(k) sum[k] += inside[k] > 0 ? v[k] : 0;
 }
 
-/* dx[i] = dy of the windows whose place is i, else 0. */
-INLINE void to_place(const lanes_call *b, const st_real *place, const st_real *d, ptrdiff_t i)
+/* The place of element number[k] of each window in the channel, -1 in the padding. */
+INLINE void keep_places(const lanes_call *b, const st_real *number)
 {
-    st_real *restrict dx = ADJOINT(b, i);
+    const window *w = b->window;
+    const st_real wide = (st_real)w->kernel[1], down = (st_real)w->dilation[0],
+                  right = (st_real)w->dilation[1];
+    const st_real over = 1 / wide, high = (st_real)w->size[0], row = (st_real)w->size[1];
     EACH_WINDOW(k)
     {
-        const st_real g = d[k];
-        dx[k] = place[k] == (st_real)i ? g : 0;
+        const st_real i = (st_real)(int)((number[k] + (st_real)0.5) * over), j = number[k] - i * wide;
+        const st_real r = b->top[k] + i * down, s = b->left[k] + j * right;
+        const bool is = ((int)(r >= 0) & (int)(r < high) & (int)(s >= 0) & (int)(s < row)) != 0;
+        b->place[k] = is ? r * row + s : -1;
     }
 }
 
@@ -400,31 +473,23 @@ INLINE void first_weights(const lanes_call *b, st_real *p)
     EACH_WINDOW(k) p[k] = (st_real)b->first[k];
 }
 
-/* dx[i] = dy of the windows that drew its rank, else 0. */
-INLINE void at_rank(const lanes_call *b, const machine_bits *rank, ptrdiff_t i)
-{
-    const st_real *place = b->place, *dy = b->dy;
-    st_real *restrict dx = ADJOINT(b, i);
-    EACH_WINDOW(k)
-    {
-        const st_real g = dy[k];
-        dx[k] = (st_real)rank[k] == place[k] ? g : 0;
-    }
-}
-
 INLINE void rank_values(const lanes_call *b, const taps_functions *by)
 {
-    lanes *s = b->room, p, rank, sum = { 0 };
-    by->sorted(b, s);
+    lanes *s = b->room, p, drawn, number = { 0 }, sum = { 0 };
     if (b->uniform) {
-        drawn_rank(b, rank);
-        EACH_WINDOW(k) b->place[k] = rank[k];
-    } else first_weights(b, p);
-    for (ptrdiff_t i = 0; i < b->taps; i++) {
-        const st_real *x = hidden(s[i]), number = (st_real)i, weight = b->weight[i];
-        if (b->uniform) {
-            EACH_WINDOW(k) sum[k] += rank[k] == number ? x[k] : 0;
-        } else {
+        lane_numbers *rank = ranks(b, by);
+        drawn_rank(b, drawn);
+        for (ptrdiff_t i = 0; i < b->taps; i++) {
+            const st_real *x = ELEMENT(b, i), here = (st_real)i;
+            EACH_WINDOW(k) number[k] = (st_real)rank[i][k] == drawn[k] ? here : number[k];
+            EACH_WINDOW(k) sum[k] = number[k] == here ? x[k] : sum[k];
+        }
+        keep_places(b, number);
+    } else {
+        by->sorted(b, s);
+        first_weights(b, p);
+        for (ptrdiff_t i = 0; i < b->taps; i++) {
+            const st_real *x = hidden(s[i]), weight = b->weight[i];
             EACH_WINDOW(k) sum[k] += x[k] > -(st_real)INFINITY ? p[k] * weight * x[k] : 0;
         }
     }
@@ -433,14 +498,10 @@ INLINE void rank_values(const lanes_call *b, const taps_functions *by)
 
 INLINE void rank_adjoints(const lanes_call *b, const taps_functions *by)
 {
-    lane_numbers *rank = ranks(b, by);
     lanes d;
-    if (!b->uniform) {
-        first_weights(b, d);
-        EACH_WINDOW(k) d[k] *= b->dy[k];
-        by_ranks(b, by, rank, b->weight, d);
-    } else
-        for (ptrdiff_t i = 0; i < b->taps; i++) at_rank(b, rank[i], i);
+    first_weights(b, d);
+    EACH_WINDOW(k) d[k] *= b->dy[k];
+    by_ranks(b, by, ranks(b, by), b->weight, d);
 }
 
 static bool rank_draws(const void *options)
@@ -456,34 +517,25 @@ INLINE st_real chance(st_real x)
 }
 
 /* Where no element is above 0, element floor(n uniform) of those in the image. */
-INLINE void draw_equally(const lanes_call *b, const double *sum, st_real *place, st_real *y)
+INLINE void draw_equally(const lanes_call *b, const taps_functions *by, const st_real *sum, st_real *number,
+                         st_real *y)
 {
-    lanes wanted, count = { 0 };
+    lanes wanted;
     EACH_WINDOW(k) wanted[k] = (st_real)(int)(b->uniform[k] * (double)b->inside[k]);
     EACH_WINDOW(k) wanted[k] = sum[k] == 0 ? wanted[k] : -1;
-    for (ptrdiff_t i = 0; i < b->taps; i++) {
-        const st_real *x = ELEMENT(b, i);
-        EACH_WINDOW(k)
-        {
-            const st_real v = x[k], is = v > -(st_real)INFINITY ? 1 : 0, number = is > 0 ? count[k] : -2;
-            place[k] = number == wanted[k] ? (st_real)i : place[k];
-            y[k] = number == wanted[k] ? v : y[k];
-            count[k] += is;
-        }
-    }
+    by->counted(b, wanted, number, y);
 }
 
-INLINE void draw(const lanes_call *b)
+/* By the definition's arithmetic. */
+INLINE void draw_exactly(const lanes_call *b, st_real *number, st_real *y)
 {
     double sum[POOL_LANES] = { 0 }, left[POOL_LANES];
-    lanes place = { 0 }, y = { 0 };
-    int zeros = 0;
+    EACH_WINDOW(k) number[k] = y[k] = 0;
     for (ptrdiff_t i = 0; i < b->taps; i++) {
         const st_real *x = ELEMENT(b, i);
         EACH_WINDOW(k) sum[k] += (double)chance(x[k]);
     }
     EACH_WINDOW(k) left[k] = b->uniform[k] * sum[k];
-    EACH_WINDOW(k) zeros |= sum[k] == 0;
     for (ptrdiff_t i = 0; i < b->taps; i++) {
         const st_real *x = ELEMENT(b, i);
         lanes part;
@@ -495,13 +547,10 @@ INLINE void draw(const lanes_call *b)
         }
         EACH_WINDOW(k)
         {
-            place[k] = part[k] > 0 ? (st_real)i : place[k];
+            number[k] = part[k] > 0 ? (st_real)i : number[k];
             y[k] = part[k] > 0 ? part[k] : y[k];
         }
     }
-    if (zeros) draw_equally(b, sum, place, y);
-    EACH_WINDOW(k) b->place[k] = place[k];
-    EACH_WINDOW(k) b->y[k] = y[k];
 }
 
 /* The sum of the elements above 0, and of all; of squares of the former. */
@@ -521,10 +570,14 @@ INLINE void chances(const lanes_call *b, st_real *sum, st_real *squares, st_real
 
 INLINE void stochastic_values(const lanes_call *b, const taps_functions *by)
 {
-    (void)by;
-    lanes sum, squares, all;
+    lanes sum, squares, all, number, uniform;
     if (b->uniform) {
-        draw(b);
+        EACH_WINDOW(k) uniform[k] = (st_real)b->uniform[k];
+        if (by->reached(b, uniform, sum, number, b->y)) draw_exactly(b, number, b->y);
+        int zeros = 0;
+        EACH_WINDOW(k) zeros |= (int)(sum[k] == 0) & (int)(b->inside[k] > 0);
+        if (zeros) draw_equally(b, by, sum, number, b->y);
+        keep_places(b, number);
         return;
     }
     chances(b, sum, squares, all);
@@ -535,23 +588,20 @@ INLINE void stochastic_adjoints(const lanes_call *b, const taps_functions *by)
 {
     (void)by;
     lanes sum, y, all;
-    if (!b->uniform) {
-        chances(b, sum, y, all);
-        EACH_WINDOW(k)
-        {
-            all[k] = b->dy[k] / (sum[k] > 0 ? sum[k] : b->inside[k]);
-            y[k] = y[k] / sum[k];
-        }
+    chances(b, sum, y, all);
+    EACH_WINDOW(k)
+    {
+        all[k] = b->dy[k] / (sum[k] > 0 ? sum[k] : b->inside[k]);
+        y[k] = y[k] / sum[k];
     }
     for (ptrdiff_t i = 0; i < b->taps; i++) {
         const st_real *x = ELEMENT(b, i);
         st_real *restrict dx = ADJOINT(b, i);
-        if (b->uniform) to_place(b, b->place, b->dy, i);
-        else EACH_WINDOW(k)
-            {
-                const st_real slope = x[k] > 0 ? 2 * x[k] - y[k] : 0;
-                dx[k] = all[k] * (sum[k] > 0 ? slope : 1);
-            }
+        EACH_WINDOW(k)
+        {
+            const st_real slope = x[k] > 0 ? 2 * x[k] - y[k] : 0;
+            dx[k] = all[k] * (sum[k] > 0 ? slope : 1);
+        }
     }
 }
 
@@ -569,21 +619,19 @@ static bool always_draws(const void *options)
     DO(ordinal, NULL, NULL)                                                                                  \
     DO(median, NULL, NULL) DO(rank, rank_draws, rank_weights) DO(stochastic, always_draws, NULL)
 
-/* The windows after the first POOL_LANES. */
-INLINE lanes_call after(const lanes_call *b)
+/* Goes on to the next POOL_LANES windows. */
+INLINE void advance(lanes_call *b)
 {
-    lanes_call next = *b;
-    next.x += POOL_LANES, next.inside += POOL_LANES, next.y += POOL_LANES, next.place += POOL_LANES;
-    next.dy += POOL_LANES, next.dx += POOL_LANES, next.first += POOL_LANES;
-    if (b->uniform) next.uniform += POOL_LANES;
-    return next;
+    b->x += POOL_LANES, b->inside += POOL_LANES, b->y += POOL_LANES, b->place += POOL_LANES;
+    b->dy += POOL_LANES, b->dx += POOL_LANES, b->first += POOL_LANES;
+    b->top += POOL_LANES, b->left += POOL_LANES;
+    if (b->uniform) b->uniform += POOL_LANES;
 }
 
 #define LOOP(M, NAME, WHAT)                                                                                  \
-    M##_TARGET static void M##_##NAME##_##WHAT(const lanes_call *b, ptrdiff_t count)                         \
+    M##_TARGET static void M##_##NAME##_##WHAT(lanes_call *b, ptrdiff_t count)                               \
     {                                                                                                        \
-        lanes_call at = *b;                                                                                  \
-        for (; count > 0; count -= POOL_LANES, at = after(&at)) NAME##_##WHAT(&at, &M##_taps);               \
+        for (; count > 0; count -= POOL_LANES, advance(b)) NAME##_##WHAT(b, &M##_taps);                      \
     }
 #define STAMP(M, NAME) LOOP(M, NAME, values) LOOP(M, NAME, adjoints)
 #define VALUES_OF(M, NAME) M##_##NAME##_values,

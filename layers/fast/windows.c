@@ -8,6 +8,7 @@
 #include <string.h>
 
 enum { RUN = POOL_LANES / 2, MOST_TAPS_AT_ONCE = 1 << 16, KEPT = 1 << 13 };
+#define MOST_PLACES ((double)(1 << 24)) /* a float counts up to there */
 
 /* ---- phases, for each instruction set ------------------------------------------------------------------ */
 
@@ -170,7 +171,7 @@ INLINE void from_phases(const windows_plan *p, const st_real *from, st_real *to,
     }
 }
 
-/* Windows [OH, OW] as a grid, 0 elsewhere; and back, 0 where a window has no element. */
+/* Windows [OH, OW] as a grid, 0 elsewhere; and back, `none` where a window has no element. */
 INLINE void to_grid(const windows_plan *p, const st_real *from, const st_real *end, st_real *to)
 {
     const ptrdiff_t out = p->axis[1].out;
@@ -181,13 +182,14 @@ INLINE void to_grid(const windows_plan *p, const st_real *from, const st_real *e
     EACH_WINDOW(k) to[k] = 0;
 }
 
-INLINE void from_grid(const windows_plan *p, const st_real *from, st_real *to, const st_real *end)
+INLINE void from_grid(const windows_plan *p, const st_real *from, st_real none, st_real *to,
+                      const st_real *end)
 {
     const ptrdiff_t out = p->axis[1].out;
     const st_real *inside = p->inside;
     for (ptrdiff_t row = 0; row < p->axis[0].out; row++, from += p->pitch, inside += p->pitch, to += out) {
         copy_run(out, from, from + out + RUN, to, end);
-        for (ptrdiff_t i = 0; i < out && !p->full; i++) to[i] = inside[i] > 0 ? to[i] : 0;
+        for (ptrdiff_t i = 0; i < out && !p->full; i++) to[i] = inside[i] > 0 ? to[i] : none;
     }
 }
 
@@ -318,10 +320,10 @@ INLINE void fractions(ptrdiff_t n, const uint32_t *word, double *to)
     {                                                                                                        \
         to_grid(p, from, end, to);                                                                           \
     }                                                                                                        \
-    M##_TARGET static void M##_from_grid(const windows_plan *p, const st_real *from, st_real *to,            \
-                                         const st_real *end)                                                 \
+    M##_TARGET static void M##_from_grid(const windows_plan *p, const st_real *from, st_real none,           \
+                                         st_real *to, const st_real *end)                                    \
     {                                                                                                        \
-        from_grid(p, from, to, end);                                                                         \
+        from_grid(p, from, none, to, end);                                                                   \
     }                                                                                                        \
     M##_TARGET static void M##_add_windows(const windows_plan *p, ptrdiff_t first, ptrdiff_t count,          \
                                            const st_real *from, st_real *to)                                 \
@@ -357,7 +359,8 @@ static const struct {
     void (*to_phases)(const windows_plan *p, const st_real *x, const st_real *end, st_real fill, st_real *to);
     void (*from_phases)(const windows_plan *p, const st_real *from, st_real *to, st_real *end);
     void (*to_grid)(const windows_plan *p, const st_real *from, const st_real *end, st_real *to);
-    void (*from_grid)(const windows_plan *p, const st_real *from, st_real *to, const st_real *end);
+    void (*from_grid)(const windows_plan *p, const st_real *from, st_real none, st_real *to,
+                      const st_real *end);
     void (*add_windows)(const windows_plan *p, ptrdiff_t first, ptrdiff_t count, const st_real *from,
                         st_real *to);
     void (*sum_windows)(const windows_plan *p, const st_real *phases, st_real *rows, st_real *to);
@@ -545,6 +548,9 @@ static lanes_call lanes_of(const batch *b, ptrdiff_t first)
                          .inside = p->inside + first,
                          .full = p->full,
                          .uniform = b->draws ? r->uniform + first : NULL,
+                         .window = &p->pool.w,
+                         .top = p->top + first,
+                         .left = p->left + first,
                          .place = r->place + first,
                          .y = r->y + first,
                          .dy = r->dy + first,
@@ -580,10 +586,10 @@ static void lanes_values(const batch *b, const channel *a)
     const windows_plan *p = b->plan;
     cut(b, a);
     if (b->draws) draw(b);
-    const lanes_call call = lanes_of(b, 0);
+    lanes_call call = lanes_of(b, 0);
     p->lanes->values[b->machine](&call, whole(p->windows));
-    machines[b->machine].from_grid(p, b->room.y, a->y, b->y_end);
-    if (b->draws) machines[b->machine].from_grid(p, b->room.place, a->place, a->place + b->count);
+    machines[b->machine].from_grid(p, b->room.y, 0, a->y, b->y_end);
+    if (b->draws) machines[b->machine].from_grid(p, b->room.place, -1, a->place, a->place + b->count);
 }
 
 static void add_totals(const batch *b)
@@ -598,7 +604,6 @@ static void lanes_adjoints(const batch *b, const channel *a)
     const room *r = &b->room;
     cut(b, a);
     machines[b->machine].to_grid(p, a->dy, b->dy_end, r->dy);
-    if (b->draws) machines[b->machine].to_grid(p, a->place, a->place + b->count, r->place);
     if (a->dx && !p->apart) memset(r->dphases, 0, (size_t)p->phases * sizeof *r->dphases);
     for (ptrdiff_t first = 0; first < p->windows; first += p->step) {
         const ptrdiff_t count = smallest(p->step, p->windows - first);
@@ -641,7 +646,7 @@ static bool sums_values(const batch *b, const channel *a)
 {
     const sums_call s = sums_of(b, a);
     if (!b->plan->sums->functions[b->machine].values(&s)) return false;
-    machines[b->machine].from_grid(b->plan, b->room.y, a->y, b->y_end);
+    machines[b->machine].from_grid(b->plan, b->room.y, 0, a->y, b->y_end);
     return true;
 }
 
@@ -664,12 +669,35 @@ static bool sums_adjoints(const batch *b, const channel *a)
     return true;
 }
 
-/* ---- hooks --------------------------------------------------------------------------------------------- */
+/* ---- gradients of what was drawn ----------------------------------------------------------------------- */
+
+/* The place of a channel's first window, where the definition has drawn. */
+#define NOT_DRAWN ((st_real)-2)
 
 static st_tensor plane(st_tensor x, ptrdiff_t image, ptrdiff_t k)
 {
     return st_is_null(x) ? x : st_select(st_select(x, 0, image), 0, k);
 }
+
+static void backward_of_drawn(const batch *b)
+{
+    const st_real *place = b->place, *dy = st_data(b->dy);
+    st_real *to = st_data(b->dx);
+    for (ptrdiff_t i = 0; i < b->x.shape.n[0] * b->channels; i++, to += b->area) {
+        const ptrdiff_t image = i / b->channels, k = i % b->channels;
+        if (*place == NOT_DRAWN)
+            pool_adjoint_plane(b->call, false, image, k, plane(b->x, image, k), st_data(b->y) + i * b->count,
+                               dy, plane(b->dx, image, k));
+        else {
+            memset(to, 0, (size_t)b->area * sizeof *to);
+            for (ptrdiff_t j = 0; j < b->count; j++)
+                if (place[j] >= 0) to[(ptrdiff_t)place[j]] += dy[j];
+        }
+        place += b->count, dy += b->count;
+    }
+}
+
+/* ---- hooks --------------------------------------------------------------------------------------------- */
 
 /* Image i of x as [C, HW]. */
 static st_tensor image_of(const batch *b, st_tensor x, ptrdiff_t i)
@@ -727,6 +755,7 @@ void windows_forward(const st_call *c, st_tensor x, st_tensor y)
     for (ptrdiff_t i = 0; i < x.shape.n[0] * b.channels; i++) {
         const channel a = channel_of(&b, i);
         const ptrdiff_t image = i / b.channels, k = b.at.channel;
+        if (b.draws && !a.finite) a.place[0] = NOT_DRAWN;
         if (a.finite && b.plan->lanes) lanes_values(&b, &a);
         else if (!a.finite || !sums_values(&b, &a)) pool_forward_plane(c, image, k, plane(x, image, k), a.y);
     }
@@ -736,8 +765,9 @@ static void run_backward(const st_call *c, bool gradient, st_tensor x, st_tensor
                          st_tensor dx)
 {
     batch b = batch_of(c, gradient, x, y, dy, dx);
-    if (b.logits) {
-        backward_with_logits(&b, c, gradient);
+    if (b.logits || b.draws) {
+        if (b.logits) backward_with_logits(&b, c, gradient);
+        else backward_of_drawn(&b);
         return;
     }
     for (ptrdiff_t i = 0; i < x.shape.n[0] * b.channels; i++) {
@@ -771,7 +801,8 @@ void windows_both(const st_call *c, st_tensor x, st_tensor y, st_tensor dy, st_t
 bool windows_suit(const st_layer *l)
 {
     const window *w = &((const pool_plan *)l->plan)->w;
-    return w->kernel[0] <= MOST_TAPS_AT_ONCE / w->kernel[1];
+    return w->kernel[0] <= MOST_TAPS_AT_ONCE / w->kernel[1] &&
+           (double)w->size[0] * (double)w->size[1] < MOST_PLACES;
 }
 
 static phase_axis axis_of(const window *w, int i)
@@ -801,7 +832,7 @@ int windows_plan_for(st_layer *l, const void *given, const lanes_form *by_lanes,
         return -1;
     p->apart = p->axis[0].reach == 0 && p->axis[1].reach == 0;
     l->impl->tables = (size_t)(2 * p->taps + 3 * (w->kernel[0] + w->kernel[1])) * sizeof(ptrdiff_t) +
-                      (size_t)(whole(p->windows) + POOL_LANES) * sizeof(st_real) +
+                      3 * (size_t)(whole(p->windows) + POOL_LANES) * sizeof(st_real) +
                       (size_t)(w->out[0] + w->out[1]) * sizeof(pool_span);
     room r;
     const st_shape image = ST_SHAPE(l->x.n[1], l->x.n[2] * l->x.n[3]);
@@ -843,12 +874,16 @@ void windows_fill(st_layer *l, void *tables)
     }
     const st_window at = { .options = l->options };
     for (int i = 0; i < 2; i++) st_regular_grid.spans(&p->pool, &at, i, i ? columns : rows);
-    for (ptrdiff_t i = 0; i < whole(p->windows) + POOL_LANES; i++) p->inside[i] = 0;
+    const ptrdiff_t each = whole(p->windows) + POOL_LANES;
+    p->top = p->inside + each, p->left = p->top + each;
+    for (ptrdiff_t i = 0; i < 3 * each; i++) p->inside[i] = 0;
     p->full = true;
     for (ptrdiff_t r = 0; r < h->out; r++)
         for (ptrdiff_t s = 0; s < w->out; s++) {
-            const ptrdiff_t count = rows[r].count * columns[s].count;
-            p->inside[r * p->pitch + s] = (st_real)count;
+            const ptrdiff_t count = rows[r].count * columns[s].count, k = r * p->pitch + s;
+            p->inside[k] = (st_real)count;
+            p->top[k] = (st_real)(r * h->stride - h->before);
+            p->left[k] = (st_real)(s * w->stride - w->before);
             p->full = p->full && count == p->taps;
         }
 }

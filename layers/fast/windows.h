@@ -28,7 +28,9 @@ typedef struct lanes_call {
     const st_real *x, *inside; /* inside: the number of elements of each window, */
     bool full;                 /* true: that is `taps` */
     const double *uniform;     /* in training: a random number for each; NULL: there is none */
-    st_real *place, *y;        /* place: what the values keep for the adjoints, if they draw */
+    const window *window;
+    const st_real *top, *left; /* of each window: the row and the column of its first element */
+    st_real *place, *y;        /* place: of the elements that are drawn, in the channel; -1: in the padding */
     const st_real *dy;
     st_real *dx; /* dx[to[i] + k] */
     const ptrdiff_t *to;
@@ -37,12 +39,14 @@ typedef struct lanes_call {
     const st_real *weight; /* [taps] */
 } lanes_call;
 
-/* Computes the first `count` windows, a multiple of POOL_LANES. */
-typedef void lanes_function(const lanes_call *b, ptrdiff_t count);
+/* Computes the first `count` windows, a multiple of POOL_LANES, and leaves *b after them. */
+typedef void lanes_function(lanes_call *b, ptrdiff_t count);
 
 /* The poolings of a type: values, which write y, and adjoints. */
 typedef struct lanes_form {
-    bool (*draws)(const void *options); /* tests if training needs a random number; NULL: never */
+    /* Tests if training draws an element of each window, to which the gradient goes: there are no adjoints
+     * then. NULL: never. */
+    bool (*draws)(const void *options);
     /* Fills `first`, for each number of elements, and `weight`, for each rank; NULL: they are not used. */
     void (*prepare)(const void *options, ptrdiff_t taps, double *first, st_real *weight);
     lanes_function *const *values, *const *adjoints; /* one for each instruction set */
@@ -107,6 +111,7 @@ typedef struct windows_plan {
     ptrdiff_t *offset;       /* [taps] */
     ptrdiff_t *to;           /* [taps], of the adjoints; `offset` if windows are apart */
     st_real *inside;         /* the elements of each window, 0 where there is none */
+    st_real *top, *left;     /* the row and the column of its first one */
 } windows_plan;
 
 /* For algorithms: plan needs one of the forms. */

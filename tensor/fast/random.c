@@ -66,7 +66,8 @@ typedef uint64_t pair __attribute__((aligned(4), may_alias)); /* of words */
                 ((pair *)word)[2 * l] = half[0][l], ((pair *)word)[2 * l + 1] = half[1][l];                  \
         }                                                                                                    \
     }
-MIX(avx512) MIX(avx2)
+MIX(avx512)
+MIX(avx2)
 #endif
 
 #define NAME(M) M##_mix,

@@ -167,6 +167,27 @@ TEST(rank_pooling_draws_by_rank_and_infers_the_mean)
     assert_drawn(l, (const double[]){ 1, 4, 2, 3 }, (const double[]){ 1 / 15., 8 / 15., 2 / 15., 4 / 15. });
 }
 
+/* So many that float rounds some draws to another element: a few of these windows. */
+TEST(many_windows_draw_as_by_the_definition)
+{
+    auto_layer *l = st_stochastic_pool(.kernel = { 9 }, .stride = { 1 });
+    auto_tensor x = st_tensor_new(ST_SHAPE(1, 8, 208, 208));
+    st_uniform(x, (st_random_key){ 1, 1 }, 0, 1);
+    auto_layer *defined = st_layer_clone(l);
+    use_engine("reference");
+    build(defined, x.shape, 1);
+    auto_tensor want = st_tensor_new(defined->y), y = st_tensor_new(defined->y);
+    st_layer_forward(defined, x, want);
+    for (int i = 1; i < ENGINES; i++) {
+        if (!choose_engine(engines[i])) continue;
+        auto_layer *fast = st_layer_clone(l);
+        build(fast, x.shape, 1);
+        st_layer_forward(fast, x, y);
+        for (ptrdiff_t k = 0; k < st_numel(y); k++) assert_true(*element(y, k) == *element(want, k));
+    }
+    use_engine(NULL);
+}
+
 /* ---- grids that are drawn --------------------------------------------------------------------------- */
 
 /* The last rows of windows: maxima of an image of row numbers. */
