@@ -91,7 +91,7 @@ WHOLE_PROGRAMS = --mnist='$(OUT)/float/bin/mnist --quiet --save=$(BUILD)/bench.s
 .PHONY: bench bench-peers bench-sweep bench-nets bench-scaling
 bench: $(bench_programs) ## measure layers and networks; BENCH=conv ROUNDS=9, say
 	@$< $(bench_options) --csv=$(BUILD)/bench.csv $(BENCH)
-bench-peers: ## the same against PyTorch, oneDNN and onnxruntime, and the moonshot
+bench-peers: ## the same against PyTorch, oneDNN and onnxruntime; ends with the goals
 bench-peers: $(bench_programs) $(DNNL_PEERS) $(MODELS) \
     $(OUT)/float/bench/once $(OUT)/float/bin/mnist $(OUT)/float/bin/stride
 	@sed -n '/^model name/{s/.*: /processor: /p;q;}' /proc/cpuinfo 2>/dev/null || :

@@ -435,6 +435,7 @@ TEST(flops_are_counted_of_sums_and_factors_too)
     } cases[] = {
         { st_avgpool(.kernel = { 2, 3 }), ST_SHAPE(2, 3, 4, 6), 2 * 3 * 2 * 2 * 6 },
         { st_conv_transpose2d(5, { 3, 2 }), ST_SHAPE(2, 4, 3, 3), 2.0 * 2 * 4 * 9 * 5 * 6 },
+        { st_conv2d(5, { 3, 2 }), ST_SHAPE(2, 4, 3, 3), 2.0 * 2 * 4 * 2 * 5 * 6 },
         { st_residual(st_identity()), ST_SHAPE(2, 3), 6 },
         { st_multiply(st_identity(), st_identity(), st_identity()), ST_SHAPE(2, 3), 2 * 6 },
         { st_multiply(st_identity(), st_identity()), ST_SHAPE(2, 3), 6 },
@@ -1040,6 +1041,35 @@ static st_layer *of(const st_layer_type *type)
     return st_layer_new(type, NULL, 0, NULL);
 }
 
+TEST(a_range_is_named_with_its_upper_bound_if_there_is_one)
+{
+    assert_null(st_dense(.out_features = -2));
+    assert_string_equal(st_error(), "dense: out_features is -2, expected at least 1");
+    st_error_clear();
+    assert_null(st_dropout(.p = 2));
+    assert_string_equal(st_error(), "dropout: p is 2, expected at least 0 and below 1");
+    st_error_clear();
+}
+
+TEST(names_of_choices_are_cut_where_a_message_ends)
+{
+    static const char *const names[] = { "a choice with a name of fifty letters, or a few more",
+                                         "b choice with a name of fifty letters, or a few more",
+                                         "c choice with a name of fifty letters, or a few more",
+                                         "d choice with a name of fifty letters, or a few more",
+                                         "e choice with a name of fifty letters, or a few more",
+                                         "f choice with a name of fifty letters, or a few more",
+                                         "g choice with a name of fifty letters, or a few more",
+                                         "h choice with a name of fifty letters, or a few more",
+                                         "i choice with a name of fifty letters, or a few more",
+                                         NULL };
+    static const st_field fields[] = { { "which", ST_FIELD_CHOICE, 0, .choices = names }, { 0 } };
+    assert_int_equal(st_options_resolve("long", fields, &(int){ 9 }), -1);
+    assert_null(strstr(st_error(), "f choice"));
+    expect_error("long: which is 9, expected 0 (a choice");
+    assert_int_equal(st_options_resolve("long", fields, &(int){ 8 }), 0);
+}
+
 TEST(odd_fields_and_other_parameters_are_refused)
 {
     assert_refused(of(&odd), "unknown kind 9");
@@ -1105,7 +1135,8 @@ TEST(inputs_that_do_not_fit_are_refused)
         { st_conv2d(4, { 3, 3 }, .dilation = { 3, 3 }), image, "dilation 3×3" },
         { st_conv2d(4, { 3, 3 }, .dilation = { 3, 1 }), image, "dilation 3×1" },
         { st_conv2d(4, { 3, 3 }, .dilation = { 1, 3 }), image, "dilation 1×3" },
-        { st_conv2d(4, { 3, 3 }, .groups = 2), ST_SHAPE(1, 3, 5, 5), "groups=2" },
+        { st_conv2d(4, { 3, 3 }, .groups = 2), ST_SHAPE(1, 3, 5, 5),
+          "groups=2 must divide the 3 input and 4 output channels" },
         { st_conv2d(4, { 3, 3 }, .groups = 3), ST_SHAPE(1, 3, 5, 5), "groups=3" },
         { st_maxpool(.kernel = { 6, 1 }), image, "maxpool: kernel 6×1" },
         { st_maxpool(.kernel = { 3, 3 }, .padding = { 3, ST_ZERO_INT }), image, "padding 3×0" },
@@ -1210,6 +1241,18 @@ TEST(layers_that_are_null_or_built_otherwise_are_refused)
     expect_error("backward: the layer is NULL");
     assert_int_equal(st_plan_child(NULL, 0, x.shape, &planned), -1);
     expect_error("st_plan_child: the layer is NULL");
+    assert_int_equal(st_pool_plan(NULL, x.shape, &planned), -1);
+    expect_error("st_pool_plan: the layer is NULL");
+    assert_int_equal(st_layer_parameter(NULL, "weight", x.shape, (st_init){ 0 }), -1);
+    expect_error("st_layer_parameter: the layer is NULL");
+    assert_int_equal(st_layer_state(NULL, "state", x.shape, 0), -1);
+    expect_error("st_layer_state: the layer is NULL");
+    assert_int_equal(st_layer_memory(NULL, x.shape), -1);
+    expect_error("st_layer_memory: the layer is NULL");
+    assert_int_equal(st_layer_scratch(NULL, x.shape), -1);
+    expect_error("st_layer_scratch: the layer is NULL");
+    assert_int_equal(st_layer_measure(NULL, &(st_layer_needs){ 0 }), -1);
+    expect_error("st_layer_measure: the layer is NULL");
     assert_refused(st_maxpool(.kernel = { 2 }, .pad_value = 7),
                    "pad_value is 7, expected 0 (default), 1 (zero), 2 (lowest)");
 }

@@ -1,9 +1,11 @@
-/* test_layers.c: functions far from zero, masks of dropout, running
- * statistics. That layers are their definitions for any options is for test_cases.c. */
+/* test_layers.c: functions far from zero, masks of dropout, running statistics, and what plans hold. That layers
+ * are their definitions for any options is for test_cases.c. */
 #include "tests/layers/cases.h"
 #include "tests/layers/layer_claims.h"
 
 #include "layers/fast/functions.h"
+#include "layers/pool_impl.h"
+#include "layers/separable.h"
 
 #include <math.h>
 #include <string.h>
@@ -129,6 +131,36 @@ TEST(upsampling_copies_an_axis_that_keeps_its_size_and_repeats_one_that_doubles)
     }
 }
 
+/* In float the last of 5 * 2^22 pixels would come from the one behind the last. */
+TEST(the_last_pixel_of_a_long_axis_is_the_last_one)
+{
+    const ptrdiff_t length = (ptrdiff_t)1 << 23;
+    auto_layer *l = st_upsample(.scale_factor = 2.5);
+    st_shape y;
+    tap row[MOST_TAPS];
+    assert_int_equal(st_layer_plan(l, ST_SHAPE(1, 1, 1, length), &y), 0);
+    assert_int_equal(y.n[3], length / 2 * 5);
+    assert_int_equal(((const separable *)l->plan)->row(l->options, 3, y.n[3] - 1, length, y.n[3], row), 1);
+    assert_int_equal(row[0].from, length - 1);
+}
+
+/* Windows of ceil_mode may end behind the padding. */
+TEST(what_a_window_has_behind_the_image_is_planned)
+{
+    const struct {
+        bool ceil_mode;
+        ptrdiff_t height, width, rows, columns;
+    } cases[] = { { false, 5, 7, 1, 1 }, { true, 5, 7, 1, 1 }, { true, 6, 8, 2, 2 }, { true, 6, 7, 2, 1 } };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        auto_layer *l =
+            st_maxpool(.kernel = { 3 }, .stride = { 2 }, .padding = { 1 }, .ceil_mode = cases[i].ceil_mode);
+        assert_int_equal(st_layer_plan(l, ST_SHAPE(1, 1, cases[i].height, cases[i].width), NULL), 0);
+        const window *w = &((const pool_plan *)l->plan)->w;
+        assert_int_equal(w->after[0], cases[i].rows);
+        assert_int_equal(w->after[1], cases[i].columns);
+    }
+}
+
 /* Units in the last place of the nearest float; oracle: the library's functions in double. */
 static double in_ulps(st_real got, double want)
 {
@@ -220,6 +252,21 @@ TEST(dropout_zeroes_at_its_rate_and_scales_the_rest)
         assert_close(rate_of_zeros(y), p, five_deviations(p, (double)st_numel(y)));
         for (ptrdiff_t k = 0; k < st_numel(y); k++)
             assert_true(*element(y, k) == 0 || *element(y, k) == (st_real)(1 / (1 - p)));
+    }
+}
+
+/* Numbers of 32 bits, of which p 2^32 are dropped: the first one that is not is kept. */
+TEST(an_element_is_dropped_below_p)
+{
+    const st_random_key key = { 3, UINT64_C(1) << 63 | 5 };
+    const double number = st_random_bits(key, 0).word[0];
+    for (int more = 0; more < 2; more++) {
+        auto_layer *l = st_dropout(.p = ldexp(number + more, -32));
+        assert_built(l, ST_SHAPE(1, 1));
+        st_layer_mode(l, true, key.seed, 5);
+        auto_tensor x = full(l->x, 1), y = st_tensor_new(l->y);
+        st_layer_forward(l, x, y);
+        assert_true((*element(y, 0) == 0) == (more == 1));
     }
 }
 

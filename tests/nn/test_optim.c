@@ -266,6 +266,29 @@ static bool is_schedule(const void *kind, const void *options)
     return st_schedule_new(kind, options).kind;
 }
 
+static double constant(const void *options, double step, double total, double per_epoch)
+{
+    (void)options, (void)step, (void)total, (void)per_epoch;
+    return 1;
+}
+
+TEST(odd_kinds_of_schedules_are_refused)
+{
+    const struct {
+        st_schedule_kind kind;
+        const char *says;
+    } cases[] = { { { NULL, .factor = constant }, "st_schedule_new: the kind has no name" },
+                  { { "idle" }, "st_schedule_new: the kind has no factor" },
+                  { { "large", sizeof(st_option_bytes) + 1, .factor = constant },
+                    "st_schedule_new: the kind has too many options" } };
+    assert_false(is_schedule(NULL, NULL));
+    expect_error("st_schedule_new: the kind has no name");
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        assert_false(is_schedule(&cases[i].kind, NULL));
+        expect_error("%s", cases[i].says);
+    }
+}
+
 TEST(options_out_of_range_are_refused)
 {
     for (const st_optim_kind *const *kind = st_optim_kinds; *kind; kind++)
