@@ -1,5 +1,5 @@
-/* test_layers.c: functions far from zero, masks of dropout, running statistics, and what plans hold. That layers
- * are their definitions for any options is for test_cases.c. */
+/* test_layers.c: functions far from zero, masks of dropout, running statistics, and what plans hold. That
+ * layers are their definitions for any options is for test_cases.c. */
 #include "tests/layers/cases.h"
 #include "tests/layers/layer_claims.h"
 

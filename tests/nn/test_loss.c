@@ -477,7 +477,7 @@ static double nothing(const st_loss *l, st_tensor y, st_tensor target, st_tensor
 static const st_loss_kind own_kind = { .name = "own", .classes = true, .value = nothing };
 
 /* Three of five classes, also by a loss of one's own, which ignores none; pixels: 3 of 4 that are not
- * ignored, in batches of 2 of 3 images; several labels: 4 of 6, where an output of 0 is on the side of 0; one
+ * ignored, in batches of 2 of 3 images; several labels: 5 of 6, where an output of 0 is on the side of 0; one
  * output: 1 of 2. */
 TEST(accuracy_counts_classes_pixels_and_binary_outputs)
 {
@@ -488,9 +488,18 @@ TEST(accuracy_counts_classes_pixels_and_binary_outputs)
     accuracy_is(ST_SHAPE(2, 1, 2), tensor_of(ST_SHAPE(3, 2, 1, 2), 1, 0, 0, 1, 0, 0, 9, 9, 5, 5, 4, 6),
                 tensor_of(ST_SHAPE(3, 1, 2), 0, 0, 7, 1, 0, 7), st_cross_entropy(.ignore_index = 7), 0.75);
     accuracy_is(ST_SHAPE(2), tensor_of(ST_SHAPE(3, 2), 1, -1, 0, 2, -3, 0),
-                tensor_of(ST_SHAPE(3, 2), 1, 1, 0, 0, 0, 0), st_bce_with_logits(), 4.0 / 6);
+                tensor_of(ST_SHAPE(3, 2), 1, 0, 0, 1, 1, 0), st_bce_with_logits(), 5.0 / 6);
     accuracy_is(ST_SHAPE(1), tensor_of(ST_SHAPE(2, 1), 3, 1), tensor_of(ST_SHAPE(2, 1), 1, 0),
                 st_bce_with_logits(), 0.5);
+}
+
+TEST(a_mean_counts_the_images_of_a_batch)
+{
+    auto_tensor batch = full(ST_SHAPE(3), 1), pairs = full(ST_SHAPE(3, 2), 1),
+                number = st_reshape(full(ST_SHAPE(1), 1), (st_shape){ 0 });
+    assert_true(st_loss_weight(st_mse(), batch, batch) == 3);
+    assert_true(st_loss_weight(st_mse(), pairs, pairs) == 3);
+    assert_true(st_loss_weight(st_mse(), number, number) == 1);
 }
 
 TEST(confusion_and_top_k_count_by_hand)
