@@ -5,6 +5,7 @@
 #include "tests/layers/layer_claims.h"
 #include "tests/support.h"
 
+#include "layers/layer_impl.h"
 #include "layers/layers.h"
 #include "nn/share/share.h"
 #include "tensor/parallel.h"
@@ -320,6 +321,8 @@ TEST(layers_are_visited_parents_first_with_their_paths)
     assert_string_equal(paths,
                         ":sequence 0:dense 1:sequence 1.0:gelu 2:branches 2.body:sequence 2.body.0:relu "
                         "2.body.1:tanh 2.shortcut:flatten ");
+    assert_int_equal(layer_count(l), 9);
+    assert_int_equal(layer_count(NULL), 0);
 }
 
 /* Each piece of memory and scratch may be rounded up to a cache line. */

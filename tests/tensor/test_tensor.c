@@ -57,6 +57,18 @@ TEST(shapes_that_cannot_be_are_refused_by_name)
     }
 }
 
+TEST(a_batch_has_one_more_axis_if_there_is_room)
+{
+    const st_shape pair = st_shape_with_batch(ST_SHAPE(3, 4), 2);
+    assert_true(st_shape_equal(pair, ST_SHAPE(2, 3, 4)));
+    assert_true(st_shape_equal(st_shape_without_batch(pair), ST_SHAPE(3, 4)));
+    const st_shape most = st_shape_with_batch(ST_SHAPE(1, 2, 3, 4, 5, 6, 7, 8), 9);
+    assert_int_equal(most.rank, 9);
+    assert_true(most.n[0] == 9 && most.n[1] == 1 && most.n[7] == 7);
+    assert_int_equal(st_shape_with_batch((st_shape){ .rank = 9 }, 2).rank, 9);
+    assert_int_equal(st_shape_with_batch((st_shape){ .rank = -1 }, 2).rank, -1);
+}
+
 /* An address has 47 or 56 bits, not 58. */
 TEST(memory_that_is_not_there_is_an_error)
 {
