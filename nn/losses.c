@@ -257,33 +257,27 @@ static double value_of_bce(const st_loss *l, st_tensor y, st_tensor target, st_t
         "ignore_index", ST_FIELD_REAL, offsetof(OPTIONS, ignore_index), .fallback = -100, .least = -1e9      \
     }
 
+#define KIND_OF_CLASSES(NAME)                                                                                \
+    static const st_loss_kind NAME##_kind = {                                                                \
+        .name = #NAME,                                                                                       \
+        .options_size = sizeof(st_##NAME##_options),                                                         \
+        .fields = NAME##_fields,                                                                             \
+        .classes = true,                                                                                     \
+        .value = over_classes,                                                                               \
+        .counted = counted_classes,                                                                          \
+        .ignores = ignores_class,                                                                            \
+        .weights = class_weights,                                                                            \
+    };
+
 static const st_field cross_entropy_fields[] = {
     { "label_smoothing", ST_FIELD_REAL, offsetof(st_cross_entropy_options, label_smoothing), .below = 1 },
     IGNORE_INDEX(st_cross_entropy_options),
     { 0 },
 };
-static const st_loss_kind cross_entropy_kind = {
-    .name = "cross_entropy",
-    .options_size = sizeof(st_cross_entropy_options),
-    .fields = cross_entropy_fields,
-    .classes = true,
-    .value = over_classes,
-    .counted = counted_classes,
-    .ignores = ignores_class,
-    .weights = class_weights,
-};
+KIND_OF_CLASSES(cross_entropy)
 
 static const st_field nll_fields[] = { IGNORE_INDEX(st_nll_options), { 0 } };
-static const st_loss_kind nll_kind = {
-    .name = "nll",
-    .options_size = sizeof(st_nll_options),
-    .fields = nll_fields,
-    .classes = true,
-    .value = over_classes,
-    .counted = counted_classes,
-    .ignores = ignores_class,
-    .weights = class_weights,
-};
+KIND_OF_CLASSES(nll)
 
 static const st_loss_kind mse_kind = { .name = "mse", .value = value_of_mse };
 

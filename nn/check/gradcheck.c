@@ -30,6 +30,14 @@ static st_random_key stream(const st_gradcheck_options *o, int which)
     return (st_random_key){ o->seed, UINT64_C(1) << 61 | (uint64_t)which };
 }
 
+/* Fills x with numbers of either sign, none of which is near zero: the signs are bits from `first` on. */
+static void draw(st_tensor x, st_random_key key, st_random_key signs, uint64_t first)
+{
+    st_uniform(x, key, (st_real)0.25, 1);
+    for (ptrdiff_t i = 0; i < st_numel(x); i++)
+        if (st_random_bits(signs, first + (uint64_t)i).word[0] & 1) st_data(x)[i] *= -1;
+}
+
 /* ---- reporting ---------------------------------------------------------------------------------- */
 
 static bool fail(const subject *s, const char *format, ...) ST_PRINTF(2, 3);
@@ -253,7 +261,7 @@ static st_tensor storage_of(st_tensor x)
     return x;
 }
 
-/* Adds a tensor to the line, in a random direction without small numbers. */
+/* Adds a tensor to the line, in a random direction. */
 static void add_tensor(const subject *s, line *v, st_tensor x, uint64_t direction)
 {
     const int i = v->tensors++;
@@ -262,10 +270,7 @@ static void add_tensor(const subject *s, line *v, st_tensor x, uint64_t directio
     v->at[i] = storage_of(x);
     v->start[i] = st_tensor_clone(v->at[i]);
     v->along[i] = st_tensor_new(v->at[i].shape);
-    if (st_is_null(v->along[i])) return;
-    st_uniform(v->along[i], key, (st_real)0.25, 1);
-    for (ptrdiff_t e = 0; e < st_numel(v->along[i]); e++)
-        if (st_random_bits(key, (uint64_t)e + (UINT64_C(1) << 62)).word[0] & 1) st_data(v->along[i])[e] *= -1;
+    if (!st_is_null(v->along[i])) draw(v->along[i], key, key, UINT64_C(1) << 62);
 }
 
 static void free_line(line *v)
@@ -512,9 +517,7 @@ static void check(subject *s, st_tensor x)
     st_layer_mode(s->l, !s->options.inference, s->options.seed, 0);
     if (!st_error()) {
         st_copy(s->x, x);
-        st_uniform(s->dy, stream(&s->options, WEIGHTS), (st_real)0.25, 1); /* no weight near zero */
-        for (ptrdiff_t i = 0; i < st_numel(s->dy); i++)
-            if (st_random_bits(stream(&s->options, SIGNS), (uint64_t)i).word[0] & 1) st_data(s->dy)[i] *= -1;
+        draw(s->dy, stream(&s->options, WEIGHTS), stream(&s->options, SIGNS), 0);
         if (!s->options.keep_parameters) {
             st_normal(parameters, stream(&s->options, NOISE), 0, (st_real)0.3);
             st_add(parameters, 1, kept);
