@@ -1,53 +1,58 @@
 /* pooling_maxima.c: maxima of windows in any rows and columns: fractional and S3 pooling, spatial pyramids
  * and max-unpooling. Their definitions are in layers/pooling/.
  *
- * In each row of the image the maxima of the columns of windows come first, then in each row of windows those
- * of its rows; or, where there are few columns, rows come first. Places of maxima are kept for the gradient.
- * The first one of equal maxima counts, or the first NaN. */
+ * In each row of the image the maxima of the columns of windows come first, which are shuffled, then in each
+ * row of windows those of its rows; or, where there are few columns, rows come first, and are transposed.
+ * Places of maxima are kept for the gradient. The first one of equal maxima counts, or the first NaN. */
+#include "layers/fast/kernel.h"
+#include "layers/fast/lanes.h"
 #include "layers/fast/windows.h"
 #include "layers/pooling/family.h"
 #include "tensor/counts.h"
 
-#include <math.h>
 #include <string.h>
 
-enum { RUN = 16, NARROW = 12 };
+enum { NARROW = 12 };
 #define MOST_PLACES ((double)(1 << 24)) /* a float counts up to there */
 
 /* The windows of a channel: row r has rows[r], dilation[0] apart; likewise columns. */
 typedef struct peaks {
+    const kernel *kernel;
     ptrdiff_t size[2], out[2], dilation[2], wide; /* wide: the elements of the widest column of windows */
-    ptrdiff_t pitch;                              /* out[1], in whole vectors */
+    ptrdiff_t pitch, row_pitch;                   /* out[1] and size[1], in whole vectors */
     pool_span *rows, *columns;
-    int *index;                      /* [wide, pitch]: column of element k of each window; its last one where
-                                        * it has fewer */
-    st_real *number;                 /* the same as numbers */
-    st_real *fetched, *most, *place; /* [pitch]; [H, pitch]; of a row of windows, at least [W] */
+    machine_bits *index;   /* [wide, pitch]: the column of element k of each window, or of its last one */
+    st_real *number;       /* the same as numbers */
+    bool near_by;          /* those of a vector of windows are in two vectors of a row */
+    st_real *most, *place; /* [H, pitch]; `most` is the room for rows as lanes, too */
+    const st_real *x_end, *y_end, *place_end; /* of all channels of a call */
 } peaks;
 
-static ptrdiff_t peaks_pitch(ptrdiff_t out)
+static ptrdiff_t padded(ptrdiff_t n)
 {
-    return ceil_div(out, RUN) * RUN;
+    return ceil_div(n, LANES_MOST) * LANES_MOST;
 }
 
 /* The room of these for as many windows, as st_reals. */
 static ptrdiff_t peaks_room(const ptrdiff_t size[2], const ptrdiff_t out[2], ptrdiff_t wide)
 {
-    const ptrdiff_t pitch = peaks_pitch(out[1]), spans = (out[0] + out[1]) * (ptrdiff_t)sizeof(pool_span);
-    return spans / (ptrdiff_t)sizeof(st_real) + pitch * (2 * wide + 2 + size[0]) +
-           2 * largest(size[0] * pitch, peaks_pitch(size[1]));
+    const ptrdiff_t spans = (out[0] + out[1]) * (ptrdiff_t)(sizeof(pool_span) / sizeof(st_real));
+    return spans + padded(out[1]) * 2 * wide +
+           largest(2 * size[0] * padded(out[1]), 4 * LANES_MOST * padded(size[1]));
 }
 
-static peaks peaks_in(st_real *room, const ptrdiff_t size[2], const ptrdiff_t out[2], ptrdiff_t wide)
+/* For an image [C, H, W], its maxima and their places. */
+static peaks peaks_in(const st_layer *l, st_real *room, const ptrdiff_t size[2], const ptrdiff_t out[2],
+                      ptrdiff_t wide)
 {
-    peaks p = { .size = { size[0], size[1] }, .out = { out[0], out[1] }, .dilation = { 1, 1 }, .wide = wide };
-    p.pitch = peaks_pitch(out[1]);
+    peaks p = { .kernel = kernel_of(l), .size = { size[0], size[1] }, .out = { out[0], out[1] } };
+    p.dilation[0] = p.dilation[1] = 1;
+    p.wide = wide, p.pitch = padded(out[1]), p.row_pitch = padded(size[1]);
     p.rows = (pool_span *)(void *)room, p.columns = p.rows + out[0];
     p.number = (st_real *)(void *)(p.columns + out[1]);
-    p.index = (int *)(void *)(p.number + wide * p.pitch);
-    p.fetched = p.number + 2 * wide * p.pitch;
-    p.most = p.fetched + (size[0] + 2) * p.pitch;
-    p.place = p.most + largest(size[0] * p.pitch, peaks_pitch(size[1]));
+    p.index = (machine_bits *)(void *)(p.number + wide * p.pitch);
+    p.most = p.number + 2 * wide * p.pitch;
+    p.place = p.most + size[0] * p.pitch;
     return p;
 }
 
@@ -55,109 +60,178 @@ static peaks peaks_in(st_real *room, const ptrdiff_t size[2], const ptrdiff_t ou
 static void index_columns(peaks *p)
 {
     if (p->out[1] < NARROW) return;
-    ptrdiff_t most = 1;
-    for (ptrdiff_t c = 0; c < p->out[1]; c++) most = largest(most, p->columns[c].count);
-    p->wide = most;
-    for (ptrdiff_t k = 0; k < most; k++)
+    p->wide = 1, p->near_by = true;
+    for (ptrdiff_t c = 0; c < p->out[1]; c++) p->wide = largest(p->wide, p->columns[c].count);
+    for (ptrdiff_t k = 0; k < p->wide; k++) {
+        machine_bits *index = p->index + k * p->pitch;
         for (ptrdiff_t c = 0; c < p->pitch; c++) {
             const pool_span span = p->columns[smallest(c, p->out[1] - 1)];
             const ptrdiff_t at = span.first + smallest(k, largest(span.count - 1, 0)) * p->dilation[1];
-            p->index[k * p->pitch + c] = (int)at, p->number[k * p->pitch + c] = (st_real)at;
+            index[c] = (machine_bits)at, p->number[k * p->pitch + c] = (st_real)at;
         }
-}
-
-/* a and its place become those of b where it exceeds a. */
-INLINE void exceed(ptrdiff_t n, st_real *restrict a, st_real *restrict place, const st_real *b,
-                   const st_real *at, st_real offset)
-{
-    for (ptrdiff_t i = 0; i < n; i++) {
-        const st_real v = b[i], most = a[i], there = at[i] + offset, here = place[i];
-        const bool exceeds = ((int)!(v <= most) & (int)(most == most)) != 0;
-        a[i] = exceeds ? v : most;
-        place[i] = exceeds ? there : here;
+        for (ptrdiff_t c = 0; c < p->pitch; c += p->kernel->lanes)
+            if (index[c + p->kernel->lanes - 1] - index[c] >= 2 * p->kernel->lanes) p->near_by = false;
     }
 }
 
-/* All rows are fetched before vectors read them: a vector that reads what was just written in parts waits. */
-INLINE void fetch(const peaks *p, const st_real *x, const int *index, st_real *restrict to)
-{
-    for (ptrdiff_t r = 0; r < p->size[0]; r++, x += p->size[1], to += p->pitch)
-        for (ptrdiff_t c = 0; c < p->pitch; c++) to[c] = x[index[c]];
-}
+#ifdef __clang__ /* has no shuffle by a variable */
+#define avx512_SHUFFLES false
+#define avx2_SHUFFLES false
+#define SHUFFLE_BY(M, u, v, index) (u)
+#else
+#define avx512_SHUFFLES true
+#define avx2_SHUFFLES true
+#define SHUFFLE_BY(M, u, v, index) __builtin_shuffle(u, v, index)
+#endif
+#define generic_SHUFFLES false
+#define AT(M, at) (*(M##_loose *)(at))
 
-INLINE void find_peaks(const peaks *p, const st_real *x, st_real *y, st_real *place)
-{
-    fetch(p, x, p->index, p->most);
-    for (ptrdiff_t r = 0; r < p->size[0]; r++) {
-        const st_real first = (st_real)(r * p->size[1]);
-        for (ptrdiff_t c = 0; c < p->pitch; c++) p->place[r * p->pitch + c] = p->number[c] + first;
-    }
-    for (ptrdiff_t k = 1; k < p->wide; k++) {
-        fetch(p, x, p->index + k * p->pitch, p->fetched);
-        for (ptrdiff_t r = 0; r < p->size[0]; r++)
-            exceed(p->pitch, p->most + r * p->pitch, p->place + r * p->pitch, p->fetched + r * p->pitch,
-                   p->number + k * p->pitch, (st_real)(r * p->size[1]));
-    }
-    st_real *most = p->fetched, *at = p->fetched + p->pitch;
-    for (ptrdiff_t r = 0; r < p->out[0]; r++, y += p->out[1], place += p->out[1]) {
-        const pool_span rows = p->rows[r];
-        const ptrdiff_t next = p->dilation[0] * p->pitch;
-        const st_real *from = p->most + rows.first * p->pitch, *there = p->place + rows.first * p->pitch;
-        memcpy(most, from, (size_t)p->pitch * sizeof *most);
-        memcpy(at, there, (size_t)p->pitch * sizeof *at);
-        for (ptrdiff_t k = 1; k < rows.count; k++)
-            exceed(p->pitch, most, at, from + k * next, there + k * next, 0);
-        memcpy(y, most, (size_t)p->out[1] * sizeof *y);
-        memcpy(place, at, (size_t)p->out[1] * sizeof *place);
-    }
-}
-
-/* The same, with rows first: `most` and `place` have a row of the image. */
-INLINE void find_few_peaks(const peaks *p, const st_real *x, st_real *y, st_real *place)
-{
-    const ptrdiff_t wide = p->size[1];
-    for (ptrdiff_t r = 0; r < p->out[0]; r++) {
-        const pool_span rows = p->rows[r];
-        const st_real *row = x + rows.first * wide;
-        st_real *restrict most = p->most, *restrict at = p->place;
-        for (ptrdiff_t i = 0; i < wide; i++) most[i] = row[i], at[i] = 0;
-        for (ptrdiff_t k = 1; k < rows.count; k++) {
-            const st_real *next = row + k * p->dilation[0] * wide, number = (st_real)k;
-            for (ptrdiff_t i = 0; i < wide; i++) {
-                const st_real v = next[i], m = most[i], here = at[i];
-                const bool exceeds = ((int)!(v <= m) & (int)(m == m)) != 0;
-                most[i] = exceeds ? v : m;
-                at[i] = exceeds ? number : here;
-            }
-        }
-        for (ptrdiff_t c = 0; c < p->out[1]; c++) {
-            const pool_span span = p->columns[c];
-            ptrdiff_t best = span.first;
-            for (ptrdiff_t k = 1, i = best + p->dilation[1]; k < span.count; k++, i += p->dilation[1]) {
-                const bool alike = most[i] == most[best] || (isnan(most[i]) && isnan(most[best]));
-                if (alike ? at[i] < at[best] : !(most[i] <= most[best]) && !isnan(most[best])) best = i;
-            }
-            *y++ = most[best];
-            *place++ = (st_real)((rows.first + (ptrdiff_t)at[best] * p->dilation[0]) * wide + best);
-        }
-    }
-}
-
-#define STAMP(M)                                                                                             \
-    M##_TARGET static void M##_peaks(const peaks *p, const st_real *x, st_real *y, st_real *place)           \
+#define PEAKS(M)                                                                                             \
+    M##_TARGET INLINE void M##_keep(const M##_vector *v, ptrdiff_t n, st_real *to, const st_real *end)       \
     {                                                                                                        \
-        if (p->out[1] < NARROW) find_few_peaks(p, x, y, place);                                              \
-        else find_peaks(p, x, y, place);                                                                     \
+        if (end - to >= MACHINE_LANES(M)) AT(M, to) = *v;                                                    \
+        else memcpy(to, v, (size_t)smallest(n, MACHINE_LANES(M)) * sizeof *to);                              \
+    }                                                                                                        \
+                                                                                                             \
+    /* The elements of a row at p->index[at], ... */                                                         \
+    M##_TARGET INLINE M##_vector M##_fetch(const peaks *p, const st_real *row, ptrdiff_t at, bool loose)     \
+    {                                                                                                        \
+        enum { LANES = MACHINE_LANES(M) };                                                                   \
+        const machine_bits *index = p->index + at;                                                           \
+        const st_real *from = row + index[0];                                                                \
+        if (M##_SHUFFLES && loose)                                                                           \
+            return SHUFFLE_BY(M, AT(M, from), AT(M, from + LANES), (M##_mask)AT(M, index) - index[0]);       \
+        M##_vector v = { 0 };                                                                                \
+        EACH(l, LANES) v[l] = row[index[l]];                                                                 \
+        return v;                                                                                            \
+    }                                                                                                        \
+                                                                                                             \
+    /* The maxima of columns in each row of the image, and then those of rows. */                            \
+    M##_TARGET static void M##_find(const peaks *p, const st_real *x, st_real *y, st_real *place)            \
+    {                                                                                                        \
+        enum { LANES = MACHINE_LANES(M) };                                                                   \
+        const ptrdiff_t n = p->out[1], pitch = p->pitch, wide = p->size[1];                                  \
+        for (ptrdiff_t r = 0; r < p->size[0]; r++, x += wide) {                                              \
+            const bool loose = p->near_by && p->x_end - x >= wide + 2 * LANES;                               \
+            for (ptrdiff_t c = 0; c < n; c += LANES) {                                                       \
+                M##_vector most = M##_fetch(p, x, c, loose), at = AT(M, p->number + c);                      \
+                for (ptrdiff_t k = 1; k < p->wide; k++) {                                                    \
+                    const M##_vector v = M##_fetch(p, x, k * pitch + c, loose);                              \
+                    const M##_mask exceeds = ~(v <= most) & (most == most);                                  \
+                    most = MACHINE_PICK(M, exceeds, v, most);                                                \
+                    at = MACHINE_PICK(M, exceeds, AT(M, p->number + k * pitch + c), at);                     \
+                }                                                                                            \
+                AT(M, p->most + r * pitch + c) = most;                                                       \
+                AT(M, p->place + r * pitch + c) = at + (st_real)(r * wide);                                  \
+            }                                                                                                \
+        }                                                                                                    \
+        for (ptrdiff_t r = 0; r < p->out[0]; r++, y += n, place += n)                                        \
+            for (ptrdiff_t c = 0; c < n; c += LANES) {                                                       \
+                const ptrdiff_t first = p->rows[r].first * pitch + c, next = p->dilation[0] * pitch;         \
+                M##_vector most = AT(M, p->most + first), at = AT(M, p->place + first);                      \
+                for (ptrdiff_t k = 1; k < p->rows[r].count; k++) {                                           \
+                    const M##_vector v = AT(M, p->most + first + k * next);                                  \
+                    const M##_mask exceeds = ~(v <= most) & (most == most);                                  \
+                    most = MACHINE_PICK(M, exceeds, v, most);                                                \
+                    at = MACHINE_PICK(M, exceeds, AT(M, p->place + first + k * next), at);                   \
+                }                                                                                            \
+                M##_keep(&most, n - c, y + c, p->y_end);                                                     \
+                M##_keep(&at, n - c, place + c, p->place_end);                                               \
+            }                                                                                                \
+    }                                                                                                        \
+                                                                                                             \
+    /* A row's maximum of each column, and its row. */                                                       \
+    M##_TARGET INLINE void M##_rows_of(const peaks *p, const st_real *x, pool_span rows, st_real *best,      \
+                                       st_real *at)                                                          \
+    {                                                                                                        \
+        enum { LANES = MACHINE_LANES(M) };                                                                   \
+        const ptrdiff_t wide = p->size[1], next = p->dilation[0] * wide;                                     \
+        x += rows.first * wide;                                                                              \
+        for (ptrdiff_t i = 0; i < wide; i += LANES) {                                                        \
+            const bool loose = p->x_end - x >= (rows.count - 1) * next + i + LANES;                          \
+            M##_vector most = { 0 }, row = (M##_vector){ 0 } + (st_real)rows.first;                          \
+            for (ptrdiff_t k = 0; k < rows.count; k++) {                                                     \
+                M##_vector v = { 0 };                                                                        \
+                if (loose) v = AT(M, x + k * next + i);                                                      \
+                else EACH(l, LANES) v[l] = i + l < wide ? x[k * next + i + l] : 0;                           \
+                M##_mask exceeds = ~(v <= most) & (most == most);                                            \
+                if (k == 0) exceeds = ~(M##_mask){ 0 };                                                      \
+                const st_real number = (st_real)(rows.first + k * p->dilation[0]);                           \
+                most = MACHINE_PICK(M, exceeds, v, most);                                                    \
+                row = MACHINE_PICK(M, exceeds, (M##_vector){ 0 } + number, row);                             \
+            }                                                                                                \
+            AT(M, best + i) = most, AT(M, at + i) = row;                                                     \
+        }                                                                                                    \
+    }                                                                                                        \
+                                                                                                             \
+    /* The same with rows first, as lanes, those of several channels; of equal maxima the upper one \
+     * counts, or the left one in its row. */        \
+    M##_TARGET static void M##_find_few(const peaks *p, ptrdiff_t channels, const st_real *x, st_real *y,    \
+                                        st_real *place)                                                      \
+    {                                                                                                        \
+        enum { LANES = MACHINE_LANES(M) };                                                                   \
+        const ptrdiff_t total = channels * p->out[0], area = p->size[0] * p->size[1], pitch = p->row_pitch;  \
+        st_real *best = p->most, *at = best + LANES_MOST * pitch, *columns = at + LANES_MOST * pitch,        \
+                *rows = columns + LANES_MOST * pitch;                                                        \
+        for (ptrdiff_t r = 0, n; r < total; r += n) {                                                        \
+            n = smallest(total - r, LANES);                                                                  \
+            for (ptrdiff_t l = 0; l < LANES; l++) {                                                          \
+                const ptrdiff_t i = r + smallest(l, n - 1);                                                  \
+                M##_rows_of(p, x + i / p->out[0] * area, p->rows[i % p->out[0]], best + l * pitch,           \
+                            at + l * pitch);                                                                 \
+            }                                                                                                \
+            kernel_transpose(p->kernel, LANES, pitch, best, pitch, columns, LANES, NULL);                    \
+            kernel_transpose(p->kernel, LANES, pitch, at, pitch, rows, LANES, NULL);                         \
+            for (ptrdiff_t c = 0; c < p->out[1]; c++) {                                                      \
+                const pool_span span = p->columns[c];                                                        \
+                const st_real *v = columns + span.first * LANES, *in = rows + span.first * LANES;            \
+                M##_vector most = AT(M, v), row = AT(M, in),                                                 \
+                           column = (M##_vector){ 0 } + (st_real)span.first;                                 \
+                for (ptrdiff_t k = 1; k < span.count; k++) {                                                 \
+                    const ptrdiff_t step = k * p->dilation[1];                                               \
+                    const M##_vector u = AT(M, v + step * LANES), here = AT(M, in + step * LANES);           \
+                    const M##_mask exceeds = (~(u <= most) & (most == most)) |                               \
+                                             (((u == most) | ((u != u) & (most != most))) & (here < row));   \
+                    most = MACHINE_PICK(M, exceeds, u, most);                                                \
+                    row = MACHINE_PICK(M, exceeds, here, row);                                               \
+                    column =                                                                                 \
+                        MACHINE_PICK(M, exceeds, (M##_vector){ 0 } + (st_real)(span.first + step), column);  \
+                }                                                                                            \
+                row = row * (st_real)p->size[1] + column;                                                    \
+                for (ptrdiff_t l = 0; l < n; l++) {                                                          \
+                    y[(r + l) * p->out[1] + c] = most[l];                                                    \
+                    place[(r + l) * p->out[1] + c] = row[l];                                                 \
+                }                                                                                            \
+            }                                                                                                \
+        }                                                                                                    \
+    }                                                                                                        \
+                                                                                                             \
+    M##_TARGET static void M##_peaks(const peaks *p, ptrdiff_t channels, const st_real *x, st_real *y,       \
+                                     st_real *place)                                                         \
+    {                                                                                                        \
+        if (p->out[1] < NARROW) {                                                                            \
+            M##_find_few(p, channels, x, y, place);                                                          \
+            return;                                                                                          \
+        }                                                                                                    \
+        for (; channels > 0; channels--, x += p->size[0] * p->size[1], y += p->out[0] * p->out[1],           \
+                             place += p->out[0] * p->out[1])                                                 \
+            M##_find(p, x, y, place);                                                                        \
     }
+
 #define ROW_OF_TABLE(M) M##_peaks,
-EACH_MACHINE(STAMP)
-static void (*const peaks_of[])(const peaks *p, const st_real *x, st_real *y,
+EACH_MACHINE(PEAKS)
+static void (*const peaks_of[])(const peaks *p, ptrdiff_t channels, const st_real *x, st_real *y,
                                 st_real *place) = { EACH_MACHINE(ROW_OF_TABLE) };
 
 /* dx[place] += dy */
 static void add_at_places(ptrdiff_t n, const st_real *place, const st_real *dy, st_real *dx)
 {
     for (ptrdiff_t i = 0; i < n; i++) dx[(ptrdiff_t)place[i]] += dy[i];
+}
+
+static st_real *end_of(st_tensor x)
+{
+    return st_data(x) + st_numel(x);
 }
 
 /* Image i of x one element after the other; a view is copied to scratch `slot`. */
@@ -245,9 +319,11 @@ static void grid_forward(const st_call *c, st_tensor x, st_tensor y)
     const ptrdiff_t out[] = { w->out[0] * (divided ? p->scale[0] : 1),
                               w->out[1] * (divided ? p->scale[1] : 1) };
     const ptrdiff_t most = windows_of(p, 0) * windows_of(p, 1), channels = x.shape.n[1];
-    peaks k = peaks_in(st_data(st_scratch(c, p->scratch + ROOM)), w->size, out, w->kernel[1]);
+    peaks k = peaks_in(c->layer, st_data(st_scratch(c, p->scratch + ROOM)), w->size, out, w->kernel[1]);
     st_real *found = st_data(st_scratch(c, p->scratch + FOUND)), *to = st_data(y), *places = found + most;
     const st_real *image = NULL;
+    k.y_end = divided ? found + most : to + st_numel(y);
+    k.place_end = kept ? end_of(st_memory(c, PLACES)) : places + most;
     st_window at = { .options = c->options, .training = c->training, .key = st_call_random(c) };
     for (ptrdiff_t i = 0; i < x.shape.n[0] * channels; i++) {
         if (i % channels == 0) image = image_of(c, x, i / channels, p->scratch + COPY);
@@ -255,7 +331,8 @@ static void grid_forward(const st_call *c, st_tensor x, st_tensor y)
         at.channel = i % channels, at.number = (uint64_t)(c->first * channels + i);
         if (!p->shared || at.channel == 0) set_grid(c, &at, &k, divided);
         if (kept) places = st_data(st_memory(c, PLACES)) + i * most;
-        peaks_of[c->layer->impl->machine](&k, from, divided ? found : to, places);
+        k.x_end = image + channels * w->size[0] * w->size[1];
+        peaks_of[c->layer->impl->machine](&k, 1, from, divided ? found : to, places);
         for (ptrdiff_t o = 0; o < w->out[0] * w->out[1]; o++, to++) {
             if (!divided) continue;
             double sum = 0;
@@ -326,13 +403,15 @@ static void pyramid_forward(const st_call *c, st_tensor x, st_tensor y)
         const st_real *image = image_of(c, x, n, 0);
         for (ptrdiff_t parts = 1; parts <= levels; parts++) {
             const ptrdiff_t out[] = { parts, parts };
-            peaks k = peaks_in(st_data(st_scratch(c, 1)), size, out, size[1]);
+            peaks k = peaks_in(c->layer, st_data(st_scratch(c, 1)), size, out, size[1]);
             for (ptrdiff_t i = 0; i < parts; i++)
                 k.rows[i] = pool_adaptive_span(i, size[0], parts),
                 k.columns[i] = pool_adaptive_span(i, size[1], parts);
             index_columns(&k);
-            for (ptrdiff_t i = 0; i < channels; i++, to += parts * parts, places += parts * parts)
-                peaks_of[c->layer->impl->machine](&k, image + i * size[0] * size[1], to, places);
+            k.x_end = image + channels * size[0] * size[1];
+            k.y_end = end_of(y), k.place_end = end_of(st_memory(c, PLACES));
+            peaks_of[c->layer->impl->machine](&k, channels, image, to, places);
+            to += channels * parts * parts, places += channels * parts * parts;
         }
     }
 }
@@ -400,12 +479,14 @@ static void unpool_forward(const st_call *c, st_tensor x, st_tensor y)
     const st_layer *pool = c->layer->child[POOL];
     const st_tensor body = st_forward_child(c, BODY, st_forward_child(c, POOL, x));
     const ptrdiff_t area = w->size[0] * w->size[1], count = w->out[0] * w->out[1], channels = x.shape.n[1];
-    peaks k = peaks_in(st_data(st_scratch(c, PEAKS)), w->size, w->out, smallest(w->kernel[1], w->size[1]));
+    peaks k = peaks_in(c->layer, st_data(st_scratch(c, PEAKS)), w->size, w->out,
+                       smallest(w->kernel[1], w->size[1]));
     for (int a = 0; a < 2; a++) k.dilation[a] = w->dilation[a];
     st_real *places = st_data(st_memory(c, PLACES)), *to = st_data(y), *most = st_data(st_scratch(c, DPOOL));
     const st_real *from = st_data(body), *image = NULL;
     st_window at = { .options = pool->options, .training = c->training };
     at.key = st_call_random(&(st_call){ .layer = pool });
+    k.y_end = most + count, k.place_end = end_of(st_memory(c, PLACES));
     for (ptrdiff_t i = 0; i < x.shape.n[0] * channels; i++, places += count, to += area, from += count) {
         at.channel = i % channels, at.number = (uint64_t)i;
         if (i == 0 || !p->fixed) {
@@ -413,7 +494,8 @@ static void unpool_forward(const st_call *c, st_tensor x, st_tensor y)
             index_columns(&k);
         }
         if (at.channel == 0) image = image_of(c, x, i / channels, IMAGE);
-        peaks_of[c->layer->impl->machine](&k, image + at.channel * area, most, places);
+        k.x_end = image + channels * area;
+        peaks_of[c->layer->impl->machine](&k, 1, image + at.channel * area, most, places);
         memset(to, 0, (size_t)area * sizeof *to);
         add_at_places(count, places, from, to);
     }
