@@ -64,16 +64,21 @@ double st_random_normal(st_random_key key, uint64_t counter)
     return radius * cos(TAU * fraction(half(block, 1)));
 }
 
+/* 2^64 - surplus is a multiple of bound; surplus is below it, and so seldom needed. */
+uint64_t random_below(st_random_block block, uint64_t counter, uint64_t bound)
+{
+    for (;;) {
+        for (int which = 0; which < 2; which++) {
+            const uint64_t bits = half(block, which);
+            if (bits >= bound || bits >= (0 - bound) % bound) return bits % bound;
+        }
+        block = st_random_bits((st_random_key){ half(block, 0), half(block, 1) }, counter);
+    }
+}
+
 uint64_t st_random_below(st_random_key key, uint64_t counter, uint64_t bound)
 {
-    if (bound == 0) return 0;
-    uint64_t surplus = (0 - bound) % bound; /* 2^64 mod bound: 2^64 - surplus is a multiple of bound */
-    for (;;) {
-        st_random_block block = st_random_bits(key, counter);
-        for (int which = 0; which < 2; which++)
-            if (half(block, which) >= surplus) return half(block, which) % bound;
-        key = (st_random_key){ half(block, 0), half(block, 1) };
-    }
+    return bound == 0 ? 0 : random_below(st_random_bits(key, counter), counter, bound);
 }
 
 /* ---- tensors --------------------------------------------------------------------------------- */

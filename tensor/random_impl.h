@@ -1,8 +1,9 @@
-/* random_impl.h: a round of the Philox generator, Salmon et al. 2011; private to the library. */
+/* random_impl.h: a round of the Philox generator, Salmon et al. 2011, and numbers of a block; private to the
+ * library. */
 #ifndef STRIDE_TENSOR_RANDOM_IMPL_H
 #define STRIDE_TENSOR_RANDOM_IMPL_H
 
-#include <stdint.h>
+#include "tensor/random.h"
 
 enum { PHILOX_ROUNDS = 10 };
 #define PHILOX_EVEN UINT64_C(0xD2511F53)
@@ -24,5 +25,8 @@ static inline void philox_next_key(uint32_t key[2])
     key[0] += 0x9E3779B9; /* the golden ratio */
     key[1] += 0xBB67AE85; /* sqrt(3) - 1 */
 }
+
+/* st_random_below of a counter's block. */
+uint64_t random_below(st_random_block block, uint64_t counter, uint64_t bound);
 
 #endif

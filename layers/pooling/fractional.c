@@ -42,7 +42,8 @@ static void begin_windows(const st_window *at, int axis, ptrdiff_t count, ptrdif
     const ptrdiff_t step = count > 0 ? length / count : 0;
     selection larger = selection_of(at, at->number, axis, length - step * count, count);
     ptrdiff_t offset = count / 2; /* floor(alpha i + offset / count) is a whole division */
-    if (at->training) offset = (ptrdiff_t)(st_random_uniform(larger.key, larger.counter) * (double)length);
+    if (at->training && o->pseudo_random)
+        offset = (ptrdiff_t)(st_random_uniform(larger.key, larger.counter) * (double)length);
     to[0].first = 0;
     for (ptrdiff_t i = 1; i < out; i++)
         to[i].first = at->training && !o->pseudo_random
