@@ -64,21 +64,22 @@ double st_random_normal(st_random_key key, uint64_t counter)
     return radius * cos(TAU * fraction(half(block, 1)));
 }
 
-/* 2^64 - surplus is a multiple of bound; surplus is below it, and so seldom needed. */
+/* 2^64 mod bound, which is below bound, is in excess of a multiple of it. */
 uint64_t random_below(st_random_block block, uint64_t counter, uint64_t bound)
 {
-    for (;;) {
+    while (bound > 0) {
         for (int which = 0; which < 2; which++) {
             const uint64_t bits = half(block, which);
             if (bits >= bound || bits >= (0 - bound) % bound) return bits % bound;
         }
         block = st_random_bits((st_random_key){ half(block, 0), half(block, 1) }, counter);
     }
+    return 0;
 }
 
 uint64_t st_random_below(st_random_key key, uint64_t counter, uint64_t bound)
 {
-    return bound == 0 ? 0 : random_below(st_random_bits(key, counter), counter, bound);
+    return random_below(st_random_bits(key, counter), counter, bound);
 }
 
 /* ---- tensors --------------------------------------------------------------------------------- */

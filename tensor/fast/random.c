@@ -3,8 +3,6 @@
 #include "tensor/random_impl.h"
 #include "tensor/tables.h"
 
-#include <string.h>
-
 enum { TOGETHER = 32 }; /* blocks; with fewer gcc unrolls the loops instead of vectorising them */
 
 /* Word k of all blocks is kept together in w[k], so that the loops over blocks vectorise. */
@@ -30,7 +28,6 @@ static void generic_mix(st_random_key key, uint64_t counter, uint32_t *word)
  * halves have any bits. gcc makes three multiplications of the loops above. */
 #define avx512_PRODUCT(a, b) (avx512_words) _mm512_mul_epu32((__m512i)(a), (__m512i)(b))
 #define avx2_PRODUCT(a, b) (avx2_words) _mm256_mul_epu32((__m256i)(a), (__m256i)(b))
-#define LOWER 0xffffffff
 typedef uint64_t pair __attribute__((aligned(4), may_alias)); /* of words */
 
 #define MIX(M)                                                                                               \
@@ -38,32 +35,27 @@ typedef uint64_t pair __attribute__((aligned(4), may_alias)); /* of words */
                                                                                                              \
     M##_TARGET static void M##_mix(st_random_key key, uint64_t counter, uint32_t *word)                      \
     {                                                                                                        \
-        enum { LANES = sizeof(M##_words) / 8, VECTORS = 4 };                                                 \
-        const M##_words zero = { 0 }, even_factor = zero + PHILOX_EVEN, odd_factor = zero + PHILOX_ODD;      \
-        for (int i = 0; i < TOGETHER; i += VECTORS * LANES, word += 4 * VECTORS * LANES) {                   \
-            M##_words a[VECTORS], b[VECTORS], c[VECTORS], d[VECTORS];                                        \
+        enum { LANES = sizeof(M##_words) / 8, VECTORS = 4, SOME = VECTORS * LANES };                         \
+        const M##_words zero = { 0 };                                                                        \
+        for (pair *to = (pair *)word; to < (pair *)word + 2 * TOGETHER; to += 2 * SOME, counter += SOME) {   \
+            M##_words a[VECTORS] = { { 0 } }, b[VECTORS], c[VECTORS], d[VECTORS], half[2][VECTORS];          \
             uint32_t k[2] = { (uint32_t)key.seed, (uint32_t)(key.seed >> 32) };                              \
             EACH(v, VECTORS)                                                                                 \
             {                                                                                                \
-                EACH(l, LANES) a[v][l] = counter + (uint64_t)(i + v * LANES + l);                            \
+                EACH(l, LANES) a[v][l] = counter + (uint64_t)(v * LANES + l);                                \
                 b[v] = a[v] >> 32, c[v] = zero + key.stream, d[v] = c[v] >> 32;                              \
             }                                                                                                \
             for (int round = 0; round < PHILOX_ROUNDS; round++, philox_next_key(k)) EACH(v, VECTORS)         \
                 {                                                                                            \
-                    const M##_words even = M##_PRODUCT(a[v], even_factor),                                   \
-                                    odd = M##_PRODUCT(c[v], odd_factor);                                     \
+                    const M##_words even = M##_PRODUCT(a[v], zero + PHILOX_EVEN),                            \
+                                    odd = M##_PRODUCT(c[v], zero + PHILOX_ODD);                              \
                     a[v] = odd >> 32 ^ b[v] ^ (zero + k[0]), b[v] = odd;                                     \
                     c[v] = even >> 32 ^ d[v] ^ (zero + k[1]), d[v] = even;                                   \
                 }                                                                                            \
-            uint64_t half[2][VECTORS * LANES];                                                               \
             EACH(v, VECTORS)                                                                                 \
-            {                                                                                                \
-                const M##_words lower = (a[v] & LOWER) | b[v] << 32, upper = (c[v] & LOWER) | d[v] << 32;    \
-                memcpy(half[0] + v * LANES, &lower, sizeof lower);                                           \
-                memcpy(half[1] + v * LANES, &upper, sizeof upper);                                           \
-            }                                                                                                \
-            for (int l = 0; l < VECTORS * LANES; l++)                                                        \
-                ((pair *)word)[2 * l] = half[0][l], ((pair *)word)[2 * l + 1] = half[1][l];                  \
+            half[0][v] = a[v] << 32 >> 32 | b[v] << 32, half[1][v] = c[v] << 32 >> 32 | d[v] << 32;          \
+            for (int l = 0; l < SOME; l++)                                                                   \
+                to[2 * l] = ((pair *)half[0])[l], to[2 * l + 1] = ((pair *)half[1])[l];                      \
         }                                                                                                    \
     }
 MIX(avx512)
