@@ -10,11 +10,6 @@
 /* Scratch: a window and its adjoint; sums of parameters' derivatives, as doubles; rows and columns of
  * windows; a window's room. */
 enum { WINDOW, DWINDOW, SUMS, SPANS, ROOM, SLOTS };
-enum {
-    REALS_OF_DOUBLE = sizeof(double) / sizeof(st_real),
-    REALS_OF_SPAN = sizeof(pool_span) / sizeof(st_real),
-    REALS_OF_NUMBER = sizeof(ptrdiff_t) / sizeof(st_real)
-};
 
 /* ---- the regular grid ----------------------------------------------------------------------------- */
 
@@ -114,11 +109,12 @@ int pool_request_scratch(st_layer *l, const pool_plan *p)
     const window *w = &p->w;
     ptrdiff_t sums = 0;
     for (int i = 0; i < l->params; i++) sums += elements(l, i);
-    const st_shape of[SLOTS] = { [WINDOW] = ST_SHAPE(w->kernel[0], w->kernel[1]),
-                                 [DWINDOW] = ST_SHAPE(w->kernel[0], w->kernel[1]),
-                                 [SUMS] = ST_SHAPE(sums, REALS_OF_DOUBLE),
-                                 [SPANS] = ST_SHAPE(w->out[0] + w->out[1], REALS_OF_SPAN),
-                                 [ROOM] = ST_SHAPE(w->kernel[0], w->kernel[1], REALS_OF_NUMBER) };
+    const st_shape taps = ST_SHAPE(w->kernel[0], w->kernel[1]);
+    const st_shape of[SLOTS] = { [WINDOW] = taps,
+                                 [DWINDOW] = taps,
+                                 [SUMS] = ST_SHAPE(sums, REALS_OF(double)),
+                                 [SPANS] = ST_SHAPE(w->out[0] + w->out[1], REALS_OF(pool_span)),
+                                 [ROOM] = ST_SHAPE(w->kernel[0], w->kernel[1], REALS_OF(ptrdiff_t)) };
     for (int i = 0; i < SLOTS; i++)
         if (st_layer_scratch(l, of[i])) return -1;
     return 0;
@@ -171,8 +167,9 @@ static void add_parameters(const st_call *c, const st_window *at)
 
 st_window pool_channel(const st_call *c, ptrdiff_t image, ptrdiff_t channel)
 {
-    st_window at = { .options = c->options, .channel = channel, .training = c->training };
-    at.key = st_call_random(c);
+    st_window at = {
+        .options = c->options, .channel = channel, .training = c->training, .key = st_call_random(c)
+    };
     at.number = (uint64_t)((c->first + image) * c->layer->x.n[1] + channel);
     bind_parameters(c, &at);
     return at;
@@ -193,7 +190,7 @@ static plane plane_of(const st_call *c, ptrdiff_t image, ptrdiff_t channel)
     plane a = { .plan = p, .rows = spans, .columns = spans + p->w.out[0] };
     a.x = st_data(st_scratch(c, WINDOW)), a.dx = st_data(st_scratch(c, DWINDOW));
     a.at = pool_channel(c, image, channel);
-    for (int axis = 0; axis < 2; axis++) p->grid->spans(p, &a.at, axis, axis ? spans + p->w.out[0] : spans);
+    p->grid->spans(p, &a.at, 0, spans), p->grid->spans(p, &a.at, 1, spans + p->w.out[0]);
     a.at.number *= (uint64_t)(p->w.out[0] * p->w.out[1]);
     a.at.x = a.x;
     a.at.room = (ptrdiff_t *)(void *)st_data(st_scratch(c, ROOM));

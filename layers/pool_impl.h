@@ -38,6 +38,9 @@ static inline pool_span pool_adaptive_span(ptrdiff_t i, ptrdiff_t size, ptrdiff_
 /* The number of elements of window `at`, along an axis, in the image, or in the image and its padding. */
 int pool_counted(const window *w, int axis, ptrdiff_t at, bool exclude_pad);
 
+/* Scratch for a number of another type, as so many st_reals. */
+#define REALS_OF(TYPE) (ptrdiff_t)(sizeof(TYPE) / sizeof(st_real))
+
 /* Requests the scratch that the definition needs, in its order. */
 int pool_request_scratch(st_layer *l, const pool_plan *p);
 

@@ -12,13 +12,12 @@
 
 /* Scratch: an image, its importances and their gradients, each [C, HW]; rows and columns of windows. */
 enum { IMAGE, LOGITS, SLOPES, SPANS };
-enum { REALS_OF_SPAN = sizeof(pool_span) / sizeof(st_real) };
 
 int local_importance_scratch(st_layer *l, const pool_plan *p)
 {
     for (int i = IMAGE; i <= SLOPES; i++)
         if (st_layer_scratch(l, ST_SHAPE(l->x.n[1], p->w.size[0] * p->w.size[1]))) return -1;
-    return st_layer_scratch(l, ST_SHAPE(p->w.out[0] + p->w.out[1], REALS_OF_SPAN));
+    return st_layer_scratch(l, ST_SHAPE(p->w.out[0] + p->w.out[1], REALS_OF(pool_span)));
 }
 
 static int plan(st_layer *l, st_shape x, st_shape *y)

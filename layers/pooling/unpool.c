@@ -11,7 +11,6 @@
 enum { POOL, BODY };
 /* Scratch: the gradients of the body's y and x; rows and columns of windows; a window. */
 enum { DBODY, DPOOL, SPANS, WINDOW };
-enum { REALS_OF_SPAN = sizeof(pool_span) / sizeof(st_real) };
 
 static int plan(st_layer *l, st_shape x, st_shape *y)
 {
@@ -33,7 +32,7 @@ static int plan(st_layer *l, st_shape x, st_shape *y)
     if (p->grid->plan(&p->w, pool, x)) return -1;
     *y = x;
     if (st_layer_scratch(l, pooled) || st_layer_scratch(l, pooled)) return -1;
-    if (st_layer_scratch(l, ST_SHAPE(p->w.out[0] + p->w.out[1], REALS_OF_SPAN))) return -1;
+    if (st_layer_scratch(l, ST_SHAPE(p->w.out[0] + p->w.out[1], REALS_OF(pool_span)))) return -1;
     return st_layer_scratch(l, ST_SHAPE(p->w.kernel[0], p->w.kernel[1]));
 }
 

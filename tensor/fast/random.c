@@ -10,8 +10,8 @@ static void generic_mix(st_random_key key, uint64_t counter, uint32_t *word)
 {
     uint32_t w[4][TOGETHER], k[2] = { (uint32_t)key.seed, (uint32_t)(key.seed >> 32) };
     for (int i = 0; i < TOGETHER; i++) {
-        w[0][i] = (uint32_t)(counter + (uint64_t)i);
-        w[1][i] = (uint32_t)((counter + (uint64_t)i) >> 32);
+        const uint64_t at = counter + (uint64_t)i;
+        w[0][i] = (uint32_t)at, w[1][i] = (uint32_t)(at >> 32);
         w[2][i] = (uint32_t)key.stream;
         w[3][i] = (uint32_t)(key.stream >> 32);
     }
@@ -38,19 +38,20 @@ typedef uint64_t pair __attribute__((aligned(4), may_alias)); /* of words */
         enum { LANES = sizeof(M##_words) / 8, VECTORS = 4, SOME = VECTORS * LANES };                         \
         const M##_words zero = { 0 };                                                                        \
         for (pair *to = (pair *)word; to < (pair *)word + 2 * TOGETHER; to += 2 * SOME, counter += SOME) {   \
-            M##_words a[VECTORS] = { { 0 } }, b[VECTORS], c[VECTORS], d[VECTORS], half[2][VECTORS];          \
+            M##_words a[VECTORS], b[VECTORS], c[VECTORS], d[VECTORS], half[2][VECTORS];                      \
             uint32_t k[2] = { (uint32_t)key.seed, (uint32_t)(key.seed >> 32) };                              \
             EACH(v, VECTORS)                                                                                 \
             {                                                                                                \
-                EACH(l, LANES) a[v][l] = counter + (uint64_t)(v * LANES + l);                                \
+                a[v] = zero + counter;                                                                       \
+                EACH(l, LANES) a[v][l] += (uint64_t)(v * LANES + l);                                         \
                 b[v] = a[v] >> 32, c[v] = zero + key.stream, d[v] = c[v] >> 32;                              \
             }                                                                                                \
             for (int round = 0; round < PHILOX_ROUNDS; round++, philox_next_key(k)) EACH(v, VECTORS)         \
                 {                                                                                            \
                     const M##_words even = M##_PRODUCT(a[v], zero + PHILOX_EVEN),                            \
                                     odd = M##_PRODUCT(c[v], zero + PHILOX_ODD);                              \
-                    a[v] = odd >> 32 ^ b[v] ^ (zero + k[0]), b[v] = odd;                                     \
-                    c[v] = even >> 32 ^ d[v] ^ (zero + k[1]), d[v] = even;                                   \
+                    a[v] = odd >> 32 ^ b[v] ^ k[0], b[v] = odd;                                              \
+                    c[v] = even >> 32 ^ d[v] ^ k[1], d[v] = even;                                            \
                 }                                                                                            \
             EACH(v, VECTORS)                                                                                 \
             half[0][v] = a[v] << 32 >> 32 | b[v] << 32, half[1][v] = c[v] << 32 >> 32 | d[v] << 32;          \
