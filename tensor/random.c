@@ -70,7 +70,7 @@ uint64_t random_below(st_random_block block, uint64_t counter, uint64_t bound)
     while (bound > 0) {
         for (int which = 0; which < 2; which++) {
             const uint64_t bits = half(block, which);
-            if (bits >= bound || bits >= (0 - bound) % bound) return bits % bound;
+            if (bits >= bound || bits >= -bound % bound) return bits % bound;
         }
         block = st_random_bits((st_random_key){ half(block, 0), half(block, 1) }, counter);
     }

@@ -64,13 +64,13 @@ MIX(avx2)
 #endif
 
 #define NAME(M) M##_mix,
-static void (*const mixes[])(st_random_key key, uint64_t counter, uint32_t *word) = { EACH_MACHINE(NAME) };
+static void (*const mix[])(st_random_key key, uint64_t counter, uint32_t *word) = { EACH_MACHINE(NAME) };
 
 static ptrdiff_t words(st_random_key key, uint64_t counter, uint32_t *word, ptrdiff_t n)
 {
     const int machine = machine_best();
     ptrdiff_t i = 0;
-    for (; i + TOGETHER <= n; i += TOGETHER) mixes[machine](key, counter + (uint64_t)i, word + 4 * i);
+    for (; i + TOGETHER <= n; i += TOGETHER) mix[machine](key, counter + (uint64_t)i, word + 4 * i);
     return i;
 }
 
