@@ -174,10 +174,10 @@ def tried(number, site):
         if not passes(objects[precision], precision, room, argument, folder):
             found = f"{precision} {room} {argument}"
             break
-    else:  # once more, with all cases of the first tests
-        precision, room, argument = STAGES[path.split("/")[0]][0]
-        if not passes(objects[precision], precision, room, argument, folder, fast=""):
-            found = f"{precision} {room} {argument} (all cases)"
+    else:  # once more, with all cases of the first tests, and the large networks
+        for precision, room, argument in (STAGES[path.split("/")[0]][0], ("float", "nn", "test_record")):
+            if not found and not passes(objects[precision], precision, room, argument, folder, fast=""):
+                found = f"{precision} {room} {argument} (all cases)"
     subprocess.run(["rm", "-rf", folder], check=True)
     return found
 
