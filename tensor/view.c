@@ -164,7 +164,7 @@ st_tensor st_reshape(st_tensor x, st_shape s)
     for (int i = 0, j = 0; i < x.shape.rank || j < s.rank;) {
         ptrdiff_t from = 1, to = 1, stride = 0;
         int first = j;
-        while (i < x.shape.rank || j < s.rank) {
+        for (;;) {
             if (i < x.shape.rank && (from < to || (from == 1 && to == 1))) {
                 ptrdiff_t n = x.shape.n[i];
                 if (from > 1 && n > 1 && stride != x.stride[i] * n)
@@ -177,7 +177,7 @@ st_tensor st_reshape(st_tensor x, st_shape s)
             } else if (j < s.rank && (to < from || s.n[j] == 1)) {
                 to *= s.n[j++];
             } else {
-                break; /* from == to > 1: the group is complete */
+                break; /* from == to: the group is complete, or nothing is left */
             }
         }
         for (int k = j - 1; k >= first; k--) {

@@ -298,6 +298,10 @@ TEST(a_walk_refuses_what_it_cannot_walk)
     expect_error("st_walk: 0 views, expected 1 to 4");
     st_walk(5, views, ST_ANY_ORDER, note_row, &v);
     expect_error("st_walk: 5 views, expected 1 to 4");
+    st_walk(1, NULL, ST_ANY_ORDER, note_row, &v);
+    expect_error("st_walk: the views are NULL");
+    st_walk(1, views, ST_ANY_ORDER, NULL, &v);
+    expect_error("st_walk: the function is NULL");
     views[1] = y;
     st_walk(2, views, ST_ANY_ORDER, note_row, &v);
     expect_error("st_walk: views of different shapes [2, 3] and [3, 2]");
