@@ -999,6 +999,28 @@ TEST(bad_types_are_refused)
     assert_refused(st_layer_new(&type, NULL, 0, NULL), "type odd lacks backward");
 }
 
+static int empty_plan(st_layer *l, st_shape x, st_shape *y)
+{
+    *y = ST_SHAPE(x.n[0], 0);
+    return 0;
+}
+
+static const st_layer_type empty = {
+    .name = "empty", .plan = empty_plan, .forward = no_forward, .backward = no_backward
+};
+
+/* The layer after it refuses an input without elements. */
+TEST(a_layer_may_make_nothing)
+{
+    auto_layer *l = st_layer_new(&empty, NULL, 0, NULL);
+    st_shape y;
+    assert_int_equal(st_layer_plan(l, ST_SHAPE(2, 2), &y), 0);
+    assert_true(st_shape_equal(y, ST_SHAPE(2, 0)));
+    auto_layer *both = st_sequence(st_layer_new(&empty, NULL, 0, NULL), st_relu());
+    assert_int_equal(st_layer_plan(both, ST_SHAPE(2, 2), &y), -1);
+    expect_error("layer 1: relu: the input is [2, 0], expected a batch [N, ...] of at least one");
+}
+
 TEST(a_type_that_is_missing_or_holds_no_layers_is_refused)
 {
     st_layer *within = st_relu();
