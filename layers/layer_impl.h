@@ -13,8 +13,7 @@ typedef struct layer_hooks {
     void (*both)(const st_call *c, st_tensor x, st_tensor y, st_tensor dy, st_tensor dx);
     /* once before the chunks of a batch, in one thread, forward or backward to dx; NULL: nothing */
     void (*prepare)(const st_layer *l, bool backward);
-    /* A call outside of parallel work shares its own work among threads, by layer_each (algorithms.h), so that
-     * a chunk is not divided into images. */
+    /* a call shares its own work among threads (layer_each of layers/fast/): no chunk is divided for that */
     bool divides;
 } layer_hooks;
 
