@@ -357,7 +357,7 @@ function text_of(path,    out, i, t, previous, level, is_struct, pending, level_
             previous = token[path, i]
         }
         if (kind[path, i] == "c" && !comments) t = ""
-        if (kind[path, i] == "s" && t != "\n" && path ~ /\/fast\// && !parts_tokens(path, i, out)) t = ""
+        if (kind[path, i] == "s" && t != "\n" && path ~ /\/.*\// && !(path in shown) && !parts_tokens(path, i, out)) t = ""
         out = out t
     }
     return out
