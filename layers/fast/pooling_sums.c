@@ -155,7 +155,7 @@ INLINE void logsumexp_back(const sums_call *b)
     for (ptrdiff_t i = 0; i < b->n; i++) dx[i] = f[i] * q[i];
 }
 
-/* ---- powers: f = (a / most)^p, log(a / most), with a >= 0 and most the greatest ------------------------ */
+/* ---- powers: f = (a / most)^p, log(a / most), (a / most)^(p - 1), with a >= 0 and most the greatest ----- */
 
 /* a of an element: |x|, or max(x, epsilon). */
 INLINE st_real base(st_real x, bool sizes, st_real epsilon)
@@ -166,27 +166,26 @@ INLINE st_real base(st_real x, bool sizes, st_real epsilon)
 INLINE void power_terms(sums_call *b, bool sizes, st_real epsilon, st_real p)
 {
     const st_real *x = b->x;
-    st_real *restrict power = b->f[0], *restrict logs = b->f[1];
+    st_real *restrict power = b->f[0], *restrict logs = b->f[1], *restrict less = b->f[2];
     for (ptrdiff_t i = 0; i < b->n; i++) logs[i] = base(x[i], sizes, epsilon);
     const st_real most = greatest(b->n, logs), scale = 1 / most;
     b->shift = (double)most;
     if (most < FEWEST) { /* all are 0, or out of range */
-        for (ptrdiff_t i = 0; i < b->n; i++) power[i] = logs[i], logs[i] = 0;
+        for (ptrdiff_t i = 0; i < b->n; i++) power[i] = logs[i], logs[i] = less[i] = 0;
         return;
     }
     for (ptrdiff_t i = 0; i < b->n; i++) {
-        const st_real ratio = logs[i] * scale, log = fast_log(ratio, 0), f = raised_exp(p * log);
-        power[i] = ratio > 0 ? f : 0;
+        const st_real ratio = logs[i] * scale, log = fast_log(ratio, 0), f = raised_exp((p - 1) * log);
+        less[i] = ratio > 0 ? f : 0;
+        power[i] = ratio > 0 ? f * ratio : 0;
         logs[i] = ratio > 0 ? log : 0;
     }
 }
 
-/* (s / n)^(1/p) of a window, 0 for 0, and its logarithm. */
-INLINE st_real root(st_real s, st_real inside, st_real p, st_real *log_mean)
+/* The logarithm of the mean of a window's powers, of 1 for 0. */
+INLINE st_real log_of_mean(st_real s, st_real inside)
 {
-    *log_mean = fast_log(s > 0 ? s / inside : 1, RAISED);
-    const st_real y = fast_exp(*log_mean / p);
-    return s > 0 ? y : 0;
+    return fast_log(s > 0 ? s / inside : 1, RAISED);
 }
 
 INLINE bool power_values(const sums_call *b, st_real p)
@@ -194,41 +193,42 @@ INLINE bool power_values(const sums_call *b, st_real p)
     const st_real *s = b->s[0], most = (st_real)b->shift;
     if (!in_range(b, true)) return false;
     for (ptrdiff_t i = 0; i < b->n; i++) {
-        st_real log_mean;
-        b->y[i] = most * root(s[i], b->inside[i], p, &log_mean);
+        const st_real y = most * fast_exp(log_of_mean(s[i], b->inside[i]) / p);
+        b->y[i] = s[i] > 0 ? y : 0;
     }
     return true;
 }
 
 /* Writes q = dy y / s, and adds dy y log(mean) to *sum. */
-INLINE bool power_slopes(const sums_call *b, st_real p, double *sum)
+INLINE bool power_slopes(const sums_call *b, double *sum)
 {
-    const st_real *s = b->s[0], *dy = b->dy, most = (st_real)b->shift;
+    const st_real *s = b->s[0], *dy = b->dy, *y = b->y;
     st_real *restrict q = b->q[0];
     double sums[POOL_LANES] = { 0 };
     if (!in_range(b, true)) return false;
     for (ptrdiff_t i = 0; i < b->n; i += POOL_LANES) EACH_WINDOW(k)
         {
-            st_real log_mean;
-            const st_real y = dy[i + k] * most * root(s[i + k], b->inside[i + k], p, &log_mean);
+            const st_real slope = dy[i + k] * y[i + k];
             const bool is = ((int)(b->inside[i + k] > 0) & (int)(s[i + k] > 0)) != 0;
-            q[i + k] = is ? y / s[i + k] : 0;
-            sums[k] += is ? (double)(y * log_mean) : 0;
+            q[i + k] = is ? slope / s[i + k] : 0;
+            sums[k] += is ? (double)(slope * log_of_mean(s[i + k], b->inside[i + k])) : 0;
         }
     for (int k = 0; k < POOL_LANES; k++) *sum += sums[k];
     return true;
 }
 
-/* dx = f q / a, with the sign of x, or 0 up to epsilon; returns the sum of q f log(a / most). */
+/* dx = q (a / most)^(p - 1) / most, with the sign of x, or 0 up to epsilon; returns the sum of
+ * q f log(a / most). */
 INLINE double power_back(const sums_call *b, bool sizes, st_real epsilon)
 {
-    const st_real *f = b->f[0], *logs = b->f[1], *q = b->q[0], *x = b->x;
+    const st_real *f = b->f[0], *logs = b->f[1], *less = b->f[2], *q = b->q[0], *x = b->x;
+    const st_real scale = b->shift > 0 ? (st_real)(1 / b->shift) : 0;
     st_real *restrict dx = b->dx;
     double sums[POOL_LANES] = { 0 };
     ptrdiff_t i = 0;
     for (ptrdiff_t k = 0; k < b->n; k++) {
-        const st_real share = f[k] * q[k] / x[k];
-        dx[k] = (sizes ? x[k] != 0 : x[k] > epsilon) ? share : 0;
+        const st_real share = less[k] * (q[k] * scale);
+        dx[k] = sizes ? copysign((st_real)1, x[k]) * share : x[k] > epsilon ? share : 0;
     }
     for (; i + POOL_LANES <= b->n; i += POOL_LANES)
         EACH_WINDOW(k) sums[k] += (double)(f[i + k] * q[i + k] * logs[i + k]);
@@ -260,7 +260,7 @@ INLINE bool gem_slopes(const sums_call *b)
 {
     const st_real p = b->at->param[0][0];
     double sum = 0;
-    if (!(p > (st_real)0.5) || !power_slopes(b, p, &sum)) return false;
+    if (!(p > (st_real)0.5) || !power_slopes(b, &sum)) return false;
     b->at->dparam[0][0] -= sum / ((double)p * (double)p);
     return true;
 }
@@ -298,7 +298,7 @@ INLINE bool learned_norm_slopes(const sums_call *b)
 {
     const double p = order(b);
     double sum = 0;
-    if (!power_slopes(b, (st_real)p, &sum)) return false;
+    if (!power_slopes(b, &sum)) return false;
     b->at->dparam[0][0] -= order_slope(b) * sum / (p * p);
     return true;
 }
@@ -390,6 +390,6 @@ static void importances_back(const st_call *c, bool gradient, st_tensor x, st_te
                                                .hooks = WINDOWS_HOOKS };
 ALGORITHM(soft, 2, 2, NULL)
 ALGORITHM(logsumexp, 1, 1, NULL)
-ALGORITHM(gem, 2, 1, NULL)
-ALGORITHM(learned_norm, 2, 1, NULL)
+ALGORITHM(gem, 3, 1, NULL)
+ALGORITHM(learned_norm, 3, 1, NULL)
 ALGORITHM(local_importance, 2, 2, importances, importances_back)

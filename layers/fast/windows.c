@@ -382,13 +382,13 @@ typedef struct room {
     lanes *sorted, *totals;
     double *first, *counted; /* of each window; for each number of elements */
     st_real *weight;
-    st_real *f[MOST_TERMS], *s[MOST_TERMS], *q[MOST_TERMS], *sums[MOST_TERMS], *rows, *x, *dx;
+    st_real *f[MOST_TERMS], *s[MOST_SUMS], *q[MOST_SUMS], *sums[MOST_SUMS], *rows, *x, *dx;
 } room;
 
 /* The room from `at` on, which may be NULL; returns its size. */
 static ptrdiff_t lay_out(const windows_plan *p, st_real *at, room *r)
 {
-    const ptrdiff_t grid = whole(p->windows) + POOL_LANES,
+    const ptrdiff_t grid = whole(p->axis[0].out * p->pitch) + POOL_LANES,
                     area = whole(p->axis[0].size * p->axis[1].size) + POOL_LANES,
                     all = p->phases + POOL_LANES, most = whole(p->rows * p->pitch) + POOL_LANES;
     const ptrdiff_t doubles = sizeof(double) / sizeof(st_real),
@@ -413,8 +413,8 @@ static ptrdiff_t lay_out(const windows_plan *p, st_real *at, room *r)
         TAKE(x, area);
         TAKE(dx, area);
         TAKE(rows, reach(p, 1) + p->axis[0].phases * p->phase + POOL_LANES);
-        for (int j = 0; j < MOST_TERMS; j++) {
-            TAKE(f[j], area);
+        for (int j = 0; j < p->sums->terms; j++) TAKE(f[j], area);
+        for (int j = 0; j < p->sums->sums; j++) {
             TAKE(sums[j], area);
             TAKE(s[j], grid);
             TAKE(q[j], reach(p, 0) + most);
@@ -435,7 +435,7 @@ static room room_of(const st_call *c)
     }
     if (!p->lanes) {
         const ptrdiff_t most = whole(p->rows * p->pitch) + POOL_LANES;
-        for (int j = 0; j < MOST_TERMS; j++) {
+        for (int j = 0; j < p->sums->sums; j++) {
             memset(r.q[j], 0, (size_t)(reach(p, 0) + most) * sizeof *r.q[j]);
             r.q[j] += reach(p, 0);
         }
@@ -655,6 +655,7 @@ static bool sums_adjoints(const batch *b, const channel *a)
     const windows_plan *p = b->plan;
     const room *r = &b->room;
     machines[b->machine].to_grid(p, a->dy, b->dy_end, r->dy);
+    machines[b->machine].to_grid(p, a->y, b->y_end, r->y);
     sums_call s = sums_of(b, a);
     for (int j = 0; j < p->sums->sums; j++) s.q[j] = r->q[j];
     if (!p->sums->functions[b->machine].slopes(&s)) return false;

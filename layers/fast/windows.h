@@ -11,7 +11,7 @@
 #include "layers/pool_impl.h"
 #include "tensor/fast/machine.h"
 
-enum { POOL_LANES = 32, MOST_TERMS = 2 };
+enum { POOL_LANES = 32, MOST_TERMS = 3, MOST_SUMS = 2 };
 
 typedef st_real lanes[POOL_LANES];
 
@@ -62,10 +62,10 @@ typedef struct sums_call {
     const st_real *g; /* logits of the channel */
     st_real *dg;
     st_real *f[MOST_TERMS]; /* f[j] of the channel */
-    const st_real *s[MOST_TERMS], *inside;
-    st_real *y;
+    const st_real *s[MOST_SUMS], *inside;
+    st_real *y; /* written by the values, and read by the slopes */
     const st_real *dy;
-    st_real *q[MOST_TERMS]; /* of windows: dy (dy/ds[j]); of elements: the sum of these over its windows */
+    st_real *q[MOST_SUMS]; /* of windows: dy (dy/ds[j]); of elements: the sum of these over its windows */
     st_real *dx;
 } sums_call;
 
