@@ -388,8 +388,8 @@ static void importances_back(const st_call *c, bool gradient, st_tensor x, st_te
                                                .plan = NAME##_plan,                                          \
                                                .fill = windows_fill,                                         \
                                                .hooks = WINDOWS_HOOKS };
-ALGORITHM(soft, 2, 2, NULL)
-ALGORITHM(logsumexp, 1, 1, NULL)
-ALGORITHM(gem, 3, 1, NULL)
-ALGORITHM(learned_norm, 3, 1, NULL)
-ALGORITHM(local_importance, 2, 2, importances, importances_back)
+ALGORITHM(soft, 2, 2, .reads_y = false)
+ALGORITHM(logsumexp, 1, 1, .reads_y = false)
+ALGORITHM(gem, 3, 1, .reads_y = true)
+ALGORITHM(learned_norm, 3, 1, .reads_y = true)
+ALGORITHM(local_importance, 2, 2, .logits = importances, .end = importances_back)

@@ -458,6 +458,7 @@ typedef struct batch {
     st_window first, at;             /* of channel 0, and of the current one */
     ptrdiff_t elements;              /* of a channel's parameter, which is the only one; 0: there is none */
     st_real *grad;                   /* NULL: it is not wanted */
+    st_real *g, *dg;                 /* logits of an image, and their gradients */
     st_real *place, *x_end, *y_end, *dy_end, *dx_end;
     room room;
 } batch;
@@ -482,6 +483,10 @@ static batch batch_of(const st_call *c, bool gradient, st_tensor x, st_tensor y,
     b.channels = x.shape.n[1], b.area = x.shape.n[2] * x.shape.n[3],
     b.count = p->axis[0].out * p->axis[1].out;
     b.logits = p->sums && p->sums->logits;
+    if (b.logits) {
+        b.g = st_data(st_scratch(c, p->scratch + LOGITS));
+        b.dg = st_data(st_scratch(c, p->scratch + DLOGITS));
+    }
     b.first = b.logits ? (st_window){ .options = c->options } : pool_channel(c, 0, 0);
     b.at = b.first;
     if (c->layer->params > 0 && !b.logits) b.elements = st_numel(c->param[0]) / c->param[0].shape.n[0];
@@ -520,8 +525,7 @@ static channel channel_of(batch *b, ptrdiff_t number)
     b->at.channel = k, b->at.number = b->first.number + (uint64_t)number;
     if (b->elements && c->param[0].shape.n[0] > 1) b->at.param[0] = b->first.param[0] + k * b->elements;
     for (ptrdiff_t i = 0; i < b->elements; i++) b->at.dparam[0][i] = 0;
-    if (b->logits) a.g = st_data(st_scratch(c, b->plan->scratch + LOGITS)) + k * b->area;
-    if (b->logits) a.dg = st_data(st_scratch(c, b->plan->scratch + DLOGITS)) + k * b->area;
+    if (b->logits) a.g = b->g + k * b->area, a.dg = b->dg + k * b->area;
     const ptrdiff_t line = 64 / sizeof(st_real); /* the next channel comes into cache meanwhile */
     if (a.x + 2 * b->area <= a.x_end)
         for (ptrdiff_t i = 0; i < b->area; i += line) __builtin_prefetch(a.x + b->area + i);
@@ -655,7 +659,7 @@ static bool sums_adjoints(const batch *b, const channel *a)
     const windows_plan *p = b->plan;
     const room *r = &b->room;
     machines[b->machine].to_grid(p, a->dy, b->dy_end, r->dy);
-    machines[b->machine].to_grid(p, a->y, b->y_end, r->y);
+    if (p->sums->reads_y) machines[b->machine].to_grid(p, a->y, b->y_end, r->y);
     sums_call s = sums_of(b, a);
     for (int j = 0; j < p->sums->sums; j++) s.q[j] = r->q[j];
     if (!p->sums->functions[b->machine].slopes(&s)) return false;

@@ -63,7 +63,7 @@ typedef struct sums_call {
     st_real *dg;
     st_real *f[MOST_TERMS]; /* f[j] of the channel */
     const st_real *s[MOST_SUMS], *inside;
-    st_real *y; /* written by the values, and read by the slopes */
+    st_real *y; /* written by the values, or read by the slopes */
     const st_real *dy;
     st_real *q[MOST_SUMS]; /* of windows: dy (dy/ds[j]); of elements: the sum of these over its windows */
     st_real *dx;
@@ -80,6 +80,7 @@ typedef struct sums_functions {
 typedef struct sums_form {
     int terms, sums; /* of the terms f, the first `sums` are added up */
     const sums_functions *functions;
+    bool reads_y; /* the slopes do */
     /* Logits g [C, HW] of an image x; and the end of their adjoint, which adds to dx, unless it is null, and
      * with `gradient` to the parameters' gradients. NULL: there are none. */
     void (*logits)(const st_call *c, st_tensor x, st_tensor g);
