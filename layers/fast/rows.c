@@ -5,8 +5,9 @@
  * are picked from the row by shuffles; short rows are joined for it. Otherwise as many rows as a vector has
  * lanes, of any channels, are transposed, so that columns are vectors, of which those of y are weighted sums.
  * The adjoint is the same with the transposed matrices. Where B only shifts runs of columns, as borders do,
- * rows of A x are rows of y. Small images may be one row each. The way with the least estimated instructions
- * is chosen.
+ * rows of A x are rows of y. Small images may be one row each. Narrow ones are picked from whole planes where
+ * one of the matrices only selects, as those of borders do. The way with the least estimated instructions is
+ * chosen.
  *
  * A p-norm is a sum of powers, with powers of x before it and roots of y after it; where they leave the
  * range, a channel is left to the definition. Maxima are the maxima of columns, with their rows, and then
@@ -21,6 +22,7 @@
 #include "layers/types.h"
 #include "tensor/counts.h"
 
+#include <limits.h>
 #include <math.h>
 #include <string.h>
 #include <tgmath.h>
@@ -30,22 +32,23 @@ enum { JOINED = 4 };    /* vectors that joined rows fill, at least */
 #define AT(M, at) (*(M##_loose *)(at))
 #define NOWHERE (-(st_real)(1 << 24)) /* the row and the column of no element */
 
-/* How one tap of each of a vector of elements is read: lane l from row[from + index[l]], of `parts` vectors
- * of the row; 0 parts: the lanes are adjacent. */
+/* How one tap of each of a vector of elements is read: from `parts` vectors of the row, lane l from
+ * row[from[index[l] / lanes] + index[l] % lanes]; 0 parts: the lanes are adjacent. */
 typedef struct pick {
-    ptrdiff_t from;
-    int parts;
+    ptrdiff_t taps; /* of this vector, in its first pick */
+    int from[LANES_MOST], parts;
     bool weighs, lacks; /* weights that are not 1; lanes without this tap, whose weight is 0 */
 } pick;
 
-/* Vector v of elements has picks [v * most], ..., each with an index and a weight for each lane. Those of
+/* The picks of vectors of elements, in their order, each with an index and a weight for each lane. Those of
  * maxima have a column instead of a weight, NOWHERE for a lane without this tap. Short rows are joined, so
  * that they fill vectors. */
 typedef struct picks {
-    ptrdiff_t most;            /* taps of an element, at most; 0: there are no picks */
+    bool used;                 /* otherwise columns are vectors */
     ptrdiff_t rows, step, out; /* rows at once, `step` from each other; the elements that they make */
     ptrdiff_t low, high;       /* the elements of a row that are read, */
     ptrdiff_t reach;           /* and those of all rows, up to the last one of a vector */
+    ptrdiff_t room;            /* for so many of them */
     pick *pick;
     machine_bits *index;
     st_real *weight;
@@ -77,6 +80,9 @@ typedef struct rows_plan {
     run *runs;             /* of columns, if each has at most one tap, of weight 1, and they are few: */
     ptrdiff_t run_count;   /* 0: they are not */
     bool by_runs[2];       /* forward, backward: runs, not picks */
+    axis plane[2];         /* the matrices of planes as picks, */
+    bool by_planes[2];     /* if they are used */
+    st_real *shares;       /* 1 / the number of elements of each mean, for as many planes as are joined */
     bool flat, tall, same; /* tall: columns come before rows, which become more; same: y is x */
     bool means;            /* zeros: taps outside are zeros */
     st_real value;         /* where there is no tap */
@@ -328,21 +334,21 @@ static st_real *room_of_shares(const work *w)
     M##_TARGET INLINE M##_vector M##_pick(const pick *p, const machine_bits *index, const st_real *row)      \
     {                                                                                                        \
         enum { LANES = MACHINE_LANES(M) };                                                                   \
-        const st_real *at = row + p->from;                                                                   \
-        if (p->parts == 0) return AT(M, at);                                                                 \
+        const int *from = p->from;                                                                           \
+        if (p->parts == 0) return AT(M, row + *from);                                                        \
         if (!M##_SHUFFLES) {                                                                                 \
             M##_vector v = { 0 };                                                                            \
-            EACH(l, LANES) v[l] = at[index[l]];                                                              \
+            EACH(l, LANES) v[l] = row[from[index[l] / LANES] + (ptrdiff_t)(index[l] % LANES)];               \
             return v;                                                                                        \
         }                                                                                                    \
         const M##_mask where = (M##_mask)AT(M, index);                                                       \
-        M##_vector v = AT(M, at), next;                                                                      \
+        M##_vector v = AT(M, row + *from), next;                                                             \
         if (p->parts == 1) return SHUFFLE_BY(M, v, v, where);                                                \
-        next = AT(M, at + LANES);                                                                            \
+        next = AT(M, row + from[1]);                                                                         \
         v = SHUFFLE_BY(M, v, next, where);                                                                   \
         for (int i = 2; i < p->parts; i += 2) {                                                              \
-            const M##_vector u = AT(M, at + i * LANES);                                                      \
-            next = AT(M, at + (i + 1) * LANES);                                                              \
+            const M##_vector u = AT(M, row + from[i]);                                                       \
+            next = AT(M, row + from[i + 1]);                                                                 \
             next = SHUFFLE_BY(M, u, next, where);                                                            \
             v = MACHINE_PICK(M, where >= i * LANES, next, v);                                                \
         }                                                                                                    \
@@ -360,14 +366,14 @@ static st_real *room_of_shares(const work *w)
         for (ptrdiff_t begin = 0; begin < n; begin += LANES) {                                               \
             const ptrdiff_t i = k.out < LANES ? 0 : lanes_within(begin, LANES, k.out);                       \
             M##_vector sum = { 0 };                                                                          \
-            for (ptrdiff_t j = 0; j < k.most; j++, at++) {                                                   \
+            const ptrdiff_t taps = k.pick[at].taps;                                                          \
+            for (ptrdiff_t j = 0; j < taps; j++, at++) {                                                     \
                 M##_vector v = M##_pick(&k.pick[at], k.index + at * LANES, row);                             \
-                if (k.pick[at].weighs) {                                                                     \
+                if (k.pick[at].lacks | k.pick[at].weighs) {                                                  \
                     const M##_vector weight = AT(M, k.weight + at * LANES);                                  \
-                    if (k.pick[at].lacks) {                                                                  \
-                        const M##_vector other = (M##_vector){ 0 } + (j > 0 ? 0 : none);                     \
-                        v = MACHINE_PICK(M, weight != 0, v * weight, other);                                 \
-                    } else v = v * weight;                                                                   \
+                    if (k.pick[at].weighs) v = v * weight;                                                   \
+                    if (k.pick[at].lacks)                                                                    \
+                        v = MACHINE_PICK(M, weight != 0, v, (M##_vector){ 0 } + (j > 0 ? 0 : none));         \
                 }                                                                                            \
                 sum = j > 0 ? sum + v : v;                                                                   \
             }                                                                                                \
@@ -448,6 +454,25 @@ static st_real *room_of_shares(const work *w)
             for (ptrdiff_t i = 0; i < rows->out; i++, to += out)                                             \
                 M##_sum_rows(out, rows->taps + rows->begin[i], rows->begin[i + 1] - rows->begin[i], w->half, \
                              out, to + out + LANES <= to_end, to);                                           \
+        }                                                                                                    \
+    }
+
+/* ---- planes ------------------------------------------------------------------------------------------- */
+
+enum { PLANE = 4096 }; /* elements, at most */
+
+#define PLANES(M)                                                                                            \
+    /* Planes of `to` are picked from those of `from`, or from copies where vectors would pass the end. */   \
+    M##_TARGET INLINE void M##_pick_planes(const work *w, const axis *a, const st_real *share,               \
+                                           st_real value, const st_real *from, st_real *to)                  \
+    {                                                                                                        \
+        const picks *k = &a->picks;                                                                          \
+        const st_real *end = from + w->planes * a->size;                                                     \
+        for (ptrdiff_t rest = w->planes, n; rest > 0; rest -= n, from += n * a->size, to += n * a->out) {    \
+            n = smallest(k->rows, rest);                                                                     \
+            const bool copied = from + k->reach > end;                                                       \
+            if (copied) memcpy(w->half, from, (size_t)(n * a->size) * sizeof *from);                         \
+            M##_pick_row(k, copied ? w->half : from, share, value, false, n * a->out, to);                   \
         }                                                                                                    \
     }
 
@@ -721,12 +746,13 @@ INLINE bool all_within(ptrdiff_t n, const st_real *x, st_real low, st_real high)
         ptrdiff_t at = 0;                                                                                    \
         for (ptrdiff_t begin = 0; begin < n; begin += LANES) {                                               \
             const ptrdiff_t i = k.out < LANES ? 0 : lanes_within(begin, LANES, k.out);                       \
+            const ptrdiff_t taps = k.pick[at].taps;                                                          \
             M##_vector most = M##_pick(&k.pick[at], k.index + at * LANES, row), from = zero;                 \
             M##_vector column = AT(M, k.weight + at * LANES);                                                \
             if (k.pick[at].lacks) most = MACHINE_PICK(M, column > NOWHERE, most, zero - (st_real)INFINITY);  \
             if (places) from = M##_pick(&k.pick[at], k.index + at * LANES, rows);                            \
             at++;                                                                                            \
-            for (ptrdiff_t j = 1; j < k.most; j++, at++) {                                                   \
+            for (ptrdiff_t j = 1; j < taps; j++, at++) {                                                     \
                 const machine_bits *index = k.index + at * LANES;                                            \
                 const M##_vector v = M##_pick(&k.pick[at], index, row), here = AT(M, k.weight + at * LANES); \
                 const M##_vector in = places ? M##_pick(&k.pick[at], index, rows) : zero;                    \
@@ -777,7 +803,7 @@ INLINE bool all_within(ptrdiff_t n, const st_real *x, st_real low, st_real high)
     }                                                                                                        \
     M##_TARGET INLINE void M##_maxima(const work *w, const st_real *x, st_real *y, st_real *places)          \
     {                                                                                                        \
-        if (w->plan->axis[1].picks.most > 0) {                                                               \
+        if (w->plan->axis[1].picks.used) {                                                                   \
             M##_picked_maxima(w, x, y, places);                                                              \
             return;                                                                                          \
         }                                                                                                    \
@@ -845,23 +871,28 @@ typedef void norm_pass(ptrdiff_t n, const st_real *x, double p, st_real *to);
     ROWS(M)                                                                                                  \
     SUMS(M)                                                                                                  \
     PICKS(M)                                                                                                 \
+    PLANES(M)                                                                                                \
     RUNS(M) MAXIMA(M) M##_TARGET static void M##_forward(const work *w, const st_real *x, st_real *y)        \
     {                                                                                                        \
         const axis *rows = &w->plan->axis[0], *columns = &w->plan->axis[1];                                  \
+        const rows_plan *p = w->plan;                                                                        \
         if (w->plan->same) copy_all(w, x, y);                                                                \
+        else if (p->by_planes[0])                                                                            \
+            M##_pick_planes(w, &p->plane[0], p->means ? p->shares : NULL, p->value, x, y);                   \
         else if (w->plan->by_runs[0]) M##_runs_of_rows(w, x, y);                                             \
-        else if (columns->picks.most > 0 && w->plan->tall) M##_picks_and_rows(w, rows, columns, x, y);       \
-        else if (columns->picks.most > 0) M##_rows_and_picks(w, rows, columns, w->plan->value, x, y);        \
+        else if (columns->picks.used && w->plan->tall) M##_picks_and_rows(w, rows, columns, x, y);           \
+        else if (columns->picks.used) M##_rows_and_picks(w, rows, columns, w->plan->value, x, y);            \
         else M##_sums_of_rows(w, x, y);                                                                      \
     }                                                                                                        \
     M##_TARGET static void M##_backward(const work *w, const st_real *dy, st_real *dx)                       \
     {                                                                                                        \
         const axis *rows = &w->plan->back[0], *columns = &w->plan->back[1];                                  \
         if (w->plan->same) copy_all(w, dy, dx);                                                              \
+        else if (w->plan->by_planes[1]) M##_pick_planes(w, &w->plan->plane[1], NULL, 0, dy, dx);             \
         else if (w->plan->by_runs[1]) M##_runs_back(w, dy, dx);                                              \
-        else if (columns->picks.most > 0 && (w->plan->tall || (rows->ordered && !w->plan->means)))           \
+        else if (columns->picks.used && (w->plan->tall || (rows->ordered && !w->plan->means)))               \
             M##_rows_and_picks(w, rows, columns, 0, dy, dx);                                                 \
-        else if (columns->picks.most > 0) M##_picks_and_rows(w, rows, columns, dy, dx);                      \
+        else if (columns->picks.used) M##_picks_and_rows(w, rows, columns, dy, dx);                          \
         else M##_sums_back(w, dy, dx);                                                                       \
     }                                                                                                        \
     M##_TARGET static void M##_maxima_any(const work *w, const st_real *x, st_real *y, st_real *places)      \
@@ -1026,6 +1057,7 @@ static void norms_backward(const st_call *c, st_tensor x, st_tensor y, st_tensor
 
 enum { RUN = 8, MOST_ALL_TAPS = 1 << 20 }; /* the shortest mean run of columns */
 enum { MOST_PICKS = 8 };                   /* of a column; rows have none */
+enum { MOST_JOINED = 16 };                 /* vectors that joined planes fill */
 
 static bool is_separable(const st_layer *l)
 {
@@ -1061,19 +1093,29 @@ static ptrdiff_t padded(ptrdiff_t n)
     return ceil_div(n, LANES_MOST) * LANES_MOST;
 }
 
-/* The most lanes of picks, `most` an element. */
-static ptrdiff_t most_lanes(const axis *a, ptrdiff_t most)
+/* The vectors of an axis's picks, `most` for each; of picks of planes; and bytes of picks. */
+static ptrdiff_t room_of_picks(const axis *a, ptrdiff_t most, int lanes)
 {
-    return (a->out_pitch + (JOINED + 1) * LANES_MOST) * most;
+    return (a->out_pitch / lanes + JOINED + 1) * most;
+}
+
+static ptrdiff_t room_of_planes(const axis each[], int lanes)
+{
+    const ptrdiff_t size = each[0].size * each[1].size, out = each[0].out * each[1].out;
+    return smallest((ceil_div(size, lanes) + ceil_div(out, lanes) + MOST_JOINED) * MOST_PICKS, 1 << 11);
+}
+
+static size_t bytes_of_picks(ptrdiff_t room, int lanes)
+{
+    return (size_t)room * (sizeof(pick) + (size_t)lanes * (sizeof(machine_bits) + sizeof(st_real)));
 }
 
 /* Bytes of an axis's table, with `most` picks an element. */
-static size_t table_of(const axis *a, ptrdiff_t taps, ptrdiff_t most)
+static size_t table_of(const axis *a, ptrdiff_t taps, ptrdiff_t most, int lanes)
 {
-    const size_t picked = (size_t)most_lanes(a, most);
     return (size_t)taps * sizeof(tap) + (size_t)(a->out + 1) * (sizeof(ptrdiff_t) + sizeof(run)) +
            (size_t)padded(a->out) * sizeof(double) + (size_t)a->out * sizeof(pool_span) +
-           picked * (sizeof(pick) / 2 + sizeof(machine_bits) + sizeof(st_real));
+           bytes_of_picks(room_of_picks(a, most, lanes), lanes);
 }
 
 static axis axis_of(ptrdiff_t size, ptrdiff_t out)
@@ -1090,8 +1132,22 @@ static bool suits_flat(const axis each[], const ptrdiff_t taps[], ptrdiff_t narr
            taps[0] * taps[1] <= FEW * largest(size, out);
 }
 
+/* Narrow images that are not large are picked from planes. */
+static bool suits_planes(const axis each[])
+{
+    enum { NARROW = 64 };
+    const ptrdiff_t high = largest(each[0].size, each[0].out), wide = largest(each[1].size, each[1].out);
+    return smallest(each[1].size, each[1].out) < NARROW && high <= PLANE / wide;
+}
+
+static ptrdiff_t room_of_means(const axis each[])
+{
+    return padded(largest(each[0].out * each[1].out, MOST_JOINED * LANES_MOST)) + LANES_MOST;
+}
+
 int rows_plan_for(st_layer *l, const void *given)
 {
+    const int lanes = kernel_of(l)->lanes;
     const bool maxima = is_maxima(l);
     rows_plan *p = st_layer_plan_data(l, sizeof *p);
     if (!p) return -1;
@@ -1106,18 +1162,23 @@ int rows_plan_for(st_layer *l, const void *given)
     for (int a = 0; a < 2; a++) {
         p->each[a] = axis_of(l->x.n[2 + a], l->y.n[2 + a]);
         taps[a] = most_taps(l, given, a);
-        l->impl->tables += table_of(&p->each[a], taps[a], a * MOST_PICKS);
+        l->impl->tables += table_of(&p->each[a], taps[a], a * MOST_PICKS, lanes);
         p->back[a] = axis_of(p->each[a].out, p->each[a].size);
     }
     const axis one = axis_of(1, 1), all = axis_of(l->x.n[2] * l->x.n[3], l->y.n[2] * l->y.n[3]);
-    for (int a = 0; a < 2 && !maxima; a++) l->impl->tables += table_of(&p->back[a], taps[a], a * MOST_PICKS);
+    for (int a = 0; a < 2 && !maxima; a++)
+        l->impl->tables += table_of(&p->back[a], taps[a], a * MOST_PICKS, lanes);
     p->flat = suits_flat(p->each, taps, maxima || l->type == &layer_type_pad2d ? 16 : 32);
+    const bool planes = !maxima && suits_planes(p->each);
+    if (planes)
+        l->impl->tables += bytes_of_picks(room_of_planes(p->each, lanes), lanes) +
+                           (size_t)room_of_means(p->each) * sizeof(st_real);
     p->axis[1] = p->flat ? all : p->each[1];
     const axis back[] = { axis_of(one.out, one.size), axis_of(all.out, all.size) };
     if (p->flat) {
         taps[1] *= taps[0], taps[0] = 1;
-        l->impl->tables += table_of(&one, 1, 0) + table_of(&all, taps[1], 0);
-        for (int a = 0; a < 2 && !maxima; a++) l->impl->tables += table_of(&back[a], taps[a], 0);
+        l->impl->tables += table_of(&one, 1, 0, lanes) + table_of(&all, taps[1], 0, lanes);
+        for (int a = 0; a < 2 && !maxima; a++) l->impl->tables += table_of(&back[a], taps[a], 0, lanes);
     }
     if (!is_separable(l) && pool_request_scratch(l, &p->definition.pool)) return -1;
     p->scratch = l->impl->scratches;
@@ -1129,7 +1190,8 @@ int rows_plan_for(st_layer *l, const void *given)
     if (st_layer_scratch(l, ST_SHAPE(l->x.n[1] * largest(area, count)))) return -1;
     const ptrdiff_t picked =
         largest(l->x.n[2], l->y.n[2]) * largest(p->each[1].pitch, p->each[1].out_pitch) + 2 * LANES_MOST;
-    return st_layer_scratch(l, ST_SHAPE(maxima ? 0 : picked));
+    const ptrdiff_t blocks = planes ? PLANE + LANES_MOST : 0;
+    return st_layer_scratch(l, ST_SHAPE(maxima ? 0 : largest(picked, blocks)));
 }
 
 /* The columns as runs, if they are few. */
@@ -1179,20 +1241,26 @@ static void fill_pooling(const st_layer *l, rows_plan *p, int i, pool_span *span
     }
 }
 
-/* The table of an axis at `at`; returns its end. */
-static char *lay_out(axis *a, ptrdiff_t taps, ptrdiff_t most, char *at, run **runs, pool_span **spans)
+static char *lay_out_picks(picks *p, ptrdiff_t room, int lanes, char *at)
 {
-    const size_t picked = (size_t)most_lanes(a, most);
+    p->room = room;
+    p->pick = (pick *)(void *)at, at += (size_t)room * sizeof *p->pick;
+    p->index = (machine_bits *)(void *)at, at += (size_t)(room * lanes) * sizeof *p->index;
+    p->weight = (st_real *)(void *)at;
+    return at + (size_t)(room * lanes) * sizeof *p->weight;
+}
+
+/* The table of an axis at `at`; returns its end. */
+static char *lay_out(axis *a, ptrdiff_t taps, ptrdiff_t most, int lanes, char *at, run **runs,
+                     pool_span **spans)
+{
     a->taps = (tap *)(void *)at, at += (size_t)taps * sizeof *a->taps;
     *runs = (run *)(void *)at, at += (size_t)(a->out + 1) * sizeof **runs;
     *spans = (pool_span *)(void *)at, at += (size_t)a->out * sizeof **spans;
     a->begin = (ptrdiff_t *)(void *)at, at += (size_t)(a->out + 1) * sizeof *a->begin;
     a->counted = (st_real *)(void *)at, at += (size_t)padded(a->out) * sizeof(double);
-    a->picks.pick = (pick *)(void *)at, at += picked / 2 * sizeof *a->picks.pick;
-    a->picks.index = (machine_bits *)(void *)at, at += picked * sizeof *a->picks.index;
-    a->picks.weight = (st_real *)(void *)at, at += picked * sizeof *a->picks.weight;
     a->begin[0] = 0;
-    return at;
+    return lay_out_picks(&a->picks, room_of_picks(a, most, lanes), lanes, at);
 }
 
 static bool is_outside(const axis *a, tap t)
@@ -1233,64 +1301,159 @@ static void transpose(const axis *a, axis *to)
     to->begin[to->out] = all;
 }
 
-/* Tap k of the elements from i on; returns about how many instructions it takes. */
-static double find_pick(const axis *a, bool maxima, ptrdiff_t i, ptrdiff_t k, int lanes, bool shuffles,
-                        pick *p, machine_bits *index, st_real *weight)
+/* The matrix of a plane from those of its axes, NULL for one that is as it was, or of a row: `rows` is NULL.
+ * Taps of means that go back are shares. */
+typedef struct matrix {
+    const axis *rows, *columns;
+    ptrdiff_t wide, out_wide;
+    const st_real *shares;
+} matrix;
+
+static ptrdiff_t count_of(const axis *a, ptrdiff_t i)
 {
-    ptrdiff_t low = PTRDIFF_MAX, high = PTRDIFF_MIN, from[LANES_MOST];
-    bool adjacent = true;
-    *p = (pick){ 0 };
-    for (int l = 0; l < lanes; l++) {
-        const ptrdiff_t row = (i + l) / a->out, o = (i + l) % a->out;
-        from[l] = PTRDIFF_MIN, weight[l] = maxima ? NOWHERE : 0;
-        if (row >= a->picks.rows) continue;
-        if (k >= a->begin[o + 1] - a->begin[o]) p->weighs = p->lacks = true, adjacent = false;
-        else {
-            const tap t = a->taps[a->begin[o] + k];
-            from[l] = t.from + row * a->picks.step, weight[l] = maxima ? (st_real)t.from : t.weight;
-            p->weighs = p->weighs || t.weight != 1;
-            low = smallest(low, from[l]), high = largest(high, from[l]);
-            adjacent = adjacent && from[l] == from[0] + l;
-        }
-    }
-    if (high < low) low = high = 0;
-    for (int l = 0; l < lanes; l++) index[l] = from[l] > PTRDIFF_MIN ? (machine_bits)(from[l] - low) : 0;
-    p->from = low;
-    p->parts = adjacent ? 0 : (int)ceil_div(high - low + 1, lanes);
-    const double some = p->parts == 0 ? 0 : 2 * (shuffles ? p->parts : lanes);
-    return maxima ? 10 + 2 * some : 2 + some + (p->weighs ? 1 : 0) + (p->lacks ? 2 : 0);
+    return a ? a->begin[i + 1] - a->begin[i] : 1;
 }
 
-/* The picks of an axis; returns about how many instructions a row takes by them, or else by vectors of
- * columns, of which each takes `each`. Rows that are joined, and what vectors pass their ends by, are within
- * the room of rows. */
-static double find_picks(axis *a, bool maxima, ptrdiff_t rows, int lanes, bool shuffles, double each)
+static tap tap_of(const axis *a, ptrdiff_t i, ptrdiff_t k)
+{
+    return a ? a->taps[a->begin[i] + k] : (tap){ i, 1 };
+}
+
+/* Tap k of the elements from i on; returns about how many instructions it takes. */
+static double find_pick(const axis *a, const matrix *m, bool maxima, ptrdiff_t i, ptrdiff_t k, int lanes,
+                        bool shuffles, pick *p, machine_bits *index, st_real *weight)
+{
+    ptrdiff_t from[LANES_MOST] = { 0 };
+    bool adjacent = true;
+    *p = (pick){ .taps = 1 };
+    for (int l = 0; l < lanes; l++) {
+        const ptrdiff_t plane = (i + l) / a->out, o = (i + l) % a->out;
+        const ptrdiff_t oh = o / m->out_wide, ow = o % m->out_wide;
+        const ptrdiff_t beside = count_of(m->columns, ow), taps = count_of(m->rows, oh) * beside;
+        from[l] = PTRDIFF_MIN, weight[l] = maxima ? NOWHERE : 0, index[l] = 0;
+        if (plane >= a->picks.rows) continue;
+        p->taps = largest(p->taps, taps);
+        if (k >= taps) {
+            p->lacks = true, adjacent = false;
+            continue;
+        }
+        const tap row = tap_of(m->rows, oh, k / beside), column = tap_of(m->columns, ow, k % beside);
+        const ptrdiff_t at = row.from * m->wide + column.from;
+        from[l] = at + plane * a->picks.step;
+        weight[l] = maxima ? (st_real)column.from : row.weight * column.weight;
+        if (m->shares) weight[l] *= m->shares[at];
+        p->weighs = p->weighs || weight[l] != 1;
+        adjacent = adjacent && from[l] == from[0] + l;
+    }
+    if (adjacent) p->from[0] = (int)from[0];
+    for (int parts = 0; !adjacent; parts++) { /* a vector from the first element on that is in none */
+        ptrdiff_t low = PTRDIFF_MAX;
+        for (int l = 0; l < lanes; l++)
+            if (from[l] > PTRDIFF_MIN) low = smallest(low, from[l]);
+        if (low == PTRDIFF_MAX) break;
+        for (int l = 0; l < lanes; l++)
+            if (from[l] > PTRDIFF_MIN && from[l] < low + lanes)
+                index[l] = (machine_bits)(parts * lanes + (from[l] - low)), from[l] = PTRDIFF_MIN;
+        for (int j = parts; j < LANES_MOST; j++) p->from[j] = (int)low;
+        p->parts = parts + 1;
+    }
+    if (!adjacent && p->parts == 0) p->parts = 1;
+    const double some = p->parts == 0 ? 0 : shuffles ? p->parts + (p->parts + 1) / 2 * 2 - 1 : 2 * lanes;
+    return maxima ? 10 + 2 * some : 2 + some + (p->weighs ? 2 : 0) + (p->lacks ? 5 : 0);
+}
+
+/* The picks of rows or planes that are joined; returns about how many instructions one takes. */
+static double find_picks(axis *a, const matrix *m, bool maxima, int most, int lanes, bool shuffles)
+{
+    picks *p = &a->picks;
+    ptrdiff_t at = 0;
+    double picked = 8;
+    if (p->step > INT_MAX / (2 * LANES_MOST)) return INFINITY;
+    p->reach = 0, p->out = p->rows * a->out;
+    for (ptrdiff_t begin = 0; begin < p->out; begin += lanes, picked += 6) {
+        const ptrdiff_t i = p->out < lanes ? 0 : lanes_within(begin, lanes, p->out);
+        for (ptrdiff_t k = 0, taps = 1; k < taps; k++, at++) {
+            if (at == p->room || taps > most) return INFINITY;
+            pick *to = &p->pick[at];
+            picked += find_pick(a, m, maxima, i, k, lanes, shuffles, to, p->index + at * lanes,
+                                p->weight + at * lanes);
+            taps = to->taps;
+            for (int j = 0; j < LANES_MOST; j++) p->reach = largest(p->reach, to->from[j] + lanes);
+        }
+    }
+    p->room = at;
+    return picked / (double)p->rows;
+}
+
+/* Picks, or vectors of columns, of which each takes `each`: whichever takes the fewest instructions, whose
+ * number it returns about. Rows that are joined, and what vectors pass their ends by, are within the room of
+ * rows. */
+static double choose_columns(axis *a, bool maxima, ptrdiff_t rows, int lanes, bool shuffles, double each)
 {
     picks *p = &a->picks;
     const ptrdiff_t room = LANES_MOST * (a->pitch - 3);
-    ptrdiff_t most = 0, at = 0;
-    double picked = 8, taps = (double)a->begin[a->out] * (maxima ? 10 : 5);
+    const double taps = (double)a->begin[a->out] * (maxima ? 10 : 5);
     const double transposed = ((double)(a->pitch + a->out_pitch) * each + 12 * (double)a->out + taps) / lanes;
-    for (ptrdiff_t i = 0; i < a->out; i++) most = largest(most, a->begin[i + 1] - a->begin[i]);
-    p->most = p->low = p->high = p->reach = 0;
+    p->low = p->high = 0;
     for (ptrdiff_t k = 0; k < a->begin[a->out]; k++)
         p->low = smallest(p->low, a->taps[k].from), p->high = largest(p->high, a->taps[k].from + 1);
     p->step = largest(p->high, a->size) - p->low;
     p->rows = smallest(ceil_div(JOINED * lanes, a->out), smallest(room / p->step, rows));
-    if (most > MOST_PICKS || p->rows < 1) return transposed;
-    p->out = p->rows * a->out;
-    for (ptrdiff_t begin = 0; begin < p->out; begin += lanes, picked += 6)
-        for (ptrdiff_t k = 0; k < most; k++, at++) {
-            const ptrdiff_t i = p->out < lanes ? 0 : lanes_within(begin, lanes, p->out);
-            pick *to = &p->pick[at];
-            picked += find_pick(a, maxima, i, k, lanes, shuffles, to, p->index + at * lanes,
-                                p->weight + at * lanes);
-            p->reach = largest(p->reach, to->from + (to->parts < 2 ? 1 : (to->parts + 1) / 2 * 2) * lanes);
-        }
-    if (p->reach - p->low > LANES_MOST * a->pitch || picked / (double)p->rows >= transposed)
-        return transposed;
-    p->most = most;
-    return picked / (double)p->rows;
+    const matrix m = { NULL, a, a->size, a->out, NULL };
+    const double picked = p->rows < 1 ? INFINITY : find_picks(a, &m, maxima, MOST_PICKS, lanes, shuffles);
+    p->used = picked < transposed && p->reach - p->low <= LANES_MOST * a->pitch;
+    return p->used ? picked : transposed;
+}
+
+/* The most taps of an element; 0: all weights are 1, and there is one at most. */
+static ptrdiff_t most_of(const axis *a)
+{
+    ptrdiff_t most = 0;
+    for (ptrdiff_t i = 0; i < a->out; i++)
+        if (count_of(a, i) > 1 || (count_of(a, i) == 1 && tap_of(a, i, 0).weight != 1))
+            most = largest(most, count_of(a, i));
+    return most;
+}
+
+/* As many planes as fill vectors best. */
+static ptrdiff_t planes_joined(ptrdiff_t size, ptrdiff_t out, int lanes)
+{
+    ptrdiff_t best = 1;
+    for (ptrdiff_t n = 2; n * out <= MOST_JOINED * lanes && n * size <= PLANE; n++)
+        if (ceil_div(n * out, lanes) * best < ceil_div(best * out, lanes) * n) best = n;
+    return best;
+}
+
+/* Picks of planes: sums of few elements, in the order of the definition. Returns about how many instructions
+ * a plane takes. */
+static double find_planes(axis *a, const axis *rows, const axis *columns, const rows_plan *p, bool back,
+                          picks *room, int lanes, bool shuffles)
+{
+    const matrix m = { rows, columns, columns->size, columns->out, back && p->means ? p->shares : NULL };
+    const ptrdiff_t down = most_of(rows), along = most_of(columns);
+    if (down > 0 && along > 0 && (!p->means || down > 2 || along > 2)) return INFINITY;
+    a->size = rows->size * columns->size, a->out = rows->out * columns->out;
+    a->picks = *room;
+    a->picks.step = a->size;
+    a->picks.rows = planes_joined(a->size, a->out, lanes);
+    const double picked = find_picks(a, &m, false, MOST_PICKS, lanes, shuffles);
+    room->pick += a->picks.room, room->index += a->picks.room * lanes;
+    room->weight += a->picks.room * lanes, room->room -= a->picks.room;
+    return picked;
+}
+
+/* Picks of planes, and the shares of their means. */
+static char *lay_out_planes(rows_plan *p, picks *room, int lanes, char *at)
+{
+    const axis *rows = &p->each[0], *columns = &p->each[1];
+    const ptrdiff_t count = rows->out * columns->out;
+    at = lay_out_picks(room, room_of_planes(p->each, lanes), lanes, at);
+    p->shares = (st_real *)(void *)at;
+    for (ptrdiff_t i = 0; i < room_of_means(p->each); i++) {
+        const st_real counted = rows->counted[i % count / columns->out] * columns->counted[i % columns->out];
+        p->shares[i] = counted > 0 ? 1 / counted : 0;
+    }
+    return (char *)(p->shares + room_of_means(p->each));
 }
 
 /* About how many instructions a channel takes by rows, of which one takes `each` after or before the sums. */
@@ -1317,27 +1480,33 @@ static double cost_of_runs(const rows_plan *p, int lanes, bool back)
     return cost;
 }
 
-/* The fastest way for rows and columns as they are; returns about how many instructions a channel takes,
- * there and back. */
-static double choose_rows(rows_plan *p, bool maxima, int lanes, bool shuffles)
+/* The fastest ways for rows and columns as they are; returns about how many instructions a channel takes
+ * more than if each way took `flat`. */
+static double choose_rows(rows_plan *p, bool maxima, int lanes, bool shuffles, picks *room, double flat)
 {
     const axis *rows = p->axis, *columns = rows + 1, *back = p->back;
-    const ptrdiff_t high = rows->size, down = rows->out;
-    const double forward =
-        find_picks(&p->axis[1], maxima, p->tall ? high : PTRDIFF_MAX, lanes, shuffles, maxima ? 14 : 7);
-    double there =
-        cost_of_rows(rows, p->tall ? columns->out : columns->size, lanes, p->tall ? high : down, forward);
-    if (maxima) return 2 * there;
-    const double backward =
-        find_picks(&p->back[1], false, p->tall || rows->ordered ? PTRDIFF_MAX : down, lanes, shuffles, 10);
-    double again =
-        cost_of_rows(back, p->tall ? columns->out : columns->size, lanes, p->tall ? high : down, backward);
-    if (p->run_count == 0) return there + again;
-    const double runs[] = { (double)down * cost_of_runs(p, lanes, false),
-                            (double)down * cost_of_runs(p, lanes, true) };
-    p->by_runs[0] = p->axis[1].picks.most == 0 || runs[0] <= there;
-    p->by_runs[1] = p->back[1].picks.most == 0 || runs[1] <= again;
-    return (p->by_runs[0] ? runs[0] : there) + (p->by_runs[1] ? runs[1] : again);
+    const ptrdiff_t high = rows->size, down = rows->out, wide = p->tall ? columns->out : columns->size,
+                    count = p->tall ? high : down;
+    double each =
+        choose_columns(&p->axis[1], maxima, p->tall ? high : PTRDIFF_MAX, lanes, shuffles, maxima ? 14 : 7);
+    double costs[] = { cost_of_rows(rows, wide, lanes, count, each), 0 };
+    if (maxima) return costs[0] - flat;
+    each = choose_columns(&p->back[1], false, p->tall || rows->ordered ? PTRDIFF_MAX : down, lanes, shuffles,
+                          10);
+    costs[1] = cost_of_rows(back, wide, lanes, count, each);
+    for (int i = 0; i < 2 && p->run_count > 0; i++) {
+        const double runs = (double)down * cost_of_runs(p, lanes, i == 1);
+        p->by_runs[i] = !(i == 0 ? columns : back + 1)->picks.used || runs <= costs[i];
+        if (p->by_runs[i]) costs[i] = runs;
+    }
+    double rest = 0;
+    for (int i = 0; i < 2; i++) {
+        p->by_planes[i] =
+            room->room > 0 && find_planes(&p->plane[i], i == 0 ? rows : back, i == 0 ? columns : back + 1, p,
+                                          i == 1, room, lanes, shuffles) < 0.8 * fmin(flat, costs[i]);
+        if (!p->by_planes[i]) rest += costs[i] - flat;
+    }
+    return rest;
 }
 
 void rows_fill(st_layer *l, void *tables)
@@ -1347,12 +1516,13 @@ void rows_fill(st_layer *l, void *tables)
     ptrdiff_t taps[2];
     pool_span *spans;
     run *runs;
+    picks room = { 0 };
     const bool maxima = is_maxima(l), shuffles = machine_shuffles[l->impl->machine], flat = p->flat;
     const int lanes = kernel_of(l)->lanes;
     for (int i = 0; i < 2; i++) {
         axis *a = &p->each[i];
         taps[i] = most_taps(l, &p->definition, i);
-        at = lay_out(a, taps[i], i * MOST_PICKS, at, &runs, &spans);
+        at = lay_out(a, taps[i], i * MOST_PICKS, lanes, at, &runs, &spans);
         if (i == 1) p->runs = runs;
         if (!is_separable(l)) fill_pooling(l, p, i, spans);
         else
@@ -1368,27 +1538,28 @@ void rows_fill(st_layer *l, void *tables)
         p->axis[i] = p->each[i];
         p->back[i] = axis_of(p->each[i].out, p->each[i].size);
         if (maxima) continue;
-        at = lay_out(&p->back[i], taps[i], i * MOST_PICKS, at, &runs, &spans);
+        at = lay_out(&p->back[i], taps[i], i * MOST_PICKS, lanes, at, &runs, &spans);
         transpose(&p->axis[i], &p->back[i]);
         p->back[i].ordered = p->axis[i].ordered;
     }
     if (is_separable(l)) find_runs(p);
     p->tall = is_separable(l) && p->run_count == 0 && p->each[0].out > p->each[0].size;
-    const double by_rows = choose_rows(p, maxima, lanes, shuffles);
-    if (!flat) return;
+    p->by_planes[0] = p->by_planes[1] = false;
+    if (!maxima && suits_planes(p->each)) at = lay_out_planes(p, &room, lanes, at);
     const ptrdiff_t area = p->each[0].size * p->each[1].size, count = p->each[0].out * p->each[1].out;
     const double all = (double)p->each[0].begin[p->each[0].out] * (double)p->each[1].begin[p->each[1].out];
-    if (by_rows * lanes < 1.4 * (14 * (double)(area + count) + (maxima ? 8 : 5) * all)) return;
+    const double each = 0.7 * (14 * (double)(area + count) + (maxima ? 8 : 5) * all) / lanes;
+    if (choose_rows(p, maxima, lanes, shuffles, &room, flat ? each : INFINITY) <= 0 || !flat) return;
     p->flat = true;
     p->run_count = 0;
     p->by_runs[0] = p->by_runs[1] = p->tall = false;
     p->axis[0] = axis_of(1, 1), p->axis[1] = axis_of(area, count);
     p->back[0] = axis_of(1, 1), p->back[1] = axis_of(count, area);
     taps[1] *= taps[0], taps[0] = 1;
-    for (int i = 0; i < 2; i++) at = lay_out(&p->axis[i], taps[i], 0, at, &runs, &spans);
+    for (int i = 0; i < 2; i++) at = lay_out(&p->axis[i], taps[i], 0, lanes, at, &runs, &spans);
     flatten(p);
     for (int i = 0; i < 2 && !maxima; i++) {
-        at = lay_out(&p->back[i], taps[i], 0, at, &runs, &spans);
+        at = lay_out(&p->back[i], taps[i], 0, lanes, at, &runs, &spans);
         transpose(&p->axis[i], &p->back[i]);
     }
 }
