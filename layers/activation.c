@@ -86,14 +86,14 @@ static int plan_function(st_layer *l, const activation_rows *f, st_shape x, st_s
     return 0;
 }
 
-void activation_forward(const st_call *c, st_tensor x, st_tensor y)
+static void activation_forward(const st_call *c, st_tensor x, st_tensor y)
 {
     const activation_rows *r = c->plan;
     constants o = r->o;
     st_walk(2, (st_tensor[]){ y, x }, ST_ANY_ORDER, r->value, &o);
 }
 
-void activation_backward(const st_call *c, st_tensor x, st_tensor y, st_tensor dy, st_tensor dx)
+static void activation_backward(const st_call *c, st_tensor x, st_tensor y, st_tensor dy, st_tensor dx)
 {
     const activation_rows *r = c->plan;
     constants o = r->o;
@@ -222,12 +222,12 @@ static void prelu_walk(const st_call *c, int count, const st_tensor views[], st_
     }
 }
 
-void prelu_forward(const st_call *c, st_tensor x, st_tensor y)
+static void prelu_forward(const st_call *c, st_tensor x, st_tensor y)
 {
     prelu_walk(c, 2, (st_tensor[]){ y, x }, ((const activation_rows *)c->plan)->value);
 }
 
-void prelu_backward(const st_call *c, st_tensor x, st_tensor y, st_tensor dy, st_tensor dx)
+static void prelu_backward(const st_call *c, st_tensor x, st_tensor y, st_tensor dy, st_tensor dx)
 {
     (void)y;
     prelu_walk(c, 3, (st_tensor[]){ dx, dy, x }, ((const activation_rows *)c->plan)->derivative);

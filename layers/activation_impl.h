@@ -25,12 +25,6 @@ typedef struct activation_rows {
     constants o;
 } activation_rows;
 
-/* The hooks, which apply the rows of the plan. */
-void activation_forward(const st_call *c, st_tensor x, st_tensor y);
-void activation_backward(const st_call *c, st_tensor x, st_tensor y, st_tensor dy, st_tensor dx);
-void prelu_forward(const st_call *c, st_tensor x, st_tensor y);
-void prelu_backward(const st_call *c, st_tensor x, st_tensor y, st_tensor dy, st_tensor dx);
-
 /* Adds to the gradient of each weight the sum, a double, that sum_row makes of min(x, 0) dy. */
 void prelu_add_gradient(const st_call *c, st_tensor x, st_tensor dy, st_row_function *sum_row);
 
@@ -72,8 +66,10 @@ bool activation_by_tanh(const st_layer *l);
         st_real *y = at[0];                                                                                  \
         const st_real *x = at[1];                                                                            \
         const ptrdiff_t sy = stride[0], sx = stride[1];                                                      \
+        const bool adjacent = sy == 1 && sx == 1;                                                            \
         INDEPENDENT                                                                                          \
-        for (ptrdiff_t i = 0; i < n; i++) y[i * sy] = NAME##_value(x[i * sx], o.a, o.b);                     \
+        for (ptrdiff_t i = 0; adjacent && i < n; i++) y[i] = NAME##_value(x[i], o.a, o.b);                   \
+        for (ptrdiff_t i = 0; !adjacent && i < n; i++) y[i * sy] = NAME##_value(x[i * sx], o.a, o.b);        \
     }                                                                                                        \
     M##_TARGET static void M##_##NAME##_derivative_row(ptrdiff_t n, st_real *const at[],                     \
                                                        const ptrdiff_t stride[], void *options)              \
@@ -82,8 +78,10 @@ bool activation_by_tanh(const st_layer *l);
         st_real *dx = at[0];                                                                                 \
         const st_real *dy = at[1], *from = at[2];                                                            \
         const ptrdiff_t sx = stride[0], sy = stride[1], sf = stride[2];                                      \
+        const bool adjacent = sx == 1 && sy == 1 && sf == 1;                                                 \
         INDEPENDENT                                                                                          \
-        for (ptrdiff_t i = 0; i < n; i++)                                                                    \
+        for (ptrdiff_t i = 0; adjacent && i < n; i++) dx[i] = dy[i] * NAME##_derivative(from[i], o.a, o.b);  \
+        for (ptrdiff_t i = 0; !adjacent && i < n; i++)                                                       \
             dx[i * sx] = dy[i * sy] * NAME##_derivative(from[i * sf], o.a, o.b);                             \
     }
 

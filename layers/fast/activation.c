@@ -4,6 +4,7 @@
 #include "layers/fast/algorithms.h"
 #include "layers/fast/functions.h"
 #include "layers/types.h"
+#include "tensor/counts.h"
 
 /* ---- the functions --------------------------------------------------------------------------------- */
 
@@ -31,9 +32,6 @@ VALUE(fast_selu, st_real,
 DERIVATIVE(fast_selu, st_real, x,
            x > 0 ? (st_real)SELU_SCALE : (st_real)SELU_BELOW * fast_exp(negative_part(x)))
 
-VALUE(fast_gelu_none, st_real, fast_normal(x))
-DERIVATIVE(fast_gelu_none, st_real, x, fast_normal_slope(x))
-
 VALUE(fast_gelu_tanh, st_real, clamp_low(x) * wide_logistic(gelu_u(x)))
 DERIVATIVE(fast_gelu_tanh, st_real, x, gelu_tanh_slope_of(at_25(x), wide_logistic(gelu_u(at_25(x)))))
 
@@ -53,7 +51,115 @@ VALUE(fast_softplus, st_real, (double)at_least(x, 0) + wide_log1p(wide_exp(-fabs
 DERIVATIVE(fast_softplus, st_real, x, fast_logistic(x))
 /* clang-format on */
 
+/* ---- the hooks ------------------------------------------------------------------------------------- */
+
+/* Rows of adjacent elements, y or dx first. */
+typedef struct elements {
+    int views;
+    st_real *at[3];
+    ptrdiff_t n;
+    st_row_function *row;
+    const constants *o;
+} elements;
+
+enum { PAGE = 4096, LINE = 64, PAGES = 2, PIECE = PAGES * PAGE / sizeof(st_real) };
+
+/* Fetches the first lines of the page after the one at `at`, where the processor's own prefetching begins
+ * anew. Elements that take many instructions would wait for them. */
+INLINE void prefetch_page(const st_real *at, ptrdiff_t page)
+{
+    const uintptr_t next = (((uintptr_t)at + (uintptr_t)(PAGE * page + PAGE / 4)) | (PAGE - 1)) + 1;
+    for (int k = 0; k < 4; k++) __builtin_prefetch((const char *)next + k * LINE);
+}
+
+static void run_elements(ptrdiff_t i, void *context)
+{
+    const elements *e = context;
+    st_real *at[3] = { 0 };
+    for (int v = 0; v < e->views; v++) at[v] = e->at[v] + i * PIECE;
+    for (int v = 1; v < e->views; v++)
+        for (int page = 0; page < PAGES; page++) prefetch_page(at[v], page);
+    constants o = *e->o;
+    e->row(smallest(PIECE, e->n - i * PIECE), at, (ptrdiff_t[]){ 1, 1, 1 }, &o);
+}
+
+/* The row over all elements of the views: in pieces, which threads share, if they are contiguous. */
+static void each_element(const st_call *c, int views, const st_tensor view[], st_row_function *row,
+                         constants o)
+{
+    elements e = { .views = views, .n = st_numel(view[0]), .row = row, .o = &o };
+    bool contiguous = true;
+    for (int v = 0; v < views; v++) {
+        e.at[v] = st_data(view[v]);
+        contiguous = contiguous && st_is_contiguous(view[v]);
+    }
+    if (contiguous) st_parallel_for(c, ceil_div(e.n, PIECE), run_elements, &e);
+    else st_walk(views, view, ST_ANY_ORDER, row, &o);
+}
+
+static void forward(const st_call *c, st_tensor x, st_tensor y)
+{
+    const activation_rows *r = c->plan;
+    each_element(c, 2, (st_tensor[]){ y, x }, r->value, r->o);
+}
+
+static void backward(const st_call *c, st_tensor x, st_tensor y, st_tensor dy, st_tensor dx)
+{
+    const activation_rows *r = c->plan;
+    each_element(c, 3, (st_tensor[]){ dx, dy, r->from_y ? y : x }, r->derivative, r->o);
+}
+
 /* ---- prelu ------------------------------------------------------------------------------------------ */
+
+/* Rows of y, x and weights, and of dx, dy, x and weights. */
+#define PRELU(M, NAME)                                                                                       \
+    M##_TARGET static void M##_prelu_value_row(ptrdiff_t n, st_real *const at[], const ptrdiff_t stride[],   \
+                                               void *context)                                                \
+    {                                                                                                        \
+        st_real *y = at[0];                                                                                  \
+        const st_real *x = at[1], *w = at[2];                                                                \
+        const ptrdiff_t sy = stride[0], sx = stride[1], sw = stride[2];                                      \
+        (void)context;                                                                                       \
+        if (sw == 0) M##_leaky_relu_value_row(n, at, stride, &(constants){ *w, 0 });                         \
+        INDEPENDENT                                                                                          \
+        for (ptrdiff_t i = sw == 0 ? n : 0; i < n; i++)                                                      \
+            y[i * sy] = leaky_relu_value(x[i * sx], w[i * sw], 0);                                           \
+    }                                                                                                        \
+    M##_TARGET static void M##_prelu_derivative_row(ptrdiff_t n, st_real *const at[],                        \
+                                                    const ptrdiff_t stride[], void *context)                 \
+    {                                                                                                        \
+        st_real *dx = at[0];                                                                                 \
+        const st_real *dy = at[1], *x = at[2], *w = at[3];                                                   \
+        const ptrdiff_t sx = stride[0], sy = stride[1], sf = stride[2], sw = stride[3];                      \
+        (void)context;                                                                                       \
+        if (sw == 0) M##_leaky_relu_derivative_row(n, at, stride, &(constants){ *w, 0 });                    \
+        INDEPENDENT                                                                                          \
+        for (ptrdiff_t i = sw == 0 ? n : 0; i < n; i++)                                                      \
+            dx[i * sx] = dy[i * sy] * leaky_relu_derivative(x[i * sf], w[i * sw], 0);                        \
+    }
+
+/* A view of x's shape of the weight of each element. */
+static st_tensor weights_of(const st_call *c, st_tensor x)
+{
+    st_tensor w = c->param[0];
+    const bool one = w.shape.n[0] == 1;
+    w.shape = x.shape;
+    for (int i = 0; i < x.shape.rank; i++) w.stride[i] = i == 1 && !one;
+    return w;
+}
+
+static void prelu_forward(const st_call *c, st_tensor x, st_tensor y)
+{
+    st_walk(3, (st_tensor[]){ y, x, weights_of(c, x) }, ST_ANY_ORDER,
+            ((const activation_rows *)c->plan)->value, NULL);
+}
+
+static void prelu_backward(const st_call *c, st_tensor x, st_tensor y, st_tensor dy, st_tensor dx)
+{
+    (void)y;
+    st_walk(4, (st_tensor[]){ dx, dy, x, weights_of(c, x) }, ST_ANY_ORDER,
+            ((const activation_rows *)c->plan)->derivative, NULL);
+}
 
 /* Adds up min(x, 0) dy, in a fixed number of lanes: a branch on the sign would be slow. */
 static void prelu_sum_row(ptrdiff_t n, st_real *const at[], const ptrdiff_t stride[], void *sum)
@@ -70,10 +176,34 @@ static void prelu_sum_row(ptrdiff_t n, st_real *const at[], const ptrdiff_t stri
     EACH(k, LANES) *total += lane[k];
 }
 
+/* Adds min(x, 0) dy of an image with one element for each of some channels to their sums. */
+static void prelu_sum_image(ptrdiff_t n, st_real *const at[], const ptrdiff_t stride[], void *sums)
+{
+    const st_real *x = at[0], *dy = at[1];
+    double *sum = sums;
+    for (ptrdiff_t i = 0; i < n; i++)
+        sum[i] += (double)negative_part(x[i * stride[0]]) * (double)dy[i * stride[1]];
+}
+
 static void prelu_gradient(const st_call *c, st_tensor x, st_tensor y, st_tensor dy)
 {
+    enum { MOST = 128 };
+    const ptrdiff_t channels = c->param[0].shape.n[0];
     (void)y;
-    prelu_add_gradient(c, x, dy, prelu_sum_row);
+    if (x.shape.rank != 2 || channels == 1) {
+        prelu_add_gradient(c, x, dy, prelu_sum_row);
+        return;
+    }
+    for (ptrdiff_t k = 0; k < channels; k += MOST) {
+        double sum[MOST] = { 0 };
+        const ptrdiff_t count = smallest(MOST, channels - k);
+        for (ptrdiff_t i = 0; i < c->images; i++)
+            st_walk(2,
+                    (st_tensor[]){ st_narrow(st_select(x, 0, i), 0, k, count),
+                                   st_narrow(st_select(dy, 0, i), 0, k, count) },
+                    ST_ROW_MAJOR, prelu_sum_image, sum);
+        for (ptrdiff_t i = 0; i < count; i++) st_data(st_grad(c, 0))[k + i] += (st_real)sum[i];
+    }
 }
 
 /* ---- the algorithms --------------------------------------------------------------------------------- */
@@ -101,6 +231,11 @@ static bool is_gelu_none(const st_layer *l)
 }
 
 #define NAMES(M, NAME) { M##_##NAME##_value_row, M##_##NAME##_derivative_row, false, { 0 } },
+#define GELU(M, NAME)                                                                                        \
+    VALUE(M##_gelu, st_real, fast_normal(x, M##_FUSES))                                                      \
+    DERIVATIVE(M##_gelu, st_real, x, fast_normal_slope(x, M##_FUSES))                                        \
+    ROWS(M, M##_gelu)
+#define GELU_NAMES(M, NAME) NAMES(M, M##_gelu)
 #define FUNCTION(NAME)                                                                                       \
     EACH_MACHINE_OF(ROWS, NAME)                                                                              \
     static const activation_rows NAME##_rows[] = { EACH_MACHINE_OF(NAMES, NAME) };
@@ -114,12 +249,16 @@ static bool is_gelu_none(const st_layer *l)
     };
 #define ACTIVATION_OF(NAME, FUNCTION_NAME, TYPE, SUITS)                                                      \
     FUNCTION(FUNCTION_NAME)                                                                                  \
-    ALGORITHM(NAME, FUNCTION_NAME, TYPE, SUITS, activation_forward, activation_backward)
+    ALGORITHM(NAME, FUNCTION_NAME, TYPE, SUITS, forward, backward, .divides = true)
 #define SHORT_ACTIVATION(NAME) ACTIVATION_OF(NAME, NAME, NAME, suits)
 #define EXPONENTIAL_ACTIVATION(NAME) ACTIVATION_OF(NAME, fast_##NAME, NAME, suits)
 
 EACH_SHORT_ACTIVATION(SHORT_ACTIVATION)
 EACH_EXPONENTIAL_ACTIVATION(EXPONENTIAL_ACTIVATION)
-ACTIVATION_OF(gelu_none, fast_gelu_none, gelu, is_gelu_none)
+EACH_MACHINE_OF(GELU, _)
+static const activation_rows gelu_none_rows[] = { EACH_MACHINE_OF(GELU_NAMES, _) };
+ALGORITHM(gelu_none, gelu_none, gelu, is_gelu_none, forward, backward, .divides = true)
 ACTIVATION_OF(gelu_tanh, fast_gelu_tanh, gelu, activation_by_tanh)
-ALGORITHM(prelu, leaky_relu, prelu, suits, prelu_forward, prelu_backward, prelu_gradient)
+EACH_MACHINE_OF(PRELU, _)
+static const activation_rows prelu_rows[] = { EACH_MACHINE_OF(NAMES, prelu) };
+ALGORITHM(prelu, prelu, prelu, suits, prelu_forward, prelu_backward, prelu_gradient)

@@ -305,11 +305,19 @@ INLINE double wide_log(double x)
     return n * 0.693147180559945309417 + wide_log1p(x * scale - 1);
 }
 
+/* Tests if code for an instruction set has fused multiply-adds. */
+#if defined(__FMA__) || defined(__ARM_FEATURE_FMA)
+enum { generic_FUSES = true };
+#else
+enum { generic_FUSES = false };
+#endif
+enum { avx2_FUSES = true, avx512_FUSES = true };
+
 /* ---- the normal distribution --------------------------------------------------------------------------- */
 
 #ifdef STRIDE_DOUBLE
-#define LOWER_HALF (real_bits)0x7ffffff /* of the digits, */
-#define NORMAL_MOST 44                  /* and where the density is 0 */
+#define LOWER_HALF (real_bits)0x7ffffff
+#define NORMAL_MOST 44 /* the density is 0 there */
 #define NORMAL_SHIFT 4
 
 INLINE st_real normal_polynomial(st_real y)
@@ -341,15 +349,27 @@ INLINE st_real normal_polynomial(st_real y)
 }
 #endif
 
-/* t² is the square of the upper half of t's digits, which is exact, and the rest. */
-INLINE exponent exponent_of_square(st_real t)
+INLINE st_real upper_half(st_real x)
 {
     real_bits bits;
-    st_real upper;
-    memcpy(&bits, &t, sizeof bits);
+    memcpy(&bits, &x, sizeof bits);
     bits &= ~LOWER_HALF;
-    memcpy(&upper, &bits, sizeof upper);
-    return exponent_of_sum(-upper * upper / 2, (upper - t) * (upper + t) / 2);
+    memcpy(&x, &bits, sizeof x);
+    return x;
+}
+
+/* a b less the rounded product, exactly: by one fused multiply-add, or from the halves of digits. */
+INLINE st_real product_rest(st_real a, st_real b, st_real product, bool fuses)
+{
+    if (fuses) return fma(a, b, -product);
+    const st_real x = upper_half(a), y = upper_half(b);
+    return x * y - product + x * (b - y) + (a - x) * y + (a - x) * (b - y);
+}
+
+INLINE exponent exponent_of_square(st_real t, bool fuses)
+{
+    const st_real half = t * (st_real)-0.5, square = t * half;
+    return exponent_of_sum(square, product_rest(t, half, square, fuses));
 }
 
 /* Φ(-t) / exp(-t²/2) */
@@ -359,21 +379,35 @@ INLINE st_real normal_ratio(st_real t)
     return normal_polynomial(2 * t * over - 1) * over;
 }
 
+/* min(|x|, NORMAL_MOST), of the bits, whose order is that of the numbers: the compiler would make a branch
+ * of a minimum of numbers. */
+INLINE st_real normal_argument(st_real x)
+{
+    const st_real most = NORMAL_MOST;
+    real_bits bits, last;
+    memcpy(&bits, &x, sizeof bits);
+    memcpy(&last, &most, sizeof last);
+    bits &= (real_bits)-1 >> 1;
+    bits = bits < last ? bits : last;
+    memcpy(&x, &bits, sizeof x);
+    return x;
+}
+
 /* x Φ(x) = max(x, 0) - t Φ(-t), t = |x|. The polynomial takes the rounded share, so that in the tail, where
  * it is nearly 0.4 / share, their product does not depend on the rounding. */
-INLINE st_real fast_normal(st_real x)
+INLINE st_real fast_normal(st_real x, bool fuses)
 {
-    const st_real t = fabs(x) > NORMAL_MOST ? NORMAL_MOST : fabs(x);
-    const exponent e = exponent_of_square(t);
-    const st_real share = t / (t + NORMAL_SHIFT), part = share * normal_polynomial(2 * share - 1);
+    const st_real t = normal_argument(x), share = t / (t + NORMAL_SHIFT),
+                  part = share * normal_polynomial(2 * share - 1);
+    const exponent e = exponent_of_square(t, fuses);
     return (x < 0 ? 0 : x) - times_low_power(part + part * e.less_1, e);
 }
 
 /* Φ(x) + x φ(x) */
-INLINE st_real fast_normal_slope(st_real x)
+INLINE st_real fast_normal_slope(st_real x, bool fuses)
 {
-    const st_real t = fabs(x) > NORMAL_MOST ? NORMAL_MOST : fabs(x);
-    const exponent e = exponent_of_square(t);
+    const st_real t = normal_argument(x);
+    const exponent e = exponent_of_square(t, fuses);
     const st_real tail =
         times_low_power((1 + e.less_1) * (normal_ratio(t) - t * (st_real)0.398942280401432677940), e);
     return x < 0 ? tail : 1 - tail;
