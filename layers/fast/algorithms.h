@@ -26,7 +26,7 @@ extern const layer_algorithm *const *layer_pooling_algorithms;
 /* Runs a planned layer by the first suitable algorithm instead of its definition. */
 int layer_choose_algorithm(st_layer *l);
 
-extern const layer_algorithm conv_winograd, conv_implicit, conv_transpose_implicit;
+extern const layer_algorithm conv_winograd, conv_implicit;
 extern const layer_algorithm dense_products;
 extern const layer_algorithm maxpool_vectors, avgpool_vectors, adaptive_avgpool_vectors;
 extern const layer_algorithm maxpool_rows, avgpool_rows, adaptive_avgpool_rows, lppool_rows, upsample_rows,
@@ -80,8 +80,8 @@ void layer_call_forward(const st_call *c, st_tensor x, st_tensor y);
 void layer_call_backward(const st_call *c, bool gradient, bool backward, st_tensor x, st_tensor y,
                          st_tensor dy, st_tensor dx);
 
-/* The same in several threads, outside of parallel work: hooks that divide do so themselves, others are called
- * for some images on each. */
+/* The same in several threads, outside of parallel work: hooks that divide do so themselves, others are
+ * called for some images on each. */
 void layer_divide_forward(const st_call *c, st_tensor x, st_tensor y);
 void layer_divide_backward(const st_call *c, bool gradient, bool backward, st_tensor x, st_tensor y,
                            st_tensor dy, st_tensor dx);
@@ -97,9 +97,23 @@ double layer_work(const st_layer *l, ptrdiff_t images);
 /* The threads that share a call outside of parallel work: one if there is little. */
 int layer_call_threads(const st_call *c);
 
-/* st_parallel_for, on at most so many threads, whose numbers the work is given: those of their scratch. Inside
- * of parallel work it runs in the caller alone. A hook with `divides` (layer_impl.h) divides a call by it. */
+/* st_parallel_for, on at most so many threads, whose numbers the work is given: those of their scratch.
+ * Inside of parallel work it runs in the caller alone. A hook with `divides` (layer_impl.h) divides a call by
+ * it. */
 void layer_each(const st_call *c, int threads, ptrdiff_t count, parallel_work *work, void *context);
+
+/* The division of a call along one of several axes: how much there is of it, and in what units; the parts. */
+typedef struct layer_division {
+    int axis, threads;
+    ptrdiff_t all, unit, parts;
+    double time; /* of the longest part, where 1 is the time of all; at first, more */
+} layer_division;
+
+/* Chooses an axis if its parts take less time; each part does again what takes `again` of the whole. */
+void layer_try_axis(layer_division *d, int axis, ptrdiff_t all, ptrdiff_t unit, double again);
+
+/* Where part i begins, of `count`. */
+ptrdiff_t layer_part(const layer_division *d, ptrdiff_t i, ptrdiff_t *count);
 
 /* Tests if the gradient of a chunk is added as soon as there is one, while it is in cache: on one thread,
  * where those of all chunks, of so many elements, would not stay there. */

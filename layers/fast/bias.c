@@ -17,15 +17,25 @@ static double sum_of(const st_real *x, ptrdiff_t count)
     return sum;
 }
 
+typedef struct channels {
+    st_tensor dy;
+    st_real *to;
+} channels;
+
+static void add_channel(ptrdiff_t o, int thread, void *context)
+{
+    (void)thread;
+    const channels *b = context;
+    const st_tensor dy = b->dy;
+    const ptrdiff_t all = dy.shape.n[1], area = dy.shape.n[2] * dy.shape.n[3];
+    double sum = 0;
+    for (ptrdiff_t i = 0; i < dy.shape.n[0]; i++) sum += sum_of(st_data(dy) + (i * all + o) * area, area);
+    b->to[o] += (st_real)sum;
+}
+
 void conv_bias_gradient(const st_call *c, st_tensor dy)
 {
-    if (!conv_bias(c)) return;
-    const ptrdiff_t channels = dy.shape.n[1], area = dy.shape.n[2] * dy.shape.n[3];
-    const st_real *from = st_data(dy);
-    st_real *to = st_data(st_grad(c, CONV_BIAS));
-    for (ptrdiff_t o = 0; o < channels; o++) {
-        double sum = 0;
-        for (ptrdiff_t i = 0; i < dy.shape.n[0]; i++) sum += sum_of(from + (i * channels + o) * area, area);
-        to[o] += (st_real)sum;
-    }
+    if (conv_bias(c))
+        layer_each(c, MOST_THREADS, dy.shape.n[1], add_channel,
+                   &(channels){ dy, st_data(st_grad(c, CONV_BIAS)) });
 }

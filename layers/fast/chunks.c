@@ -88,6 +88,21 @@ void layer_each(const st_call *c, int threads, ptrdiff_t count, parallel_work *w
                  &(numbered_work){ work, context, c->thread });
 }
 
+void layer_try_axis(layer_division *d, int axis, ptrdiff_t all, ptrdiff_t unit, double again)
+{
+    const ptrdiff_t units = ceil_div(all, unit), parts = smallest(units, d->threads);
+    const double most = (double)smallest(ceil_div(units, parts) * unit, all) / (double)all,
+                 time = most + again * (1 - most);
+    if (time < d->time) *d = (layer_division){ axis, d->threads, all, unit, parts, time };
+}
+
+ptrdiff_t layer_part(const layer_division *d, ptrdiff_t i, ptrdiff_t *count)
+{
+    const ptrdiff_t units = ceil_div(d->all, d->unit), first = units * i / d->parts * d->unit;
+    *count = smallest(units * (i + 1) / d->parts * d->unit, d->all) - first;
+    return first;
+}
+
 static void each(const st_call *c, ptrdiff_t count, void (*work)(ptrdiff_t i, void *context), void *context)
 {
     layer_each(c, MOST_THREADS, count, run_piece, &(piece_work){ work, context });

@@ -30,9 +30,15 @@ static bool is_huge(const st_layer *l, const window *w)
            taps > most_taps;
 }
 
+static bool is_transposed(const st_layer *l)
+{
+    return l->type == &layer_type_conv_transpose2d;
+}
+
 static bool suits(const st_layer *l)
 {
-    return !is_huge(l, &((const conv_plan *)l->plan)->w);
+    return (l->type == &layer_type_conv2d || is_transposed(l)) &&
+           !is_huge(l, &((const conv_plan *)l->plan)->w);
 }
 
 static void plan_passes(implicit_plan *d, arena *a)
@@ -46,7 +52,7 @@ static void plan_passes(implicit_plan *d, arena *a)
 static int plan(st_layer *l, const void *given)
 {
     const conv_plan *conv = given;
-    const bool transposed = l->type == &layer_type_conv_transpose2d;
+    const bool transposed = is_transposed(l);
     const ptrdiff_t x = l->x.n[1] / conv->groups, y = l->y.n[1] / conv->groups;
     const window w = conv->w;
     const int groups = conv->groups;
@@ -77,80 +83,113 @@ static void fill(st_layer *l, void *tables)
     plan_passes(l->plan, &(arena){ tables, 0 });
 }
 
+/* ---- several threads -------------------------------------------------------------------------------- */
+
+/* What a call is divided into. */
+typedef enum axis { IMAGES, GROUPS, CHANNELS, TAPS } axis;
+
+typedef struct job {
+    const st_call *c;
+    const pass *p; /* NULL: the gradient */
+    st_tensor from, to;
+    const st_real *bias;
+    layer_division by;
+} job;
+
+static void run_part(ptrdiff_t i, int thread, void *context)
+{
+    const job *j = context;
+    const implicit_plan *d = j->c->plan;
+    ptrdiff_t count, first = layer_part(&j->by, i, &count);
+    share s = { 0, d->groups, 0, j->p ? j->p->made : d->narrow, 0, d->wide * d->area };
+    st_tensor from = j->from, to = j->to;
+    st_call c = *j->c;
+    c.thread = thread;
+    if (j->by.axis == IMAGES) from = st_narrow(from, 0, first, count), to = st_narrow(to, 0, first, count);
+    if (j->by.axis == GROUPS) s.group = first, s.end = first + count;
+    if (j->by.axis == CHANNELS) s.first = first, s.made = count;
+    if (j->by.axis == TAPS) s.tap = first, s.taps = count;
+    if (j->p) implicit_make(&c, j->p, &s, from, to, j->bias);
+    else implicit_gradient(&c, &s, from, to);
+}
+
+static void run_parts(job *j)
+{
+    layer_each(j->c, MOST_THREADS, j->by.parts, run_part, j);
+}
+
+/* Each thread that has some channels lays out all that they read. */
+static double again(const implicit_plan *d, const pass *p, double depth)
+{
+    const double laid = implicit_layout_cost(d, p), windows = (double)p->size[0] * (double)p->size[1];
+    return laid / (laid + windows * depth / d->k->lanes);
+}
+
+static void make(const st_call *c, const pass *p, st_tensor from, st_tensor to, const st_real *bias)
+{
+    const implicit_plan *d = c->plan;
+    const bool wide = p->by_taps && p == &d->scatter;
+    job j = { c, p, from, to, bias, { .threads = layer_call_threads(c), .time = 2 } };
+    ptrdiff_t unit = p->channels ? d->k->lanes : wide ? ceil_div(d->k->lanes, d->area) : 1;
+    if (p->groups || (wide && p->made % unit)) unit = p->made;
+    layer_try_axis(&j.by, GROUPS, d->groups, p->groups ? implicit_group_lanes(d) : 1, 0);
+    layer_try_axis(&j.by, IMAGES, c->images, p->images, 0);
+    layer_try_axis(&j.by, CHANNELS, p->made, unit,
+                   p->channels || wide ? 0.02 : again(d, p, (double)p->made * (double)(p->read * d->area)));
+    run_parts(&j);
+}
+
+/* The sums of images are not divided. */
+static void sum(const st_call *c, st_tensor wide, st_tensor narrow)
+{
+    const implicit_plan *d = c->plan;
+    const gradient_pass *p = &d->gradient;
+    const bool products = !p->groups && !p->by_taps && !p->dots, whole = p->groups || p->slides.slide;
+    job j = { c, NULL, wide, narrow, NULL, { .threads = layer_call_threads(c), .time = 2 } };
+    layer_try_axis(&j.by, GROUPS, d->groups, p->groups ? implicit_group_lanes(d) : 1, 0);
+    layer_try_axis(&j.by, CHANNELS, d->narrow, whole ? d->narrow : products ? d->k->lanes : 1, 0.05);
+    if (products) layer_try_axis(&j.by, TAPS, d->wide * d->area, 1, 0.1);
+    run_parts(&j);
+}
+
 /* ---- hooks ----------------------------------------------------------------------------------------- */
 
-static void prepare(const st_layer *l, bool scatters)
+/* Without the bias, the forward pass of each type is the backward pass of the other. */
+static const pass *pass_of(const st_layer *l, bool backward)
 {
     const implicit_plan *d = l->plan;
-    const pass *p = scatters ? &d->scatter : &d->gather;
+    return is_transposed(l) == backward ? &d->gather : &d->scatter;
+}
+
+static void prepare(const st_layer *l, bool backward)
+{
+    const pass *p = pass_of(l, backward);
     if (p->channels) implicit_pack_channels(l, p);
     if (p->groups) implicit_pack_groups(l, p);
 }
 
-static void conv_prepare(const st_layer *l, bool backward)
+static void forward(const st_call *c, st_tensor x, st_tensor y)
 {
-    prepare(l, backward);
+    make(c, pass_of(c->layer, false), x, y, conv_bias(c));
 }
 
-static void transposed_prepare(const st_layer *l, bool backward)
-{
-    prepare(l, !backward);
-}
-
-static void conv_forward(const st_call *c, st_tensor x, st_tensor y)
-{
-    implicit_make(c, &((const implicit_plan *)c->plan)->gather, x, y, conv_bias(c));
-}
-
-static void conv_backward(const st_call *c, st_tensor x, st_tensor y, st_tensor dy, st_tensor dx)
+static void backward(const st_call *c, st_tensor x, st_tensor y, st_tensor dy, st_tensor dx)
 {
     (void)x, (void)y;
-    implicit_make(c, &((const implicit_plan *)c->plan)->scatter, dy, dx, NULL);
+    make(c, pass_of(c->layer, true), dy, dx, NULL);
 }
 
-static void conv_gradient(const st_call *c, st_tensor x, st_tensor y, st_tensor dy)
+static void gradient(const st_call *c, st_tensor x, st_tensor y, st_tensor dy)
 {
     (void)y;
-    implicit_gradient(c, x, dy);
-    conv_bias_gradient(c, dy);
-}
-
-static void transposed_forward(const st_call *c, st_tensor x, st_tensor y)
-{
-    implicit_make(c, &((const implicit_plan *)c->plan)->scatter, x, y, conv_bias(c));
-}
-
-static void transposed_backward(const st_call *c, st_tensor x, st_tensor y, st_tensor dy, st_tensor dx)
-{
-    (void)x, (void)y;
-    implicit_make(c, &((const implicit_plan *)c->plan)->gather, dy, dx, NULL);
-}
-
-static void transposed_gradient(const st_call *c, st_tensor x, st_tensor y, st_tensor dy)
-{
-    (void)y;
-    implicit_gradient(c, dy, x);
+    const bool transposed = is_transposed(c->layer);
+    sum(c, transposed ? dy : x, transposed ? x : dy);
     conv_bias_gradient(c, dy);
 }
 
 const layer_algorithm conv_implicit = {
-    .type = &layer_type_conv2d,
     .suits = suits,
     .plan = plan,
     .fill = fill,
-    .hooks = { .forward = conv_forward,
-               .backward = conv_backward,
-               .gradient = conv_gradient,
-               .prepare = conv_prepare },
-};
-
-const layer_algorithm conv_transpose_implicit = {
-    .type = &layer_type_conv_transpose2d,
-    .suits = suits,
-    .plan = plan,
-    .fill = fill,
-    .hooks = { .forward = transposed_forward,
-               .backward = transposed_backward,
-               .gradient = transposed_gradient,
-               .prepare = transposed_prepare },
+    .hooks = { forward, backward, gradient, .prepare = prepare, .divides = true },
 };

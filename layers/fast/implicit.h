@@ -120,6 +120,14 @@ typedef struct implicit_plan {
     taps_tables taps;
 } implicit_plan;
 
+/* The part of a call that a thread has: groups from `group` to before `end`, and of each some channels that
+ * are made; of a gradient, some narrow channels, or some taps. */
+typedef struct share {
+    ptrdiff_t group, end;
+    ptrdiff_t first, made;
+    ptrdiff_t tap, taps;
+} share;
+
 void implicit_plan_gather(implicit_plan *d, arena *a);
 void implicit_plan_scatter(implicit_plan *d, arena *a);
 void implicit_plan_gradient(implicit_plan *d, arena *a);
@@ -131,32 +139,37 @@ double implicit_channels_cost(const implicit_plan *d, const pass *p);
 void implicit_plan_channels(implicit_plan *d, pass *p, arena *a);
 void implicit_begin_channels(const st_call *c, const pass *p);
 void implicit_pack_channels(const st_layer *l, const pass *p);
-void implicit_make_channels(const st_call *c, const pass *p, ptrdiff_t group, const st_real *from,
-                            ptrdiff_t images, st_real *to, ptrdiff_t next, const st_real *bias);
+void implicit_make_channels(const st_call *c, const pass *p, ptrdiff_t group, const share *s,
+                            const st_real *from, ptrdiff_t images, st_real *to, ptrdiff_t next,
+                            const st_real *bias);
 
 /* Takes room for packed weights. */
 st_real *implicit_take_packed(arena *a, ptrdiff_t count);
 
 /* With groups as lanes: the same of a pass, and of the gradient. */
 typedef struct group_vectors group_vectors;
+ptrdiff_t implicit_group_lanes(const implicit_plan *d);
 double implicit_groups_cost(const implicit_plan *d, const pass *p, double windows);
 double implicit_group_sums_cost(const implicit_plan *d);
 void implicit_plan_groups(implicit_plan *d, pass *p, arena *a);
 void implicit_number_groups(const implicit_plan *d, const pass *p, part *q, arena *a);
 void implicit_plan_group_sums(implicit_plan *d, gradient_pass *p, arena *a);
 void implicit_pack_groups(const st_layer *l, const pass *p);
-void implicit_make_groups(const st_call *c, const pass *p, st_tensor from, st_tensor to, const st_real *bias);
-void implicit_sum_groups(const st_call *c, st_tensor wide, st_tensor narrow);
+void implicit_make_groups(const st_call *c, const pass *p, const share *s, st_tensor from, st_tensor to,
+                          const st_real *bias);
+void implicit_sum_groups(const st_call *c, const share *s, st_tensor wide, st_tensor narrow);
 
 /* With taps as lanes: the same. */
 double implicit_taps_cost(const implicit_plan *d, const pass *p);
 double implicit_taps_gradient_cost(const implicit_plan *d);
 void implicit_plan_taps(implicit_plan *d, arena *a);
-void implicit_make_taps(const st_call *c, const pass *p, st_tensor from, st_tensor to, const st_real *bias);
-void implicit_sum_taps(const st_call *c, st_tensor wide, st_tensor narrow);
+void implicit_make_taps(const st_call *c, const pass *p, const share *s, st_tensor from, st_tensor to,
+                        const st_real *bias);
+void implicit_sum_taps(const st_call *c, const share *s, st_tensor wide, st_tensor narrow);
 
 /* Makes images; bias NULL: without. */
-void implicit_make(const st_call *c, const pass *p, st_tensor from, st_tensor to, const st_real *bias);
+void implicit_make(const st_call *c, const pass *p, const share *s, st_tensor from, st_tensor to,
+                   const st_real *bias);
 
 /* Images [N, C, H, W] of any strides. */
 typedef struct implicit_images {
@@ -180,7 +193,7 @@ implicit_source implicit_lay_out(const implicit_plan *d, const pass *p, const im
                                  ptrdiff_t first, ptrdiff_t images, ptrdiff_t group, bool in_place,
                                  st_real *room);
 
-void implicit_gradient(const st_call *c, st_tensor wide, st_tensor narrow);
+void implicit_gradient(const st_call *c, const share *s, st_tensor wide, st_tensor narrow);
 
 /* The cost of laying out a group's channels of an image, in products of vectors. */
 double implicit_layout_cost(const implicit_plan *d, const pass *p);

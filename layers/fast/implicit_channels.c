@@ -337,18 +337,19 @@ static void begin_block(const st_call *c, const pass *p)
 /* ---- of some images ------------------------------------------------------------------------------------ */
 
 /* Block by block; results are transposed. */
-void implicit_make_channels(const st_call *c, const pass *p, ptrdiff_t group, const st_real *from,
-                            ptrdiff_t images, st_real *to, ptrdiff_t next, const st_real *bias)
+void implicit_make_channels(const st_call *c, const pass *p, ptrdiff_t group, const share *s,
+                            const st_real *from, ptrdiff_t images, st_real *to, ptrdiff_t next,
+                            const st_real *bias)
 {
     const implicit_plan *d = c->plan;
     const ptrdiff_t panel = panel_of(d, p), height = p->size[0], width = p->size[1],
                     each = p->read * d->area * panel;
     made j = { .d = d, .p = p, .from = from, .images = images, .add = bias };
     j.result = st_data(st_scratch(c, RESULT));
-    j.weight = p->packed + group * ceil_div(p->made, panel) * each;
-    for (ptrdiff_t m = 0; m < p->made; m += panel, j.weight += each)
+    for (ptrdiff_t m = s->first, end = m + s->made, channels; m < end; m += channels) {
+        channels = smallest(panel - m % panel, end - m);
+        j.weight = p->packed + (group * ceil_div(p->made, panel) + m / panel) * each + m % panel;
         for (ptrdiff_t first = 0, rows; first < height; first += rows) {
-            const ptrdiff_t channels = smallest(panel, p->made - m);
             j.channels = kernel_padded(d->k, channels);
             rows = smallest(p->rows, height - first);
             if (bias) begin_with(&j, rows, bias + m, channels);
@@ -358,4 +359,5 @@ void implicit_make_channels(const st_call *c, const pass *p, ptrdiff_t group, co
                 kernel_transpose(d->k, rows * width, channels, j.result + i * panel, p->images * panel,
                                  to + i * next + (m * height + first) * width, height * width, NULL);
         }
+    }
 }

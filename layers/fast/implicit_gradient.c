@@ -112,6 +112,7 @@ typedef struct group {
     const st_real *wide, *narrow;
     ptrdiff_t images, next;
     bool first;            /* of the call */
+    const share *s;        /* channels and taps */
     st_real *sum, *result; /* of the group: the gradient, and what is added to it at the end */
 } group;
 
@@ -120,16 +121,18 @@ static void add_products(const st_call *c, const group *g)
 {
     const implicit_plan *d = c->plan;
     const gradient_pass *p = &d->gradient;
-    const ptrdiff_t *n = d->w.out, lanes = kernel_padded(d->k, d->narrow), taps = d->wide * d->area;
+    const share *s = g->s;
+    const ptrdiff_t *n = d->w.out, lanes = kernel_padded(d->k, d->narrow), area = n[0] * n[1];
     st_real *panel = st_data(st_scratch(c, PANEL));
     for (ptrdiff_t first = 0, rows; first < n[0]; first += rows) {
         rows = smallest(p->rows, n[0] - first);
         for (ptrdiff_t i = 0; i < g->images; i++)
-            kernel_transpose(d->k, d->narrow, rows * n[1], g->narrow + i * g->next + first * n[1],
-                             n[0] * n[1], panel + i * rows * n[1] * lanes, lanes, NULL);
-        kernel_product(d->k, taps, lanes, g->images * rows * n[1], g->wide + first * d->gather.p.pitch,
-                       d->gather.part->tap, p->place, panel, p->number, g->result, lanes,
-                       !g->first || first > 0);
+            kernel_transpose(d->k, s->made, rows * n[1],
+                             g->narrow + i * g->next + s->first * area + first * n[1], area,
+                             panel + i * rows * n[1] * lanes, lanes, NULL);
+        kernel_product(d->k, s->taps, kernel_padded(d->k, s->made), g->images * rows * n[1],
+                       g->wide + first * d->gather.p.pitch, d->gather.part->tap + s->tap, p->place, panel,
+                       p->number, g->result + s->tap * lanes, lanes, !g->first || first > 0);
     }
 }
 
@@ -137,10 +140,12 @@ static void add_products(const st_call *c, const group *g)
 static void end_products(const st_call *c, const group *g)
 {
     const implicit_plan *d = c->plan;
+    const share *s = g->s;
     const ptrdiff_t lanes = kernel_padded(d->k, d->narrow), taps = d->wide * d->area;
-    st_real *panel = st_data(st_scratch(c, PANEL));
-    kernel_transpose(d->k, taps, d->narrow, g->result, lanes, panel, taps, NULL);
-    for (ptrdiff_t i = 0; i < d->narrow * taps; i++) g->sum[i] += panel[i];
+    st_real *panel = st_data(st_scratch(c, PANEL)), *to = g->sum + s->first * taps + s->tap;
+    kernel_transpose(d->k, s->taps, s->made, g->result + s->tap * lanes, lanes, panel, s->taps, NULL);
+    for (ptrdiff_t o = 0; o < s->made; o++, to += taps, panel += s->taps)
+        for (ptrdiff_t k = 0; k < s->taps; k++) to[k] += panel[k];
 }
 
 /* ---- lanes are windows ------------------------------------------------------------------------------- */
@@ -152,10 +157,11 @@ static void add_dots(const st_call *c, const group *g)
     const ptrdiff_t height = d->w.out[0], width = d->w.out[1], taps = d->wide * d->area,
                     far = p->straight ? height * width : p->panel / d->narrow, pitch = d->gather.p.pitch;
     st_real *to = st_data(st_scratch(c, PANEL));
-    for (ptrdiff_t o = 0; o < d->narrow && !p->straight; o++)
-        d->k->move(height, width, g->narrow + o * height * width, width, to + o * far, pitch);
-    kernel_dot(d->k, d->narrow, taps, p->vectors, p->straight ? g->narrow : to, far, p->to, p->skip, g->wide,
-               d->gather.part->tap, p->from, g->sum, taps);
+    const st_real *from = g->narrow + g->s->first * height * width;
+    for (ptrdiff_t o = 0; o < g->s->made && !p->straight; o++)
+        d->k->move(height, width, from + o * height * width, width, to + o * far, pitch);
+    kernel_dot(d->k, g->s->made, taps, p->vectors, p->straight ? from : to, far, p->to, p->skip, g->wide,
+               d->gather.part->tap, p->from, g->sum + g->s->first * taps, taps);
 }
 
 /* Sums of all images, each in the lanes of a vector. */
@@ -190,12 +196,12 @@ static st_tensor contiguous(const st_call *c, st_tensor images)
     return copy;
 }
 
-void implicit_gradient(const st_call *c, st_tensor wide, st_tensor narrow)
+void implicit_gradient(const st_call *c, const share *s, st_tensor wide, st_tensor narrow)
 {
     const implicit_plan *d = c->plan;
     const gradient_pass *p = &d->gradient;
     if (p->groups || p->by_taps) {
-        (p->groups ? implicit_sum_groups : implicit_sum_taps)(c, wide, narrow);
+        (p->groups ? implicit_sum_groups : implicit_sum_taps)(c, s, wide, narrow);
         return;
     }
     const bool slides = p->slides.slide, products = !p->dots;
@@ -205,12 +211,12 @@ void implicit_gradient(const st_call *c, st_tensor wide, st_tensor narrow)
             *results = st_data(st_scratch(c, RESULT));
     implicit_begin(c, &d->gather);
     if (p->dots && !p->straight) st_fill(st_narrow(st_scratch(c, PANEL), 0, 0, p->panel), 0);
-    group g = { .next = d->groups * image };
+    group g = { .next = d->groups * image, .s = s };
     for (ptrdiff_t i = 0; i < from.count; i += p->images) {
         g.images = smallest(p->images, from.count - i), g.first = i == 0;
         const bool last = i + g.images == from.count;
         const st_real *images = st_data(contiguous(c, st_narrow(narrow, 0, i, g.images)));
-        for (ptrdiff_t number = 0; number < d->groups; number++) {
+        for (ptrdiff_t number = s->group; number < s->end; number++) {
             g.narrow = images + number * image;
             g.wide = implicit_lay_out(d, &d->gather, &from, i, g.images, number, p->images == 1, room).plane;
             g.sum = dw + number * d->narrow * d->wide * d->area;

@@ -77,6 +77,11 @@ static const group_vectors *vectors_of(const implicit_plan *d)
     return NULL;
 }
 
+ptrdiff_t implicit_group_lanes(const implicit_plan *d)
+{
+    return vectors_of(d)->lanes;
+}
+
 static void product(const group_vectors *v, ptrdiff_t rows, ptrdiff_t depth, const st_real *a,
                     const ptrdiff_t *number, const st_real *b, const ptrdiff_t *from, const ptrdiff_t *step,
                     st_real *c, const ptrdiff_t *to, const st_real *plus)
@@ -293,7 +298,8 @@ static void make(const implicit_plan *d, const pass *p, const group_vectors *v, 
     }
 }
 
-void implicit_make_groups(const st_call *c, const pass *p, st_tensor from, st_tensor to, const st_real *bias)
+void implicit_make_groups(const st_call *c, const pass *p, const share *s, st_tensor from, st_tensor to,
+                          const st_real *bias)
 {
     const implicit_plan *d = c->plan;
     const group_vectors *v = vectors_of(d);
@@ -304,32 +310,32 @@ void implicit_make_groups(const st_call *c, const pass *p, st_tensor from, st_te
     for (ptrdiff_t e = 0; e < p->made * lanes; e++) plus[e] = 0;
     for (ptrdiff_t i = 0; i < from.shape.n[0]; i++, image_to += d->groups * p->made * area) {
         const st_real *image = contiguous(st_select(from, 0, i), copy);
-        for (ptrdiff_t n = 0; n * lanes < d->groups; n++) {
-            const ptrdiff_t group = first_group(d, v, n);
+        for (ptrdiff_t n = s->group / lanes; n * lanes < s->end; n++) {
+            const ptrdiff_t group = first_group(d, v, n), known = n * lanes - group;
             if (bias)
                 kernel_transpose(d->k, lanes, p->made, bias + group * p->made, p->made, plus, lanes, NULL);
             lay_out(d, p, v, image, group, laid, room);
             make(d, p, v, laid, p->packed + n * lanes * each, plus, result);
             for (ptrdiff_t m = 0; m < p->made; m++)
-                kernel_transpose(d->k, area, lanes, result + m * area * lanes, lanes,
-                                 image_to + (group * p->made + m) * area, p->made * area, NULL);
+                kernel_transpose(d->k, area, lanes - known, result + m * area * lanes + known, lanes,
+                                 image_to + (n * lanes * p->made + m) * area, p->made * area, NULL);
         }
     }
 }
 
 /* Adds the sums [narrow, wide, taps, lanes] of all vectors of groups to the gradient. */
-static void end_sums(const implicit_plan *d, const group_vectors *v, const st_real *sum, st_real *room,
-                     st_real *dw)
+static void end_sums(const implicit_plan *d, const share *s, const group_vectors *v, const st_real *sum,
+                     st_real *room, st_real *dw)
 {
     const ptrdiff_t lanes = v->lanes, each = d->narrow * d->wide * d->area;
-    for (ptrdiff_t n = 0; n * lanes < d->groups; n++, sum += each * lanes) {
+    for (ptrdiff_t n = s->group / lanes; n * lanes < s->end; n++, sum += each * lanes) {
         const ptrdiff_t first = first_group(d, v, n);
         kernel_transpose(d->k, each, lanes, sum, lanes, room, each, NULL);
         for (ptrdiff_t i = (n * lanes - first) * each; i < lanes * each; i++) dw[first * each + i] += room[i];
     }
 }
 
-void implicit_sum_groups(const st_call *c, st_tensor wide, st_tensor narrow)
+void implicit_sum_groups(const st_call *c, const share *s, st_tensor wide, st_tensor narrow)
 {
     const implicit_plan *d = c->plan;
     const gradient_pass *g = &d->gradient;
@@ -344,7 +350,7 @@ void implicit_sum_groups(const st_call *c, st_tensor wide, st_tensor narrow)
         const st_real *image = contiguous(st_select(wide, 0, i), copy),
                       *windows_of = contiguous(st_select(narrow, 0, i), st_scratch(c, NARROW));
         st_real *sum = sums;
-        for (ptrdiff_t n = 0; n * lanes < d->groups; n++) {
+        for (ptrdiff_t n = s->group / lanes; n * lanes < s->end; n++) {
             const ptrdiff_t group = first_group(d, v, n);
             lay_out(d, p, v, image, group, laid, room);
             for (ptrdiff_t o = 0; o < d->narrow; o++, sum += taps * lanes) {
@@ -354,5 +360,5 @@ void implicit_sum_groups(const st_call *c, st_tensor wide, st_tensor narrow)
             }
         }
     }
-    end_sums(d, v, sums, room, st_data(st_grad(c, CONV_WEIGHT)));
+    end_sums(d, s, v, sums, room, st_data(st_grad(c, CONV_WEIGHT)));
 }

@@ -357,7 +357,8 @@ typedef struct job {
     implicit_source from;
     const st_real *weight; /* of the group */
     ptrdiff_t images;      /* laid out together */
-    st_real *to;           /* the group's channels of the first image */
+    ptrdiff_t made;        /* channels */
+    st_real *to;           /* those of the first image */
     ptrdiff_t next;        /* from there to those of the next one */
     const st_real *bias;   /* of the group */
 } job;
@@ -370,7 +371,7 @@ static void place(const job *j, const part *q, run r, ptrdiff_t rows, const st_r
     st_real *to = j->to + r.image * j->next + (q->of.first[0] + r.row * p->apart[0]) * p->size[1] +
                   q->of.first[1] + r.column * p->apart[1];
     result += r.at;
-    for (ptrdiff_t m = 0; m < p->made; m++, to += area, result += pitch)
+    for (ptrdiff_t m = 0; m < j->made; m++, to += area, result += pitch)
         planes_move(j->d->k, count, result, q->line, 1, to, p->apart[0] * p->size[1], p->apart[1]);
 }
 
@@ -378,7 +379,7 @@ static void product(const job *j, const part *q, ptrdiff_t vectors, ptrdiff_t k,
                     const st_real *b, const ptrdiff_t *offset, const ptrdiff_t *from, const ptrdiff_t *to,
                     st_real *result, ptrdiff_t pitch)
 {
-    kernel_spread(j->d->k, j->p->made, vectors, depth, j->weight, j->p->row, q->weight + k, b, offset, from,
+    kernel_spread(j->d->k, j->made, vectors, depth, j->weight, j->p->row, q->weight + k, b, offset, from,
                   result, pitch, to, j->bias, k > 0);
 }
 
@@ -390,7 +391,7 @@ static void compute(const job *j, const part *q, ptrdiff_t image, ptrdiff_t firs
     const st_real *plane = j->from.plane + image * j->from.apart + first * p->p.pitch;
     if (q->how != SLIDING)
         product(j, q, q->vectors, 0, q->depth, plane, q->tap, q->from, q->to, result, pitch);
-    for (ptrdiff_t m = 0; m < p->made && q->how == SLIDING; m++)
+    for (ptrdiff_t m = 0; m < j->made && q->how == SLIDING; m++)
         slide_image(q->slide, &q->slid, q->stride, q->taps, q->rows, q->of.count[1], j->weight + m * p->row,
                     plane, result + m * pitch, q->line, j->bias ? j->bias[m] : 0);
 }
@@ -431,7 +432,7 @@ static void make_pair(const job *j, const part *q, ptrdiff_t image)
         compute(j, even, image, first, u, pitch);
         compute(j, odd, image, first, v, pitch);
         st_real *to = j->to + image * j->next + (q->of.first[0] + first * p->apart[0]) * width;
-        for (ptrdiff_t m = 0; m < p->made; m++, to += p->size[0] * width) {
+        for (ptrdiff_t m = 0; m < j->made; m++, to += p->size[0] * width) {
             j->d->k->weave(q->rows, width / 2, u + m * pitch, even->line, v + m * pitch, odd->line, to, down);
             for (ptrdiff_t r = 0; r < q->rows && width % 2; r++)
                 to[r * down + width - 1] = u[m * pitch + r * even->line + width / 2];
@@ -497,7 +498,7 @@ static void fill_rest(const job *j)
 {
     const ptrdiff_t area = j->p->size[0] * j->p->size[1];
     for (ptrdiff_t i = 0; i < j->images; i++)
-        for (ptrdiff_t m = 0; m < j->p->made; m++) {
+        for (ptrdiff_t m = 0; m < j->made; m++) {
             st_real *to = j->to + i * j->next + m * area;
             const st_real value = j->bias ? j->bias[m] : 0;
             for (ptrdiff_t k = 0; k < area; k++) to[k] = value;
@@ -551,7 +552,7 @@ static const st_real *contiguous(const st_call *c, st_tensor images)
     return st_data(copy);
 }
 
-static void make_by_channels(const st_call *c, const pass *p, st_tensor from, st_tensor to,
+static void make_by_channels(const st_call *c, const pass *p, const share *s, st_tensor from, st_tensor to,
                              const st_real *bias)
 {
     const implicit_plan *d = c->plan;
@@ -561,19 +562,20 @@ static void make_by_channels(const st_call *c, const pass *p, st_tensor from, st
     for (ptrdiff_t i = 0; i < all; i += p->images) {
         const ptrdiff_t images = smallest(p->images, all - i);
         const st_real *image = contiguous(c, st_narrow(from, 0, i, images));
-        for (ptrdiff_t g = 0; g < d->groups; g++)
-            implicit_make_channels(c, p, g, image + g * each, images,
+        for (ptrdiff_t g = s->group; g < s->end; g++)
+            implicit_make_channels(c, p, g, s, image + g * each, images,
                                    st_data(to) + i * next + g * (next / d->groups), next,
                                    bias ? bias + g * p->made : NULL);
     }
 }
 
-void implicit_make(const st_call *c, const pass *p, st_tensor from, st_tensor to, const st_real *bias)
+void implicit_make(const st_call *c, const pass *p, const share *s, st_tensor from, st_tensor to,
+                   const st_real *bias)
 {
     if (p->channels || p->groups || p->by_taps) {
         (p->groups    ? implicit_make_groups
          : p->by_taps ? implicit_make_taps
-                      : make_by_channels)(c, p, from, to, bias);
+                      : make_by_channels)(c, p, s, from, to, bias);
         return;
     }
     const implicit_plan *d = c->plan;
@@ -582,13 +584,14 @@ void implicit_make(const st_call *c, const pass *p, st_tensor from, st_tensor to
     const st_real *weight = st_data(c->param[CONV_WEIGHT]);
     st_real *room = st_data(st_scratch(c, PLANES));
     if (!(p->p.in_place && images.contiguous)) implicit_begin(c, p);
-    job j = { .c = c, .d = d, .p = p, .next = d->groups * p->made * area };
+    job j = { .c = c, .d = d, .p = p, .made = s->made, .next = d->groups * p->made * area };
     for (ptrdiff_t i = 0; i < images.count; i += p->images)
-        for (ptrdiff_t g = 0; g < d->groups; g++) {
+        for (ptrdiff_t g = s->group; g < s->end; g++) {
+            const ptrdiff_t channel = g * p->made + s->first;
             j.images = smallest(p->images, images.count - i);
-            j.weight = weight + g * weights;
-            j.to = st_data(to) + i * j.next + g * p->made * area;
-            j.bias = bias ? bias + g * p->made : NULL;
+            j.weight = weight + g * weights + s->first * p->row;
+            j.to = st_data(to) + i * j.next + channel * area;
+            j.bias = bias ? bias + channel : NULL;
             j.from = implicit_lay_out(d, p, &images, i, j.images, g, true, room);
             if (!p->whole) fill_rest(&j);
             for (ptrdiff_t n = 0; n < p->parts;) n += make_parts(&j, &p->part[n]);

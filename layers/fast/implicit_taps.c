@@ -177,18 +177,18 @@ static void take(const rows *r, const implicit_images *from, ptrdiff_t first, pt
         }
 }
 
-/* Adds rows to the windows of images, which are contiguous, and begin as 0. */
-static void give(const rows *r, st_real *images, ptrdiff_t next)
+/* Adds rows to the windows of some channels of images, which are contiguous, and begin as 0. */
+static void give(const rows *r, ptrdiff_t channels, st_real *images, ptrdiff_t next)
 {
     const window *w = &r->d->w;
     const ptrdiff_t area = w->size[0] * w->size[1];
     const st_real *row = r->row;
     for (ptrdiff_t n = 0; n < r->images; n++, images += next) {
-        for (ptrdiff_t k = 0; k < r->d->wide * area; k++) images[k] = 0;
+        for (ptrdiff_t k = 0; k < channels * area; k++) images[k] = 0;
         for (ptrdiff_t i = 0; i < windows_of(r->d); i++, row += depth_of(r->d)) {
             ptrdiff_t top, y, left, x, high = inside(w, 0, i / w->out[1], &top, &y),
                                        wide = inside(w, 1, i % w->out[1], &left, &x);
-            for (ptrdiff_t c = 0; c < r->d->wide; c++)
+            for (ptrdiff_t c = 0; c < channels; c++)
                 for (ptrdiff_t h = 0; h < high; h++) {
                     const st_real *from = row + c * r->d->area + (top + h) * w->kernel[1] + left;
                     st_real *to = images + c * area + (y + h * w->dilation[0]) * w->size[1] + x;
@@ -216,17 +216,18 @@ static const st_real *rows_at(const rows *r, const implicit_images *from, ptrdif
 
 /* ---- passes ----------------------------------------------------------------------------------------- */
 
-static void dot(const implicit_plan *d, ptrdiff_t count, const st_real *weight, const st_real *row,
-                const ptrdiff_t *place, st_real *c)
+/* Blocks are those of a usual call, as each is added up. */
+static void dot(const implicit_plan *d, ptrdiff_t made, ptrdiff_t count, const st_real *weight,
+                const st_real *row, const ptrdiff_t *place, st_real *c)
 {
     const taps_tables *t = &d->taps;
-    const ptrdiff_t deep = largest(DEEP, BLOCK / ((d->narrow + count) * t->k->lanes));
+    const ptrdiff_t deep = largest(DEEP, BLOCK / ((d->narrow + CHUNK * windows_of(d)) * t->k->lanes));
     for (ptrdiff_t v = 0; v < t->vectors; v += deep)
-        kernel_dot(t->k, d->narrow, count, smallest(deep, t->vectors - v), weight, depth_of(d), t->from + v,
+        kernel_dot(t->k, made, count, smallest(deep, t->vectors - v), weight, depth_of(d), t->from + v,
                    t->skip + v, row, place, t->from + v, c, count);
 }
 
-static void gather(const st_call *c, st_tensor from, st_tensor to, const st_real *bias)
+static void gather(const st_call *c, const share *s, st_tensor from, st_tensor to, const st_real *bias)
 {
     const implicit_plan *d = c->plan;
     const implicit_images wide = implicit_images_of(from);
@@ -235,17 +236,16 @@ static void gather(const st_call *c, st_tensor from, st_tensor to, const st_real
     st_real *result = st_data(st_scratch(c, RESULT)), *y = st_data(to);
     rows r = { d, st_data(st_scratch(c, PANEL)), 0 };
     for (ptrdiff_t i = 0; i < wide.count; i += r.images)
-        for (ptrdiff_t g = 0; g < d->groups; g++) {
+        for (ptrdiff_t g = s->group; g < s->end; g++) {
             r.images = smallest(d->taps.images, wide.count - i);
-            const ptrdiff_t count = r.images * windows, *place;
+            const ptrdiff_t count = r.images * windows, first = g * d->narrow + s->first, *place;
             const st_real *row = rows_at(&r, &wide, i, g, &place);
-            for (ptrdiff_t k = 0; k < d->narrow * count; k++)
-                result[k] = bias ? bias[g * d->narrow + k / count] : 0;
-            dot(d, count, weight + g * d->narrow * depth_of(d), row, place, result);
+            for (ptrdiff_t k = 0; k < s->made * count; k++) result[k] = bias ? bias[first + k / count] : 0;
+            dot(d, s->made, count, weight + first * depth_of(d), row, place, result);
             for (ptrdiff_t n = 0; n < r.images; n++)
-                for (ptrdiff_t o = 0; o < d->narrow; o++)
+                for (ptrdiff_t o = 0; o < s->made; o++)
                     for (ptrdiff_t p = 0; p < windows; p++)
-                        y[((i + n) * d->groups + g) * each + o * windows + p] =
+                        y[(i + n) * d->groups * each + (first + o) * windows + p] =
                             result[o * count + n * windows + p];
         }
 }
@@ -259,7 +259,7 @@ static const st_real *contiguous(const st_call *c, st_tensor images)
     return st_data(copy);
 }
 
-static void scatter(const st_call *c, st_tensor from, st_tensor to, const st_real *bias)
+static void scatter(const st_call *c, const share *s, st_tensor from, st_tensor to, const st_real *bias)
 {
     const implicit_plan *d = c->plan;
     const taps_tables *t = &d->taps;
@@ -271,25 +271,27 @@ static void scatter(const st_call *c, st_tensor from, st_tensor to, const st_rea
     for (ptrdiff_t i = 0; i < from.shape.n[0]; i += r.images) {
         r.images = smallest(t->images, from.shape.n[0] - i);
         const st_real *narrow = contiguous(c, st_narrow(from, 0, i, r.images));
-        for (ptrdiff_t g = 0; g < d->groups; g++) {
-            st_real *images = st_data(to) + i * next + g * d->wide * area;
-            kernel_product(t->k, r.images * windows, depth, d->narrow, narrow + g * d->narrow * windows,
-                           t->window, t->channel, weight + g * d->narrow * depth, t->weight,
+        for (ptrdiff_t g = s->group; g < s->end; g++) {
+            const ptrdiff_t first = g * d->wide + s->first;
+            st_real *images = st_data(to) + i * next + first * area;
+            kernel_product(t->k, r.images * windows, s->made * d->area, d->narrow,
+                           narrow + g * d->narrow * windows, t->window, t->channel,
+                           weight + g * d->narrow * depth + s->first * d->area, t->weight,
                            whole ? images : r.row, whole ? next : depth, false);
-            if (!whole) give(&r, images, next);
+            if (!whole) give(&r, s->made, images, next);
             for (ptrdiff_t n = 0; n < r.images && bias; n++)
-                for (ptrdiff_t k = 0; k < d->wide * area; k++)
-                    images[n * next + k] += bias[g * d->wide + k / area];
+                for (ptrdiff_t k = 0; k < s->made * area; k++) images[n * next + k] += bias[first + k / area];
         }
     }
 }
 
-void implicit_make_taps(const st_call *c, const pass *p, st_tensor from, st_tensor to, const st_real *bias)
+void implicit_make_taps(const st_call *c, const pass *p, const share *s, st_tensor from, st_tensor to,
+                        const st_real *bias)
 {
-    (p == &((const implicit_plan *)c->plan)->gather ? gather : scatter)(c, from, to, bias);
+    (p == &((const implicit_plan *)c->plan)->gather ? gather : scatter)(c, s, from, to, bias);
 }
 
-void implicit_sum_taps(const st_call *c, st_tensor wide, st_tensor narrow)
+void implicit_sum_taps(const st_call *c, const share *s, st_tensor wide, st_tensor narrow)
 {
     const implicit_plan *d = c->plan;
     const taps_tables *t = &d->taps;
@@ -300,11 +302,11 @@ void implicit_sum_taps(const st_call *c, st_tensor wide, st_tensor narrow)
     for (ptrdiff_t i = 0; i < from.count; i += r.images) {
         r.images = smallest(t->images, from.count - i);
         const st_real *dy = contiguous(c, st_narrow(narrow, 0, i, r.images));
-        for (ptrdiff_t g = 0; g < d->groups; g++) {
-            const ptrdiff_t *place;
+        for (ptrdiff_t g = s->group; g < s->end; g++) {
+            const ptrdiff_t first = g * d->narrow + s->first, *place;
             const st_real *row = rows_at(&r, &from, i, g, &place);
-            kernel_product(t->k, d->narrow, depth, r.images * windows, dy + g * d->narrow * windows,
-                           t->channel, t->window, row, place, dw + g * d->narrow * depth, depth, true);
+            kernel_product(t->k, s->made, depth, r.images * windows, dy + first * windows, t->channel,
+                           t->window, row, place, dw + first * depth, depth, true);
         }
     }
 }

@@ -8,7 +8,6 @@
 const layer_algorithm *layer_algorithms[] = {
     &conv_winograd,
     &conv_implicit,
-    &conv_transpose_implicit,
     &dense_products,
     &maxpool_vectors,
     &avgpool_vectors,

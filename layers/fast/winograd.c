@@ -48,8 +48,9 @@ enum {
 /* Images divided into tiles of reach x reach pixels, a tile's size apart; the first begins `before` pixels
  * outside. Scratch holds the pixels of a band of rows, and a block of tiles in Winograd's domain. */
 typedef struct side {
-    st_tensor images; /* [N, channels, H, W] */
-    ptrdiff_t channels, padded, height, width, reach, before[2];
+    st_tensor images;            /* [N, channels, H, W] */
+    ptrdiff_t channels, columns; /* of a thread; and the multiple of lanes that holds them */
+    ptrdiff_t padded, height, width, reach, before[2];
     st_tensor room;
     st_real *pixels;  /* [rows, W, padded] of an image, rows `top` to `bottom` */
     st_real *outside; /* a pixel outside the image: zeros, or values to be dropped */
@@ -191,7 +192,7 @@ static void transform_tiles(const winograd_plan *p, side *s, winograd_transform 
         if (opens_band(p, at)) (give ? open_band : take_band)(p, s, at);
         pixels_of(p, s, at, pixel);
         for (int f = 0; f < WINOGRAD_PLACES; f++) element[f] = s->tiles + f * s->plane + t * s->padded;
-        transform(s->padded, (const st_real *const *)(give ? element : pixel), give ? pixel : element);
+        transform(s->columns, (const st_real *const *)(give ? element : pixel), give ? pixel : element);
         if (give && closes_band(p, at)) give_band(p, s, at);
     }
 }
@@ -304,7 +305,8 @@ static side side_of(const st_call *c, st_tensor images, int pixels, int tiles)
 {
     const winograd_plan *p = c->plan;
     side s = { .images = images, .channels = images.shape.n[1], .reach = p->t->size, .by = p->by_out };
-    s.padded = kernel_padded(p->k, s.channels);
+    s.padded = kernel_padded(p->k, tiles == X_TILES ? c->layer->x.n[1] : c->layer->y.n[1]);
+    s.columns = kernel_padded(p->k, s.channels);
     s.height = images.shape.n[2];
     s.width = images.shape.n[3];
     if (tiles == X_TILES) {
@@ -316,7 +318,7 @@ static side side_of(const st_call *c, st_tensor images, int pixels, int tiles)
     s.pixels = st_data(s.room);
     s.tiles = st_data(st_scratch(c, tiles));
     s.outside = s.pixels + st_numel(s.room) - s.padded;
-    if (s.padded > s.channels) st_fill(s.room, 0); /* the padding channels */
+    if (s.columns > s.channels) st_fill(s.room, 0); /* the padding channels */
     for (ptrdiff_t k = 0; k < s.padded; k++) s.outside[k] = 0;
     return s;
 }
@@ -330,40 +332,68 @@ static void rows_of(ptrdiff_t taps, ptrdiff_t i, ptrdiff_t in, ptrdiff_t padded,
     for (int f = 0; f < WINOGRAD_PLACES; f++) element[f] = matrices + (f * in + i) * padded;
 }
 
-/* U [places, C, O], or with `transposed` [places, O, C]. */
-static void transform_weights(const st_call *c, bool transposed, st_real *u)
+/* Some channels, or images. */
+typedef struct range {
+    ptrdiff_t first, count;
+} range;
+
+/* The work of a pass, and its division among threads. */
+typedef struct job {
+    const st_call *c;
+    st_tensor x, y;  /* or dx, dy */
+    bool transposed; /* the weights that are transformed, */
+    st_real *u;      /* to here */
+    layer_division by;
+} job;
+
+/* Some rows of U [places, C, O], or with `transposed` [places, O, C]. */
+static void transform_rows(ptrdiff_t part, int thread, void *context)
 {
+    (void)thread;
+    const job *j = context;
+    const st_call *c = j->c;
     const winograd_plan *p = c->plan;
     const st_real *weight = st_data(c->param[CONV_WEIGHT]);
     st_real *buffer = st_data(st_scratch(c, BUFFER)), *row[WINOGRAD_TAPS], *element[WINOGRAD_PLACES];
-    ptrdiff_t in = c->layer->x.n[1], out = c->layer->y.n[1], taps = (ptrdiff_t)p->t->taps * p->t->taps;
-    ptrdiff_t rows = transposed ? out : in, columns = transposed ? in : out;
-    ptrdiff_t padded = kernel_padded(p->k, columns), parts = transposed ? out : 1;
-    for (ptrdiff_t i = 0; i < parts; i++) /* kernels are [O, C, taps] */
-        kernel_transpose(p->k, columns, rows / parts * taps, weight + i * in * taps, rows / parts * taps,
-                         buffer + i * taps * padded, padded, NULL);
-    for (ptrdiff_t i = 0; i < rows; i++) {
-        rows_of(taps, i, rows, padded, buffer, u, row, element);
+    ptrdiff_t in = c->layer->x.n[1], out = c->layer->y.n[1], taps = (ptrdiff_t)p->t->taps * p->t->taps, count,
+              first = layer_part(&j->by, part, &count);
+    ptrdiff_t rows = j->transposed ? out : in, columns = j->transposed ? in : out;
+    ptrdiff_t padded = kernel_padded(p->k, columns), step = j->transposed ? 1 : count;
+    for (ptrdiff_t i = first; i < first + count; i += step) /* kernels are [O, C, taps] */
+        kernel_transpose(p->k, columns, step * taps, weight + i * (j->transposed ? in : 1) * taps,
+                         (j->transposed ? 1 : in) * taps, buffer + i * taps * padded, padded, NULL);
+    for (ptrdiff_t i = first; i < first + count; i++) {
+        rows_of(taps, i, rows, padded, buffer, j->u, row, element);
         for (ptrdiff_t tap = 0; tap < taps; tap++)
-            for (ptrdiff_t j = columns; j < padded; j++) row[tap][j] = 0;
+            for (ptrdiff_t k = columns; k < padded; k++) row[tap][k] = 0;
         p->t->weight(padded, (const st_real *const *)row, element);
     }
 }
 
-/* dw += Gᵀ dU G, dU [places, C, O]; overwrites dU. */
-static void add_weights(const st_call *c, st_real *du)
+static void transform_weights(job *j)
+{
+    j->by = (layer_division){ .threads = layer_call_threads(j->c), .time = 2 };
+    layer_try_axis(&j->by, 0, j->c->layer->x.n[1], 1, 0);
+    if (j->transposed) j->by.all = j->c->layer->y.n[1], j->by.parts = smallest(j->by.parts, j->by.all);
+    layer_each(j->c, MOST_THREADS, j->by.parts, transform_rows, j);
+}
+
+/* dw += Gᵀ dU G of some channels, dU [places, C, O]; overwrites dU. */
+static void add_weights(const st_call *c, range x, range y, st_real *du)
 {
     const winograd_plan *p = c->plan;
-    ptrdiff_t in = c->layer->x.n[1], out = c->layer->y.n[1], padded = kernel_padded(p->k, out),
-              taps = (ptrdiff_t)p->t->taps * p->t->taps;
+    ptrdiff_t in = c->layer->x.n[1], padded = kernel_padded(p->k, c->layer->y.n[1]),
+              taps = (ptrdiff_t)p->t->taps * p->t->taps, each = x.count * taps;
     st_real *weight = st_data(st_grad(c, CONV_WEIGHT)), *buffer = st_data(st_scratch(c, BUFFER));
     st_real *row[WINOGRAD_TAPS], *element[WINOGRAD_PLACES];
-    for (ptrdiff_t i = 0; i < in; i++) {
-        rows_of(taps, i, in, padded, buffer, du, row, element);
-        p->t->weight_adjoint(padded, (const st_real *const *)element, row);
+    for (ptrdiff_t i = 0; i < x.count; i++) {
+        rows_of(taps, i, x.count, padded, buffer, du, row, element);
+        p->t->weight_adjoint(kernel_padded(p->k, y.count), (const st_real *const *)element, row);
     }
-    kernel_transpose(p->k, in * taps, out, buffer, padded, du, in * taps, NULL);
-    for (ptrdiff_t i = 0; i < out * in * taps; i++) weight[i] += du[i];
+    kernel_transpose(p->k, each, y.count, buffer, padded, du, each, NULL);
+    weight += (y.first * in + x.first) * taps;
+    for (ptrdiff_t o = 0; o < y.count; o++, weight += in * taps, du += each)
+        for (ptrdiff_t i = 0; i < each; i++) weight[i] += du[i];
 }
 
 /* M [tiles, O] = V [tiles, C] U [C, O] for each place; added to the bias in WINOGRAD_WHOLE. */
@@ -371,7 +401,7 @@ static void multiply(const winograd_plan *p, const side *from, const st_real *u,
                      bool bias)
 {
     for (int f = 0; f < WINOGRAD_PLACES; f++)
-        kernel_product(p->k, count, to->padded, from->channels, from->tiles + f * from->plane, from->by,
+        kernel_product(p->k, count, to->columns, from->channels, from->tiles + f * from->plane, from->by,
                        p->unit, u + f * from->channels * to->padded, to->by, to->tiles + f * to->plane,
                        to->padded, bias && f == WINOGRAD_WHOLE);
 }
@@ -384,21 +414,59 @@ static void begin_with(const side *s, const st_real *bias, ptrdiff_t count)
         for (ptrdiff_t c = 0; c < s->padded; c++) sum[c] = c < s->channels ? bias[c] * WINOGRAD_SCALE : 0;
 }
 
-static void forward(const st_call *c, st_tensor images, st_tensor output)
+enum { OF_IMAGES, OF_MADE, OF_READ }; /* axes */
+
+/* The part of a thread, with its number: some images, or channels that are made, of the side at `made`. */
+static st_call part_of(const job *j, ptrdiff_t i, int thread, st_tensor *read, st_tensor *made,
+                       range *channels)
 {
-    const winograd_plan *p = c->plan;
-    const st_real *bias = conv_bias(c);
-    side x = side_of(c, images, X_PIXELS, X_TILES), y = side_of(c, output, Y_PIXELS, Y_TILES);
-    st_real *u = st_data(st_scratch(c, WEIGHTS));
-    ptrdiff_t tiles = c->images * p->rows * p->columns;
-    transform_weights(c, false, u);
+    st_call c = *j->c;
+    ptrdiff_t count, first = layer_part(&j->by, i, &count);
+    c.thread = thread;
+    *channels = (range){ 0, made->shape.n[1] };
+    if (j->by.axis == OF_MADE) {
+        *channels = (range){ first, count };
+        *made = st_narrow(*made, 1, first, count);
+    } else {
+        c.images = count;
+        *made = st_narrow(*made, 0, first, count), *read = st_narrow(*read, 0, first, count);
+    }
+    return c;
+}
+
+/* Weights first; a part with some channels transforms all tiles that they read again. */
+static void run_job(job *j, ptrdiff_t made, parallel_work *work)
+{
+    const winograd_plan *p = j->c->plan;
+    transform_weights(j);
+    j->by.time = 2;
+    layer_try_axis(&j->by, OF_IMAGES, j->c->images, 1, 0);
+    layer_try_axis(&j->by, OF_MADE, made, p->k->lanes, 0.12);
+    layer_each(j->c, MOST_THREADS, j->by.parts, work, j);
+}
+
+static void forward_part(ptrdiff_t i, int thread, void *context)
+{
+    const job *j = context;
+    const winograd_plan *p = j->c->plan;
+    st_tensor images = j->x, output = j->y;
+    range own;
+    const st_call c = part_of(j, i, thread, &images, &output, &own);
+    const st_real *bias = conv_bias(&c);
+    side x = side_of(&c, images, X_PIXELS, X_TILES), y = side_of(&c, output, Y_PIXELS, Y_TILES);
+    ptrdiff_t tiles = c.images * p->rows * p->columns;
     for (ptrdiff_t first = 0; first < tiles; first += BLOCK) {
         ptrdiff_t count = smallest(BLOCK, tiles - first);
         transform_tiles(p, &x, p->t->input, false, first, count);
-        if (bias) begin_with(&y, bias, count);
-        multiply(p, &x, u, &y, count, bias != NULL);
+        if (bias) begin_with(&y, bias + own.first, count);
+        multiply(p, &x, j->u + own.first, &y, count, bias != NULL);
         transform_tiles(p, &y, p->t->output, true, first, count);
     }
+}
+
+static void forward(const st_call *c, st_tensor x, st_tensor y)
+{
+    run_job(&(job){ c, x, y, false, st_data(st_scratch(c, WEIGHTS)) }, y.shape.n[1], forward_part);
 }
 
 /* The element that adds equally to all outputs is the sum of dy. */
@@ -411,52 +479,87 @@ static void add_bias(const side *s, st_real *bias, st_real *buffer, ptrdiff_t co
     for (ptrdiff_t c = 0; c < s->channels; c++) bias[c] += buffer[c];
 }
 
-/* dw and db unless x is null; dx unless that is. */
-static void adjoint(const st_call *c, st_tensor images, st_tensor output, st_tensor images_gradient)
+/* dx, dw and db of some images or channels; x null: dx alone; dx null: dw and db alone. */
+static void adjoint(const st_call *c, const st_real *u, st_tensor images, range in, st_tensor output,
+                    range out, st_tensor images_gradient)
 {
     const winograd_plan *p = c->plan;
     const bool gradient = !st_is_null(images), backward = !st_is_null(images_gradient);
     side x = { 0 }, dx = { 0 }, dy = side_of(c, output, Y_PIXELS, Y_TILES);
-    st_real *u = st_data(st_scratch(c, WEIGHTS)), *du = st_data(st_scratch(c, WEIGHT_SUMS));
+    st_real *du = st_data(st_scratch(c, WEIGHT_SUMS));
     ptrdiff_t tiles = c->images * p->rows * p->columns;
     if (gradient) x = side_of(c, images, X_PIXELS, X_TILES);
-    if (backward) dx = side_of(c, images_gradient, DX_PIXELS, X_TILES), transform_weights(c, true, u);
+    if (backward) dx = side_of(c, images_gradient, DX_PIXELS, X_TILES);
     for (ptrdiff_t first = 0; first < tiles; first += BLOCK) {
         ptrdiff_t count = smallest(BLOCK, tiles - first);
         transform_tiles(p, &dy, p->t->output_adjoint, false, first, count);
         if (gradient) {
             transform_tiles(p, &x, p->t->input, false, first, count);
-            if (conv_bias(c))
-                add_bias(&dy, st_data(st_grad(c, CONV_BIAS)), st_data(st_scratch(c, BUFFER)), count);
+            if (conv_bias(c) && in.first == 0)
+                add_bias(&dy, st_data(st_grad(c, CONV_BIAS)) + out.first, st_data(st_scratch(c, BUFFER)),
+                         count);
             for (int f = 0; f < WINOGRAD_PLACES; f++) /* dU [C, O] (+)= Vᵀ [C, tiles] dM [tiles, O] */
-                kernel_product(p->k, x.channels, dy.padded, count, x.tiles + f * x.plane, p->unit, x.by,
+                kernel_product(p->k, x.channels, dy.columns, count, x.tiles + f * x.plane, p->unit, x.by,
                                dy.tiles + f * dy.plane, dy.by, du + f * x.channels * dy.padded, dy.padded,
                                first > 0);
         }
         if (backward) {
-            multiply(p, &dy, u, &dx, count, false);
+            multiply(p, &dy, u + in.first, &dx, count, false);
             transform_tiles(p, &dx, p->t->input_adjoint, true, first, count);
         }
     }
-    if (gradient) add_weights(c, du);
+    if (gradient) add_weights(c, in, out, du);
+}
+
+/* All images; some channels of one side. */
+static void gradient_part(ptrdiff_t i, int thread, void *context)
+{
+    const job *j = context;
+    st_call c = *j->c;
+    ptrdiff_t count, first = layer_part(&j->by, i, &count);
+    range in = { 0, j->x.shape.n[1] }, out = { 0, j->y.shape.n[1] };
+    c.thread = thread;
+    if (j->by.axis == OF_MADE) out = (range){ first, count };
+    else in = (range){ first, count };
+    adjoint(&c, NULL, st_narrow(j->x, 1, in.first, in.count), in, st_narrow(j->y, 1, out.first, out.count),
+            out, (st_tensor){ 0 });
 }
 
 static void gradient(const st_call *c, st_tensor x, st_tensor y, st_tensor dy)
 {
     (void)y;
-    adjoint(c, x, dy, (st_tensor){ 0 });
+    job j = { c, x, dy, .by = { .threads = layer_call_threads(c), .time = 2 } };
+    layer_try_axis(&j.by, OF_MADE, dy.shape.n[1], kernel_of(c->layer)->lanes, 0.1);
+    layer_try_axis(&j.by, OF_READ, x.shape.n[1], KERNEL_TALL, 0.1);
+    layer_each(c, MOST_THREADS, j.by.parts, gradient_part, &j);
+}
+
+static void backward_part(ptrdiff_t i, int thread, void *context)
+{
+    const job *j = context;
+    st_tensor dx = j->x, dy = j->y;
+    range own;
+    const st_call c = part_of(j, i, thread, &dy, &dx, &own);
+    adjoint(&c, j->u, (st_tensor){ 0 }, own, dy, (range){ 0 }, dx);
 }
 
 static void backward(const st_call *c, st_tensor x, st_tensor y, st_tensor dy, st_tensor dx)
 {
     (void)x, (void)y;
-    adjoint(c, (st_tensor){ 0 }, dy, dx);
+    run_job(&(job){ c, dx, dy, true, st_data(st_scratch(c, WEIGHTS)) }, dx.shape.n[1], backward_part);
 }
 
+/* In one thread both share the tiles of dy. */
 static void both(const st_call *c, st_tensor x, st_tensor y, st_tensor dy, st_tensor dx)
 {
-    (void)y;
-    adjoint(c, x, dy, dx);
+    if (layer_call_threads(c) > 1) {
+        gradient(c, x, y, dy);
+        backward(c, x, y, dy, dx);
+        return;
+    }
+    job j = { c, dx, dy, true, st_data(st_scratch(c, WEIGHTS)) };
+    transform_weights(&j);
+    adjoint(c, j.u, x, (range){ 0, x.shape.n[1] }, dy, (range){ 0, dy.shape.n[1] }, dx);
 }
 
 const layer_algorithm conv_winograd = {
@@ -464,5 +567,9 @@ const layer_algorithm conv_winograd = {
     .suits = suits,
     .plan = plan,
     .fill = fill,
-    .hooks = { .forward = forward, .backward = backward, .gradient = gradient, .both = both },
+    .hooks = { .forward = forward,
+               .backward = backward,
+               .gradient = gradient,
+               .both = both,
+               .divides = true },
 };
