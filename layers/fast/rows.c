@@ -392,6 +392,8 @@ static st_real *room_of_shares(const work *w)
             alike = alike && counted[l] == rows->counted[r];                                                 \
             counted[l] = rows->counted[r];                                                                   \
         }                                                                                                    \
+        for (ptrdiff_t l = n; l < JOINED * LANES_MOST && !alike; l++)                                        \
+            counted[l] = -1; /* vectors pass the end */                                                      \
         for (ptrdiff_t l = 0; l < n && !alike; l++, share += columns->out)                                   \
             for (ptrdiff_t i = 0; i < columns->out; i += MACHINE_LANES(M)) {                                 \
                 const M##_vector counts = AT(M, columns->counted + i) * counted[l];                          \
