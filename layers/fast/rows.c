@@ -139,8 +139,15 @@ static void leave(const kernel *k, ptrdiff_t n, ptrdiff_t size, ptrdiff_t pitch,
         enum { LANES = MACHINE_LANES(M), BESIDE = 4 };                                                       \
         if (!loose && n < LANES) {                                                                           \
             for (ptrdiff_t i = 0; i < n; i++) {                                                              \
-                st_real sum = 0;                                                                             \
-                for (ptrdiff_t k = 0; k < count; k++) sum += t[k].weight * x[t[k].from * pitch + i];         \
+                st_real sum = count > 0 ? t[0].weight * x[t[0].from * pitch + i] : 0;                        \
+                if (count == 2) sum += t[1].weight * x[t[1].from * pitch + i];                               \
+                else if (count > 2) sum = 0;                                                                 \
+                for (ptrdiff_t k = 0; k < count && count > 2; k += TOGETHER) {                               \
+                    st_real part = 0;                                                                        \
+                    for (ptrdiff_t j = k; j < count && j < k + TOGETHER; j++)                                \
+                        part += t[j].weight * x[t[j].from * pitch + i];                                      \
+                    sum += part;                                                                             \
+                }                                                                                            \
                 to[i] = sum;                                                                                 \
             }                                                                                                \
             return;                                                                                          \
@@ -960,38 +967,85 @@ static const st_real *image_of(const st_call *c, st_tensor x, ptrdiff_t i)
     return st_data(room);
 }
 
+/* Channels from one place to another, and unless NULL the places of their maxima. */
+typedef struct division {
+    const st_call *call;
+    const st_real *from;
+    st_real *to, *places;
+    ptrdiff_t planes, size; /* all, and those of a piece */
+    bool maxima, back;
+} division;
+
+static void run_piece(ptrdiff_t i, int thread, void *context)
+{
+    const division *d = context;
+    st_call c = *d->call;
+    c.thread = thread;
+    const ptrdiff_t first = i * d->size;
+    const work w = work_of(&c, smallest(d->size, d->planes - first));
+    const axis *each = w.plan->each;
+    const ptrdiff_t area = each[0].size * each[1].size, count = each[0].out * each[1].out;
+    const st_real *from = d->from + first * (d->back ? count : area);
+    st_real *to = d->to + first * (d->back ? area : count),
+            *places = d->places ? d->places + first * count : NULL;
+    const int machine = c.layer->impl->machine;
+    if (d->maxima && d->back) maxima_back(&w, from, places, to);
+    else if (d->maxima) machines[machine].maxima(&w, from, to, places);
+    else (d->back ? machines[machine].backward : machines[machine].forward)(&w, from, to);
+}
+
+/* The bits of a channel do not depend on those beside it. */
+static void divide(division d)
+{
+    d.size = ceil_div(d.planes, layer_call_threads(d.call));
+    if (d.planes > 0) layer_each(d.call, MOST_THREADS, ceil_div(d.planes, d.size), run_piece, &d);
+}
+
 /* Channels that are computed together: all, or those of one image if it is copied. */
-void rows_forward(const st_call *c, st_tensor x, st_tensor y)
+static void forward(const st_call *c, st_tensor x, st_tensor y, bool maxima)
 {
     const ptrdiff_t images = x.shape.n[0], some = st_is_contiguous(x) ? images : 1;
-    const work w = work_of(c, some * x.shape.n[1]);
+    const bool placed = maxima && !c->layer->impl->run->inference_only;
     for (ptrdiff_t i = 0; i < images; i += some)
-        machines[c->layer->impl->machine].forward(&w, image_of(c, x, i), st_data(st_select(y, 0, i)));
+        divide((division){ .call = c,
+                           .from = image_of(c, x, i),
+                           .to = st_data(st_select(y, 0, i)),
+                           .places = placed ? st_data(st_select(st_memory(c, PLACES), 0, i)) : NULL,
+                           .planes = some * x.shape.n[1],
+                           .maxima = maxima });
+}
+
+static void backward(const st_call *c, st_tensor dy, st_tensor dx, bool maxima)
+{
+    divide((division){ .call = c,
+                       .from = st_data(dy),
+                       .to = st_data(dx),
+                       .places = maxima ? st_data(st_memory(c, PLACES)) : NULL,
+                       .planes = dx.shape.n[0] * dx.shape.n[1],
+                       .maxima = maxima,
+                       .back = true });
+}
+
+void rows_forward(const st_call *c, st_tensor x, st_tensor y)
+{
+    forward(c, x, y, false);
 }
 
 void rows_backward(const st_call *c, st_tensor x, st_tensor y, st_tensor dy, st_tensor dx)
 {
     (void)x, (void)y;
-    const work w = work_of(c, dx.shape.n[0] * dx.shape.n[1]);
-    machines[c->layer->impl->machine].backward(&w, st_data(dy), st_data(dx));
+    backward(c, dy, dx, false);
 }
 
 void rows_maxima_forward(const st_call *c, st_tensor x, st_tensor y)
 {
-    const ptrdiff_t images = x.shape.n[0], channels = x.shape.n[1], some = st_is_contiguous(x) ? images : 1;
-    const work w = work_of(c, some * channels);
-    const bool placed = !c->layer->impl->run->inference_only;
-    for (ptrdiff_t i = 0; i < images; i += some)
-        machines[c->layer->impl->machine].maxima(&w, image_of(c, x, i), st_data(st_select(y, 0, i)),
-                                                 placed ? st_data(st_select(st_memory(c, PLACES), 0, i))
-                                                        : NULL);
+    forward(c, x, y, true);
 }
 
 void rows_maxima_backward(const st_call *c, st_tensor x, st_tensor y, st_tensor dy, st_tensor dx)
 {
     (void)x, (void)y;
-    const work w = work_of(c, dx.shape.n[0] * dx.shape.n[1]);
-    maxima_back(&w, st_data(dy), st_data(st_memory(c, PLACES)), st_data(dx));
+    backward(c, dy, dx, true);
 }
 
 /* Elements of which powers, and sums of as many as there are in an image, are in range. */
@@ -1572,9 +1626,9 @@ void rows_fill(st_layer *l, void *tables)
                                           .plan = rows_plan_for,                                             \
                                           .fill = rows_fill,                                                 \
                                           .hooks = { __VA_ARGS__ } };
-ALGORITHM(maxpool, rows_maxima_forward, rows_maxima_backward)
-ALGORITHM(avgpool, rows_forward, rows_backward)
-ALGORITHM(adaptive_avgpool, rows_forward, rows_backward)
+ALGORITHM(maxpool, rows_maxima_forward, rows_maxima_backward, .divides = true)
+ALGORITHM(avgpool, rows_forward, rows_backward, .divides = true)
+ALGORITHM(adaptive_avgpool, rows_forward, rows_backward, .divides = true)
 ALGORITHM(lppool, norms_forward, norms_backward)
-ALGORITHM(upsample, rows_forward, rows_backward)
-ALGORITHM(pad2d, rows_forward, rows_backward)
+ALGORITHM(upsample, rows_forward, rows_backward, .divides = true)
+ALGORITHM(pad2d, rows_forward, rows_backward, .divides = true)
