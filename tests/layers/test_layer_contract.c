@@ -650,7 +650,7 @@ static void check_order(const st_layer_type *type, int weights, ptrdiff_t images
                 dx = st_tensor_new(x.shape), delta = st_tensor_clone(dy);
     assert_built(l, x.shape);
     roll_elements(&d, l->child[0]->param[0], -2, 2);
-    if (frozen) st_layer_freeze(l->child[2], 0, true);
+    if (frozen) assert_int_equal(st_layer_freeze(l->child[2], 0, true), 0);
     st_layer_mode(l, true, 1, 1);
     st_layer_forward(l, x, y);
     st_fill(st_layer_gradients(l), 0);

@@ -55,6 +55,10 @@ TEST(words_are_those_of_the_blocks)
             }
             assert_int_equal(word[4 * n], 0x5a5a5a5a);
         }
+    st_random_words(KEY, 0, NULL, 0);
+    assert_null(st_error());
+    st_random_words(KEY, 0, NULL, 1);
+    expect_error("st_random_words: the words are NULL");
 }
 
 /* Oracle: the same definitions in Python's integers and floats. A model saved by one version must go on
