@@ -155,7 +155,7 @@ INLINE void logsumexp_back(const sums_call *b)
     for (ptrdiff_t i = 0; i < b->n; i++) dx[i] = f[i] * q[i];
 }
 
-/* ---- powers: f = (a / most)^p, log(a / most), (a / most)^(p - 1), with a >= 0 and most the greatest ----- */
+/* ---- powers: f = (a / most)^p, log(a / most), (a / most)^(p - 1), with a >= 0, most the greatest ------- */
 
 /* a of an element: |x|, or max(x, epsilon). */
 INLINE st_real base(st_real x, bool sizes, st_real epsilon)
