@@ -531,6 +531,14 @@ function tidy(text, indent,    n, lines, i, out, blank, width, base) {
     return out
 }
 
+# Lines begin without blanks, or in a macro with one.
+function unindented(text) {
+    gsub(/\\\n\t+/, "\001", text)
+    gsub(/\n\t+/, "\n", text)
+    gsub(/\001/, "\\\n\t", text)
+    return text
+}
+
 function tabs(n) {
     return substr("\t\t\t\t\t\t\t\t\t\t\t\t\t\t\t\t\t\t\t\t\t\t\t\t\t\t\t\t", 1, n)
 }
@@ -539,6 +547,7 @@ function source_text(path,    text, n, list, k, before) {
     if (part[path] != "") before = tidy(shared_headers(path), 1)
     in_part = part[path] != ""
     text = tidy(text_of(path), 1)
+    if (path ~ /\/.*\// && !(path in shown)) text = unindented(text)
     n = split(macros_of[path], list, " ")
     for (k = 1; k <= n; k++) if (users[list[k]] > 1) text = text "#undef " ((path, list[k]) in renamed ? renamed[path, list[k]] : list[k]) "\n"
     n = split(pasted[path], list, " ")

@@ -167,6 +167,23 @@ TEST(maxima_and_their_gradients_are_those_of_the_reference)
     use_engine(NULL);
 }
 
+/* Rows of dy are joined; the last ones of a channel are fewer, and vectors of their shares pass their end. */
+TEST(gradients_of_adaptive_means_are_those_of_the_reference)
+{
+    auto_layer *l = st_adaptive_avgpool({ 7, 5 });
+    dice d = { { 1 } };
+    auto_tensor x = roll_tensor(&d, ST_SHAPE(1, 2, 171, 57), -1, 1);
+    for (int i = 1; i < ENGINES; i++) {
+        if (!choose_engine(engines[i])) continue;
+        about("%s", engines[i]);
+        results reference = run_layer("reference", st_layer_clone(l), x, d),
+                fast = run_layer(engines[i], st_layer_clone(l), x, d);
+        assert_near(fast.dx, reference.dx, 8 * ST_REAL_EPSILON); /* a sum of four shares, each below 1/264 */
+        free_results(reference), free_results(fast);
+    }
+    use_engine(NULL);
+}
+
 /* ---- elements ---------------------------------------------------------------------------------------- */
 
 /* The least number above 0, of which 1 / 2^(bits of the mantissa) is left, and the least that has them
