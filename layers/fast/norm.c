@@ -11,7 +11,7 @@
 #include <math.h>
 #include <string.h>
 
-enum { MOST = 32 };    /* sets that one thread processes at once: their columns are on its stack */
+enum { MOST = 128 };   /* sets that one thread processes at once: their columns are on its stack */
 enum { COPY, SCALED }; /* scratch: a channel or an image of x; weight times dy of a set */
 
 /* A set, or a part of one: `rows` rows of `length` elements, `stride` apart. */
@@ -309,12 +309,13 @@ typedef struct fast_plan {
  * second, by each thread; or whole sets of few elements. */
 static ptrdiff_t together(const fast_plan *p, ptrdiff_t images, int threads)
 {
-    enum { FEW = 4096, CACHED = 1 << 16 };
-    const ptrdiff_t most = p->length < OCTET ? COLUMNS / p->length : MOST,
-                    least = p->length > BLOCK / OCTETS ? 1 : OCTET, /* rows that add_rows takes at once */
-        cached = largest(CACHED / (images * p->length * least), 1) * least;
-    if (p->norm.of_batch) return smallest(smallest(ceil_div(p->norm.sets, threads), most), cached);
-    return p->parts > 1 ? 1 : largest(smallest(FEW / p->length, MOST), 1);
+    enum { FEW = 4096, CACHED = 1 << 16, SOME = 32 };
+    const bool narrow = p->length < OCTET;                          /* many sets fill a line of the cache */
+    const ptrdiff_t least = p->length > BLOCK / OCTETS ? 1 : OCTET, /* rows that add_rows takes at once */
+        cached = largest(CACHED / (images * p->length * least), 1) * least,
+                    most = narrow ? COLUMNS / p->length : smallest(SOME, cached);
+    if (p->norm.of_batch) return smallest(ceil_div(p->norm.sets, threads), most);
+    return p->parts > 1 ? 1 : largest(smallest(FEW / p->length, SOME), 1);
 }
 
 static int plan(st_layer *l, const void *given)
