@@ -66,10 +66,10 @@ bool activation_by_tanh(const st_layer *l);
         st_real *y = at[0];                                                                                  \
         const st_real *x = at[1];                                                                            \
         const ptrdiff_t sy = stride[0], sx = stride[1];                                                      \
-        const bool adjacent = sy == 1 && sx == 1;                                                            \
+        const ptrdiff_t together = sy == 1 && sx == 1 ? n : 0;                                               \
         INDEPENDENT                                                                                          \
-        for (ptrdiff_t i = 0; adjacent && i < n; i++) y[i] = NAME##_value(x[i], o.a, o.b);                   \
-        for (ptrdiff_t i = 0; !adjacent && i < n; i++) y[i * sy] = NAME##_value(x[i * sx], o.a, o.b);        \
+        for (ptrdiff_t i = 0; i < together; i++) y[i] = NAME##_value(x[i], o.a, o.b);                        \
+        for (ptrdiff_t i = together; i < n; i++) y[i * sy] = NAME##_value(x[i * sx], o.a, o.b);              \
     }                                                                                                        \
     M##_TARGET static void M##_##NAME##_derivative_row(ptrdiff_t n, st_real *const at[],                     \
                                                        const ptrdiff_t stride[], void *options)              \
@@ -78,10 +78,10 @@ bool activation_by_tanh(const st_layer *l);
         st_real *dx = at[0];                                                                                 \
         const st_real *dy = at[1], *from = at[2];                                                            \
         const ptrdiff_t sx = stride[0], sy = stride[1], sf = stride[2];                                      \
-        const bool adjacent = sx == 1 && sy == 1 && sf == 1;                                                 \
+        const ptrdiff_t together = sx == 1 && sy == 1 && sf == 1 ? n : 0;                                    \
         INDEPENDENT                                                                                          \
-        for (ptrdiff_t i = 0; adjacent && i < n; i++) dx[i] = dy[i] * NAME##_derivative(from[i], o.a, o.b);  \
-        for (ptrdiff_t i = 0; !adjacent && i < n; i++)                                                       \
+        for (ptrdiff_t i = 0; i < together; i++) dx[i] = dy[i] * NAME##_derivative(from[i], o.a, o.b);       \
+        for (ptrdiff_t i = together; i < n; i++)                                                             \
             dx[i * sx] = dy[i * sy] * NAME##_derivative(from[i * sf], o.a, o.b);                             \
     }
 

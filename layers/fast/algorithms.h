@@ -80,15 +80,17 @@ void layer_call_forward(const st_call *c, st_tensor x, st_tensor y);
 void layer_call_backward(const st_call *c, bool gradient, bool backward, st_tensor x, st_tensor y,
                          st_tensor dy, st_tensor dx);
 
-/* The same in several threads, outside of parallel work: hooks that divide do so themselves, others are
- * called for some images on each. */
+/* The same in several threads, outside of parallel work: a hook with `divides` is called once, and divides the
+ * call. Others are called for some images in each thread, but once, in one thread, for the parameters' gradient
+ * and if the type may depend on its chunks. */
 void layer_divide_forward(const st_call *c, st_tensor x, st_tensor y);
 void layer_divide_backward(const st_call *c, bool gradient, bool backward, st_tensor x, st_tensor y,
                            st_tensor dy, st_tensor dx);
 
-/* Tests if chunks of that size had better run one after another, each of them divided among the threads; and
- * if a layer's hooks may be called for any images, and do not divide. */
-bool layer_divides(const st_layer *l, int threads, ptrdiff_t images, ptrdiff_t size);
+/* Tests if chunks of that size had better pass through these layers one after another, each of them divided
+ * among the threads; and if a layer's hooks may be called for any images, and do not divide. */
+bool layer_divides(const st_layer *const *l, int layers, int threads, ptrdiff_t images, ptrdiff_t size,
+                   bool backward);
 bool layer_takes_pieces(const st_layer *l);
 
 /* Work in elements read and written; multiply-adds count by the time that they take. */

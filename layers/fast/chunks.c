@@ -191,13 +191,29 @@ void layer_divide_backward(const st_call *c, bool gradient, bool backward, st_te
     if (apart) layer_each(c, MOST_THREADS, p.chunks, backward_chunk, &p);
 }
 
-/* The most images that a thread has, of chunks and of pieces. */
-bool layer_divides(const st_layer *l, int threads, ptrdiff_t images, ptrdiff_t size)
+/* A thread has the most images of chunks, or its share of those that the chunks are divided into: of all, of
+ * whole images of each, or all images of a layer that does not divide. */
+bool layer_divides(const st_layer *const *l, int layers, int threads, ptrdiff_t images, ptrdiff_t size,
+                   bool backward)
 {
-    const ptrdiff_t most = smallest(images, ceil_div(ceil_div(images, size), threads) * size),
-                    cut = images / size * ceil_div(size, threads) + ceil_div(images % size, threads),
-                    divided = l->impl->hooks.divides ? images : cut * threads;
-    return threads > 1 && 8 * most * threads > 9 * divided;
+    const double most = (double)smallest(images, ceil_div(ceil_div(images, size), threads) * size),
+                 pieces =
+                     (double)(images / size * ceil_div(size, threads) + ceil_div(images % size, threads)),
+                 all = (double)images;
+    double chunks = 0, divided = 0;
+    for (int i = 0; i < layers; i++) {
+        const layer_hooks *hooks = &l[i]->impl->hooks;
+        const double work = layer_work(l[i], images);
+        const bool gradient = backward && layer_has_gradient(l[i]),
+                   splits =
+                       hooks->divides || traits_of(l[i])->infer; /* which is in a run in inference alone */
+        chunks += work * most;
+        divided += work * (splits                                                   ? all / threads
+                           : !layer_takes_pieces(l[i]) || (gradient && hooks->both) ? all
+                           : gradient                                               ? (all + pieces) / 2
+                                                                                    : pieces);
+    }
+    return threads > 1 && 8 * chunks > 9 * divided;
 }
 
 /* ---- all chunks --------------------------------------------------------------------------------------- */
@@ -237,7 +253,7 @@ static void each_chunk(pass *p, bool in_order, parallel_work *work)
     int threads = (int)smallest(run->threads, st_num_threads());
     if (layer_work(p->l, p->images) < run->least_work) threads = 1;
     p->divided = threads > 1 && p->l->children == 0 && p->l->type->chunk >= 0 &&
-                 (in_order || layer_divides(p->l, threads, p->images, p->size));
+                 (in_order || layer_divides(&p->l, 1, threads, p->images, p->size, !st_is_null(p->dy)));
     if (p->divided || in_order) threads = 1;
     p->alone = layer_adds_at_once(threads, p->partial * p->chunks);
     parallel_for(threads, p->chunks, work, p);

@@ -410,7 +410,7 @@ INLINE st_real fast_normal_slope(st_real x, bool fuses)
     const exponent e = exponent_of_square(t, fuses);
     const st_real tail =
         times_low_power((1 + e.less_1) * (normal_ratio(t) - t * (st_real)0.398942280401432677940), e);
-    return x < 0 ? tail : 1 - tail;
+    return x < 0 ? tail : x >= 0 ? 1 - tail : x; /* NaN */
 }
 
 #endif

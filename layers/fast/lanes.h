@@ -15,12 +15,6 @@
 #define WIDE
 #endif
 
-/* Tests if this processor can run functions marked WIDE. */
-INLINE bool lanes_wide(const st_layer *l)
-{
-    return machine_bytes(l->impl->machine) >= 32;
-}
-
 /* The start of the vector at i when vectors cover n elements: the last one ends with the last element and may
  * overlap the previous one. n is at least one vector. */
 INLINE ptrdiff_t lanes_within(ptrdiff_t i, int lanes, ptrdiff_t n)

@@ -593,6 +593,12 @@ INLINE void run(const pass *p, ptrdiff_t i)
     else forward_sets(p, first, count);
 }
 
+/* Tests if this processor can run functions marked WIDE. */
+static bool has_wide(const st_layer *l)
+{
+    return machine_bytes(l->impl->machine) >= 32;
+}
+
 static void run_any(ptrdiff_t i, void *p)
 {
     run(p, i);
@@ -607,7 +613,7 @@ WIDE static void run_wide(ptrdiff_t i, void *p)
 static void each_set(const st_call *c, st_tensor x, st_tensor dy, st_tensor to, bool gradient)
 {
     pass p = pass_over(c, x, dy, to, gradient);
-    void (*run_here)(ptrdiff_t i, void *p) = lanes_wide(c->layer) ? run_wide : run_any;
+    void (*run_here)(ptrdiff_t i, void *p) = has_wide(c->layer) ? run_wide : run_any;
     if (p.plan->norm.of_batch) st_parallel_for(c, ceil_div(p.sets, p.together), run_here, &p);
     else
         for (ptrdiff_t k = 0; k < ceil_div(p.sets, p.together); k++) run_here(k, &p);
@@ -636,17 +642,22 @@ INLINE void infer(const pass *p, ptrdiff_t k)
         norm_apply(s.length, p->to + at, p->x + at, mean, slope, height);
 }
 
-WIDE static void infer_wide(const pass *p, ptrdiff_t k)
+static void infer_any(ptrdiff_t k, int thread, void *p)
 {
+    (void)thread;
+    infer(p, k);
+}
+
+WIDE static void infer_wide(ptrdiff_t k, int thread, void *p)
+{
+    (void)thread;
     infer(p, k);
 }
 
 void batchnorm_infer(const st_call *c, st_tensor x, st_tensor y)
 {
-    const pass p = pass_over(c, contiguous(x, y), (st_tensor){ 0 }, y, false);
-    for (ptrdiff_t k = 0; k < p.sets; k++)
-        if (lanes_wide(c->layer)) infer_wide(&p, k);
-        else infer(&p, k);
+    pass p = pass_over(c, contiguous(x, y), (st_tensor){ 0 }, y, false);
+    layer_each(c, MOST_THREADS, p.sets, has_wide(c->layer) ? infer_wide : infer_any, &p);
 }
 
 static void backward(const st_call *c, st_tensor x, st_tensor y, st_tensor dy, st_tensor dx)

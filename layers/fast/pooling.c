@@ -380,7 +380,7 @@ static int plan(st_layer *l, const void *given)
     p->count = w->out[0] * w->out[1];
     p->words = p->pairs ? p->count : ceil_div(w->out[0], PACKED) * w->out[1];
     p->weight = 1 / ((st_real)w->size[0] * (st_real)w->size[1]);
-    p->margin = STRIDE_MOST * LANES_MOST + 2 * w->kernel[1];
+    p->margin = STRIDE_MOST * LANES_MOST + 2 * (ptrdiff_t)w->kernel[1];
     const ptrdiff_t tail = LANES_MOST + reach; /* words, or windows */
     p->edge = maxima ? largest(ceil_div(p->margin, p->area), ceil_div(tail, p->words)) : 0;
     p->room = room;

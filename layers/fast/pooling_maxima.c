@@ -69,8 +69,11 @@ static void index_columns(peaks *p)
             const ptrdiff_t at = span.first + smallest(k, largest(span.count - 1, 0)) * p->dilation[1];
             index[c] = (machine_bits)at, p->number[k * p->pitch + c] = (st_real)at;
         }
-        for (ptrdiff_t c = 0; c < p->pitch; c += p->kernel->lanes)
-            if (index[c + p->kernel->lanes - 1] - index[c] >= 2 * p->kernel->lanes) p->near_by = false;
+        /* Columns of a dilated window that the border cuts may decrease. */
+        for (ptrdiff_t c = 0; c < p->pitch; c++) {
+            const machine_bits beyond = index[c] - index[c / p->kernel->lanes * p->kernel->lanes];
+            if (beyond < 0 || beyond >= 2 * p->kernel->lanes) p->near_by = false;
+        }
     }
 }
 

@@ -12,11 +12,11 @@
 
 #include <math.h>
 
-/* Sums from FEWEST on have all digits, although terms underflow. Terms from exp(LEAST_EXPONENT) on are
+/* Sums from FEWEST on have all digits, although terms underflow, and are normal when they are lowered. Terms from exp(LEAST_EXPONENT) on are
  * normal. */
 #ifdef STRIDE_DOUBLE
 enum { RAISED = 440 };
-#define FEWEST 1e-180
+#define FEWEST 1e-175
 #else
 enum { RAISED = 58 };
 #define FEWEST ((st_real)1e-30)

@@ -2,7 +2,8 @@
  *
  * Layers whose batch is cut into the same chunks form a fused run: a chunk passes through all of them before
  * the next one begins, so that a layer's output is in cache when the next layer reads it, and threads
- * synchronise only at the ends of the run. In a run,
+ * synchronise only at the ends of the run, unless there are so few chunks that each is divided among them
+ * (chunks.c). In a run,
  *
  *     dx between layers is a chunk in one of two buffers of the thread, which take turns;
  *     a layer that works element by element overwrites its input, and dy;
@@ -176,12 +177,12 @@ typedef struct pass {
     bool alone;              /* a chunk's gradients are added at once */
 } pass;
 
-/* Tests if chunks of that size had better be divided among the threads, each layer in its turn. */
-static bool links_divide(const station *at, int links, int threads, ptrdiff_t images, ptrdiff_t size)
+static bool links_divide(const station *at, int links, int threads, ptrdiff_t images, ptrdiff_t size,
+                         bool backward)
 {
-    bool any = false;
-    for (int i = 0; i < links; i++) any |= layer_divides(at[i].l, threads, images, size);
-    return any;
+    const st_layer *l[MOST_LINKS] = { at->l };
+    for (int i = 0; i < links; i++) l[i] = at[i].l;
+    return layer_divides(l, links, threads, images, size, backward);
 }
 
 /* The images of a chunk: those that layers ask for, or in inference fewer. Winograd's algorithm transforms
@@ -202,10 +203,10 @@ static ptrdiff_t chunk_of(const st_layer_run *run, const station *at, int links,
     }
     if (!in_inference(run)) return size;
     most = smallest(size, ceil_div(share, ceil_div(share, most)));
-    return threads > 1 && links_divide(at, links, threads, images, most) ? size : most;
+    return threads > 1 && links_divide(at, links, threads, images, most, false) ? size : most;
 }
 
-static pass pass_of(const st_call *c, const station *at, int links)
+static pass pass_of(const st_call *c, const station *at, int links, bool backward)
 {
     const sequence_plan *plan = c->plan;
     const st_layer_run *run = c->layer->impl->run;
@@ -216,7 +217,7 @@ static pass pass_of(const st_call *c, const station *at, int links)
         work < run->least_work ? 1 : (int)smallest(smallest(run->threads, plan->threads), st_num_threads());
     p.size = chunk_of(run, at, links, p.images, p.threads);
     p.chunks = ceil_div(p.images, p.size);
-    p.divided = links_divide(at, links, p.threads, p.images, p.size);
+    p.divided = links_divide(at, links, p.threads, p.images, p.size, backward);
     if (p.divided) p.threads = 1;
     p.buffers = st_scratch(c, BUFFERS);
     return p;
@@ -300,7 +301,7 @@ static void run_forward(const st_call *c, const station *at, int links)
         st_layer_forward((st_layer *)at->l, at->x, at->y);
         return;
     }
-    pass p = pass_of(c, at, links);
+    pass p = pass_of(c, at, links, false);
     for (int i = 0; i < links; i++) layer_prepare(at[i].l, false);
     parallel_for(p.threads, p.chunks, forward_chunk, &p);
 }
@@ -311,7 +312,7 @@ static void run_backward(const st_call *c, const station *at, int links, st_tens
         st_layer_backward((st_layer *)at->l, at->x, at->y, dy, dx);
         return;
     }
-    pass p = pass_of(c, at, links);
+    pass p = pass_of(c, at, links, true);
     ptrdiff_t own = 0;
     p.first = -1;
     p.dy = dy, p.dx = dx, p.backward = true;

@@ -1,6 +1,7 @@
 /* test_engines.c: whatever the engine, the results: exact on small integers, for every machine's kernel that
  * this machine can run. */
 #define _POSIX_C_SOURCE 200809L /* setenv */
+#include "layers/pooling/pooling.h"
 #include "layers/layers.h"
 #include "layers/fast/kernel.h"
 #include "nn/check/gradcheck.h"
@@ -184,6 +185,33 @@ TEST(gradients_of_adaptive_means_are_those_of_the_reference)
     use_engine(NULL);
 }
 
+/* Columns of a dilated window that the border cuts begin to the right of those of the next one. */
+TEST(places_of_maxima_in_dilated_windows_are_those_of_the_reference)
+{
+    auto_layer *l = st_max_unpool(
+        st_maxpool(.kernel = { 3 }, .stride = { 1 }, .padding = { 1 }, .dilation = { 2 }), st_relu());
+    for (int i = 1; i < ENGINES; i++)
+        if (choose_engine(engines[i])) assert_as_the_reference(engines[i], l, ST_SHAPE(1, 2, 16, 16));
+    use_engine(NULL);
+}
+
+/* A window whose terms are so small beside another window's that their sum is hardly a normal number. */
+TEST(sums_of_exponentials_are_those_of_the_reference_in_windows_far_below)
+{
+    auto_layer *l = st_logsumexp_pool(.kernel = { 2 });
+    for (int i = 1; i < ENGINES; i++)
+        for (int below = 60; below < 760 && choose_engine(engines[i]); below++) {
+            auto_tensor x = full(ST_SHAPE(1, 1, 2, 4), 0);
+            st_fill(st_narrow(x, 3, 2, 2), (st_real)-below);
+            about("%s, %d", engines[i], below);
+            results reference = run_layer("reference", st_layer_clone(l), x, (dice){ { 1 } }),
+                    fast = run_layer(engines[i], st_layer_clone(l), x, (dice){ { 1 } });
+            assert_near(fast.y, reference.y, 4 * below * (double)ST_REAL_EPSILON);
+            free_results(reference), free_results(fast);
+        }
+    use_engine(NULL);
+}
+
 /* ---- elements ---------------------------------------------------------------------------------------- */
 
 /* The least number above 0, of which 1 / 2^(bits of the mantissa) is left, and the least that has them
@@ -266,6 +294,19 @@ static results in_units(st_layer *l, st_tensor x, st_real unit)
     r.dw = st_tensor_clone(st_layer_gradients(l));
     st_layer_free(l);
     return r;
+}
+
+TEST(gelu_of_nan_has_a_derivative_of_nan)
+{
+    auto_layer *l = st_gelu();
+    for (int i = 0; i < ENGINES; i++) {
+        if (!choose_engine(engines[i])) continue;
+        auto_tensor x = full(ST_SHAPE(1, 40), NAN);
+        results r = run_layer(engines[i], st_layer_clone(l), x, (dice){ { 1 } });
+        assert_true(isnan(*element(r.y, 39)) && isnan(*element(r.dx, 39)));
+        free_results(r);
+    }
+    use_engine(NULL);
 }
 
 static void assert_tiny(const char *engine, const st_layer *l, st_tensor x)
