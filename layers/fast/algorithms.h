@@ -80,9 +80,9 @@ void layer_call_forward(const st_call *c, st_tensor x, st_tensor y);
 void layer_call_backward(const st_call *c, bool gradient, bool backward, st_tensor x, st_tensor y,
                          st_tensor dy, st_tensor dx);
 
-/* The same in several threads, outside of parallel work: a hook with `divides` is called once, and divides the
- * call. Others are called for some images in each thread, but once, in one thread, for the parameters' gradient
- * and if the type may depend on its chunks. */
+/* The same in several threads, outside of parallel work: a hook with `divides` is called once, and divides
+ * the call. Others are called for some images in each thread, but once, in one thread, for the parameters'
+ * gradient and if the type may depend on its chunks. */
 void layer_divide_forward(const st_call *c, st_tensor x, st_tensor y);
 void layer_divide_backward(const st_call *c, bool gradient, bool backward, st_tensor x, st_tensor y,
                            st_tensor dy, st_tensor dx);

@@ -12,8 +12,8 @@
 
 #include <math.h>
 
-/* Sums from FEWEST on have all digits, although terms underflow, and are normal when they are lowered. Terms from exp(LEAST_EXPONENT) on are
- * normal. */
+/* Sums from FEWEST on have all digits, although terms underflow, and are normal when they are lowered. Terms
+ * from exp(LEAST_EXPONENT) on are normal. */
 #ifdef STRIDE_DOUBLE
 enum { RAISED = 440 };
 #define FEWEST 1e-175
