@@ -61,7 +61,6 @@ static void lay_out(st_layer *l, const char *path, void *context)
     layout *to = context;
     layer_impl *own = l->impl;
     const ptrdiff_t chunks = layer_most_chunks(l, l->x.n[0]), parameters = layer_own_parameters(l);
-    const bool whole = l->children > 0 || l->type->chunk < 0;
     cursor block = { to->scratch, 0 };
     for (int i = 0; i < l->params; i++) {
         cut(&to->parameters, &l->param[i], 1);
@@ -74,7 +73,7 @@ static void lay_out(st_layer *l, const char *path, void *context)
     if (own->output.shape.rank > 0) cut(&to->memory, &own->output, CACHE_LINE);
     for (int i = 0; i < own->scratches; i++)
         cut(l->children > 0 ? &to->memory : &block, &own->scratch[i], CACHE_LINE);
-    ptrdiff_t *most = whole ? &to->whole : &to->block; /* a chunk may be divided among threads */
+    ptrdiff_t *most = layer_is_whole(l) ? &to->whole : &to->block; /* a chunk may be divided among threads */
     *most = largest(*most, block.at);
     to->partial = largest(to->partial, own->partial);
     if (chunks > 1 && layer_sums_chunks(l, parameters))

@@ -115,6 +115,9 @@ bool layer_trains(const st_layer *l);
 /* The number of this layer's own parameters. */
 ptrdiff_t layer_own_parameters(const st_layer *l);
 
+/* Tests if the layer's hooks see the whole batch: those of layers that hold others, or by type. */
+bool layer_is_whole(const st_layer *l);
+
 /* The chunk rule, which depends on the batch and the type alone: the number of images per call of this
  * layer's hooks, for a batch of n; the most chunks of a batch of at most n; and if each chunk's gradient, of
  * so many parameters, is summed separately, so that chunks can run in parallel. */

@@ -89,16 +89,21 @@ void layer_clear_frozen(const st_call *c)
 
 /* ---- chunks ------------------------------------------------------------------------------------ */
 
+bool layer_is_whole(const st_layer *l)
+{
+    return l->children > 0 || l->type->chunk < 0;
+}
+
 ptrdiff_t layer_chunk(const st_layer *l, ptrdiff_t n)
 {
-    if (l->children > 0 || l->type->chunk < 0) return n;
+    if (layer_is_whole(l)) return n;
     if (l->type->chunk > 0) return l->type->chunk;
     return largest(ceil_div(n, LAYER_MOST_CHUNKS), DEFAULT_CHUNK);
 }
 
 ptrdiff_t layer_most_chunks(const st_layer *l, ptrdiff_t n)
 {
-    if (l->children > 0 || l->type->chunk < 0) return 1;
+    if (layer_is_whole(l)) return 1;
     return l->type->chunk > 0 ? ceil_div(n, l->type->chunk)
                               : smallest(ceil_div(n, DEFAULT_CHUNK), LAYER_MOST_CHUNKS);
 }

@@ -96,7 +96,8 @@ bool layer_takes_pieces(const st_layer *l);
 /* Work in elements read and written; multiply-adds count by the time that they take. */
 double layer_work(const st_layer *l, ptrdiff_t images);
 
-/* The threads that share a call outside of parallel work: one if there is little. */
+/* The threads that share so much work, or a call outside of parallel work: one if there is little. */
+int layer_threads_for(const st_layer_run *run, double work);
 int layer_call_threads(const st_call *c);
 
 /* st_parallel_for, on at most so many threads, whose numbers the work is given: those of their scratch.
@@ -110,6 +111,9 @@ typedef struct layer_division {
     ptrdiff_t all, unit, parts;
     double time; /* of the longest part, where 1 is the time of all; at first, more */
 } layer_division;
+
+/* A division before an axis is chosen. */
+layer_division layer_undivided(const st_call *c);
 
 /* Chooses an axis if its parts take less time; each part does again what takes `again` of the whole. */
 void layer_try_axis(layer_division *d, int axis, ptrdiff_t all, ptrdiff_t unit, double again);

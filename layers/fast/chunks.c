@@ -50,11 +50,14 @@ double layer_work(const st_layer *l, ptrdiff_t images)
     return (elements + l->flops / products_a_time) * (double)images / (double)l->x.n[0];
 }
 
+int layer_threads_for(const st_layer_run *run, double work)
+{
+    return work < run->least_work ? 1 : (int)smallest(run->threads, st_num_threads());
+}
+
 int layer_call_threads(const st_call *c)
 {
-    const st_layer_run *run = c->layer->impl->run;
-    const bool little = layer_work(c->layer, c->images) < run->least_work;
-    return little ? 1 : (int)smallest(run->threads, st_num_threads());
+    return layer_threads_for(c->layer->impl->run, layer_work(c->layer, c->images));
 }
 
 typedef struct piece_work {
@@ -86,6 +89,11 @@ void layer_each(const st_call *c, int threads, ptrdiff_t count, parallel_work *w
 {
     parallel_for((int)smallest(layer_call_threads(c), threads), count, run_numbered,
                  &(numbered_work){ work, context, c->thread });
+}
+
+layer_division layer_undivided(const st_call *c)
+{
+    return (layer_division){ .threads = layer_call_threads(c), .time = 2 };
 }
 
 void layer_try_axis(layer_division *d, int axis, ptrdiff_t all, ptrdiff_t unit, double again)
@@ -163,7 +171,7 @@ static pass pass_of(const st_layer *l, ptrdiff_t first, ptrdiff_t size, st_tenso
 bool layer_takes_pieces(const st_layer *l)
 {
     const bool known = l->impl->hooks.forward != l->type->forward || traits_of(l)->type;
-    return known && !l->impl->hooks.divides && l->children == 0 && l->type->chunk >= 0;
+    return known && !l->impl->hooks.divides && !layer_is_whole(l);
 }
 
 /* Some images on each thread. */
@@ -249,10 +257,8 @@ bool layer_adds_at_once(int threads, ptrdiff_t elements)
 /* Little work stays on one thread. */
 static void each_chunk(pass *p, bool in_order, parallel_work *work)
 {
-    const st_layer_run *run = p->l->impl->run;
-    int threads = (int)smallest(run->threads, st_num_threads());
-    if (layer_work(p->l, p->images) < run->least_work) threads = 1;
-    p->divided = threads > 1 && p->l->children == 0 && p->l->type->chunk >= 0 &&
+    int threads = layer_threads_for(p->l->impl->run, layer_work(p->l, p->images));
+    p->divided = threads > 1 && !layer_is_whole(p->l) &&
                  (in_order || layer_divides(&p->l, 1, threads, p->images, p->size, !st_is_null(p->dy)));
     if (p->divided || in_order) threads = 1;
     p->alone = layer_adds_at_once(threads, p->partial * p->chunks);

@@ -129,7 +129,7 @@ static void make(const st_call *c, const pass *p, st_tensor from, st_tensor to, 
 {
     const implicit_plan *d = c->plan;
     const bool wide = p->by_taps && p == &d->scatter;
-    job j = { c, p, from, to, bias, { .threads = layer_call_threads(c), .time = 2 } };
+    job j = { c, p, from, to, bias, layer_undivided(c) };
     ptrdiff_t unit = p->channels ? d->k->lanes : wide ? ceil_div(d->k->lanes, d->area) : 1;
     if (p->groups || (wide && p->made % unit)) unit = p->made;
     layer_try_axis(&j.by, GROUPS, d->groups, p->groups ? implicit_group_lanes(d) : 1, 0);
@@ -145,7 +145,7 @@ static void sum(const st_call *c, st_tensor wide, st_tensor narrow)
     const implicit_plan *d = c->plan;
     const gradient_pass *p = &d->gradient;
     const bool products = !p->groups && !p->by_taps && !p->dots, whole = p->groups || p->slides.slide;
-    job j = { c, NULL, wide, narrow, NULL, { .threads = layer_call_threads(c), .time = 2 } };
+    job j = { c, NULL, wide, narrow, NULL, layer_undivided(c) };
     layer_try_axis(&j.by, GROUPS, d->groups, p->groups ? implicit_group_lanes(d) : 1, 0);
     layer_try_axis(&j.by, CHANNELS, d->narrow, whole ? d->narrow : products ? d->k->lanes : 1, 0.05);
     if (products) layer_try_axis(&j.by, TAPS, d->wide * d->area, 1, 0.1);

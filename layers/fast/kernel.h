@@ -173,4 +173,17 @@ ptrdiff_t kernel_padded(const kernel *k, ptrdiff_t count);
 #define SHUFFLE(M, u, v, ...) __builtin_shuffle(u, v, (M##_mask){ __VA_ARGS__ })
 #endif
 
+/* SHUFFLE_BY: the same by a variable, where M##_SHUFFLES. Instruction sets and compilers that have no such
+ * shuffle read lane by lane. */
+#ifdef __clang__
+#define avx512_SHUFFLES false
+#define avx2_SHUFFLES false
+#define SHUFFLE_BY(M, u, v, index) (u)
+#else
+#define avx512_SHUFFLES true
+#define avx2_SHUFFLES true
+#define SHUFFLE_BY(M, u, v, index) __builtin_shuffle(u, v, index)
+#endif
+#define generic_SHUFFLES false
+
 #endif

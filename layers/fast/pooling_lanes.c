@@ -6,6 +6,7 @@
  * decide: they draw the same elements. */
 #include "layers/fast/windows.h"
 #include "layers/fast/functions.h"
+#include "layers/fast/kernel.h"
 #include "layers/pooling/pooling.h"
 #include "layers/pooling/family.h"
 
@@ -78,17 +79,6 @@ INLINE void sort(ptrdiff_t n, lanes *s)
             if (q == p) break;
         }
 }
-
-#ifdef __clang__ /* has no shuffle by a variable */
-#define WEIGHTS_AT(M, weight, rank) ((M##_vector){ 0 })
-#define avx512_SELECTS 0
-#define avx2_SELECTS 0
-#else
-#define WEIGHTS_AT(M, weight, rank) __builtin_shuffle(AT(M, weight), AT(M, (weight) + MACHINE_LANES(M)), rank)
-#define avx512_SELECTS (2 * MACHINE_LANES(avx512))
-#define avx2_SELECTS (2 * MACHINE_LANES(avx2))
-#endif
-#define generic_SELECTS 0
 
 /* Between these, sums of elements above 0 have all digits. */
 #define LEAST_SUM ((st_real)1e-30)
@@ -204,7 +194,8 @@ INLINE void sort(ptrdiff_t n, lanes *s)
         {                                                                                                    \
             const M##_mask at = (M##_mask)AT(M, rank + k);                                                   \
             M##_vector own = { 0 };                                                                          \
-            if (b->taps <= M##_SELECTS) own = WEIGHTS_AT(M, weight, at);                                     \
+            if (M##_SHUFFLES && b->taps <= 2 * MACHINE_LANES(M))                                             \
+                own = SHUFFLE_BY(M, AT(M, weight), AT(M, weight + MACHINE_LANES(M)), at);                    \
             else if (b->taps > POOL_LANES) EACH(l, MACHINE_LANES(M)) own[l] = weight[at[l]];                 \
             else                                                                                             \
                 for (ptrdiff_t i = 0; i < b->taps; i++)                                                      \

@@ -13,7 +13,6 @@
 #include <string.h>
 
 enum { NARROW = 12 };
-#define MOST_PLACES ((double)(1 << 24)) /* a float counts up to there */
 
 /* The windows of a channel: row r has rows[r], dilation[0] apart; likewise columns. */
 typedef struct peaks {
@@ -77,16 +76,6 @@ static void index_columns(peaks *p)
     }
 }
 
-#ifdef __clang__ /* has no shuffle by a variable */
-#define avx512_SHUFFLES false
-#define avx2_SHUFFLES false
-#define SHUFFLE_BY(M, u, v, index) (u)
-#else
-#define avx512_SHUFFLES true
-#define avx2_SHUFFLES true
-#define SHUFFLE_BY(M, u, v, index) __builtin_shuffle(u, v, index)
-#endif
-#define generic_SHUFFLES false
 #define AT(M, at) (*(M##_loose *)(at))
 
 #define PEAKS(M)                                                                                             \
@@ -167,8 +156,7 @@ static void index_columns(peaks *p)
         }                                                                                                    \
     }                                                                                                        \
                                                                                                              \
-    /* The same with rows first, as lanes, those of several channels; of equal maxima the upper one \
-     * counts, or the left one in its row. */        \
+    /* The same of several channels, rows first, as lanes; of equal maxima the upper, then the left one. */  \
     M##_TARGET static void M##_find_few(const peaks *p, ptrdiff_t channels, const st_real *x, st_real *y,    \
                                         st_real *place)                                                      \
     {                                                                                                        \

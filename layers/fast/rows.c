@@ -318,19 +318,6 @@ static void leave(const kernel *k, ptrdiff_t n, ptrdiff_t size, ptrdiff_t pitch,
 
 /* ---- picks ------------------------------------------------------------------------------------------ */
 
-/* The lanes of a pick from the vectors at `at`. Compilers that have no shuffle by a variable, and instruction
- * sets that have none, read lane by lane. */
-#ifdef __clang__
-#define avx512_SHUFFLES false
-#define avx2_SHUFFLES false
-#define SHUFFLE_BY(M, u, v, index) (u)
-#else
-#define avx512_SHUFFLES true
-#define avx2_SHUFFLES true
-#define SHUFFLE_BY(M, u, v, index) __builtin_shuffle(u, v, index)
-#endif
-#define generic_SHUFFLES false
-
 /* The shares of means in as many rows as a pick has, after the room of these. */
 static st_real *room_of_shares(const work *w)
 {
@@ -338,6 +325,7 @@ static st_real *room_of_shares(const work *w)
 }
 
 #define PICKS(M)                                                                                             \
+    /* The lanes of a pick from a row. */                                                                    \
     M##_TARGET INLINE M##_vector M##_pick(const pick *p, const machine_bits *index, const st_real *row)      \
     {                                                                                                        \
         enum { LANES = MACHINE_LANES(M) };                                                                   \
@@ -362,8 +350,7 @@ static st_real *room_of_shares(const work *w)
         return v;                                                                                            \
     }                                                                                                        \
                                                                                                              \
-    /* n elements by picks from rows, times `share` unless it is NULL; `none` where there is no tap. \
-     * `loose`: as of sum_rows. */       \
+    /* n elements by picks from rows, times `share` (NULL: 1); no tap: `none`. `loose`: as of sum_rows. */   \
     M##_TARGET INLINE void M##_pick_row(const picks *given, const st_real *row, const st_real *share,        \
                                         st_real none, bool loose, ptrdiff_t n, st_real *to)                  \
     {                                                                                                        \

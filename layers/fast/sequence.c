@@ -53,11 +53,6 @@ static bool swaps(const st_layer *l, int i)
     return traits_of(next)->takes_maxima && traits_of(next)->takes_maxima(next);
 }
 
-static bool is_whole(const st_layer *l)
-{
-    return l->children > 0 || l->type->chunk < 0;
-}
-
 static void order_links(const st_layer *l, link *k)
 {
     st_shape x = l->x;
@@ -90,11 +85,11 @@ static int length_of_run(st_layer *l, const link *k, int count, ptrdiff_t *buffe
     const ptrdiff_t n = l->x.n[0], images = smallest(layer_chunk(first, n), n);
     ptrdiff_t own = layer_own_parameters(first);
     int links = 1;
-    for (; links < count && links < MOST_LINKS && !is_whole(first); links++) {
+    for (; links < count && links < MOST_LINKS && !layer_is_whole(first); links++) {
         const st_layer *next = l->child[k[links].child];
         const ptrdiff_t more = layer_own_parameters(next);
-        if (is_whole(next) || next->type->chunk != first->type->chunk || !layer_sums_chunks(first, more) ||
-            !layer_sums_chunks(first, own + more))
+        if (layer_is_whole(next) || next->type->chunk != first->type->chunk ||
+            !layer_sums_chunks(first, more) || !layer_sums_chunks(first, own + more))
             break;
         own += more;
         *buffer = largest(*buffer, st_shape_numel(k[links].x, "sequence") / n * images);
@@ -122,7 +117,7 @@ static int length_of_inference(const st_layer *l, const link *k, int count)
     for (; links < count && links < MOST_LINKS; links++) {
         const st_layer *next = l->child[k[links].child];
         if (infers(next)) continue;
-        if (is_whole(next) || (first && next->type->chunk != first->type->chunk)) break;
+        if (layer_is_whole(next) || (first && next->type->chunk != first->type->chunk)) break;
         first = next;
     }
     return links > 0 ? links : 1;
@@ -213,8 +208,7 @@ static pass pass_of(const st_call *c, const station *at, int links, bool backwar
     pass p = { .run = run, .at = at, .links = links, .images = c->images };
     double work = 0;
     for (int i = 0; i < links; i++) work += layer_work(at[i].l, p.images);
-    p.threads =
-        work < run->least_work ? 1 : (int)smallest(smallest(run->threads, plan->threads), st_num_threads());
+    p.threads = (int)smallest(layer_threads_for(run, work), plan->threads);
     p.size = chunk_of(run, at, links, p.images, p.threads);
     p.chunks = ceil_div(p.images, p.size);
     p.divided = links_divide(at, links, p.threads, p.images, p.size, backward);

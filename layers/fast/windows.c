@@ -8,7 +8,6 @@
 #include <string.h>
 
 enum { RUN = POOL_LANES / 2, MOST_TAPS_AT_ONCE = 1 << 16, KEPT = 1 << 13 };
-#define MOST_PLACES ((double)(1 << 24)) /* a float counts up to there */
 
 /* ---- phases, for each instruction set ------------------------------------------------------------------ */
 

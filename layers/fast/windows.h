@@ -13,6 +13,8 @@
 
 enum { POOL_LANES = 32, MOST_TERMS = 3, MOST_SUMS = 2 };
 
+#define MOST_PLACES ((double)(1 << 24)) /* a float counts up to there */
+
 typedef st_real lanes[POOL_LANES];
 
 /* gcc would unroll the loop first, and not make vectors of it. */

@@ -372,9 +372,9 @@ static void transform_rows(ptrdiff_t part, int thread, void *context)
 
 static void transform_weights(job *j)
 {
-    j->by = (layer_division){ .threads = layer_call_threads(j->c), .time = 2 };
-    layer_try_axis(&j->by, 0, j->c->layer->x.n[1], 1, 0);
-    if (j->transposed) j->by.all = j->c->layer->y.n[1], j->by.parts = smallest(j->by.parts, j->by.all);
+    const st_layer *l = j->c->layer;
+    j->by = layer_undivided(j->c);
+    layer_try_axis(&j->by, 0, (j->transposed ? l->y : l->x).n[1], 1, 0);
     layer_each(j->c, MOST_THREADS, j->by.parts, transform_rows, j);
 }
 
@@ -439,7 +439,7 @@ static void run_job(job *j, ptrdiff_t made, parallel_work *work)
 {
     const winograd_plan *p = j->c->plan;
     transform_weights(j);
-    j->by.time = 2;
+    j->by = layer_undivided(j->c);
     layer_try_axis(&j->by, OF_IMAGES, j->c->images, 1, 0);
     layer_try_axis(&j->by, OF_MADE, made, p->k->lanes, 0.12);
     layer_each(j->c, MOST_THREADS, j->by.parts, work, j);
@@ -528,7 +528,7 @@ static void gradient_part(ptrdiff_t i, int thread, void *context)
 static void gradient(const st_call *c, st_tensor x, st_tensor y, st_tensor dy)
 {
     (void)y;
-    job j = { c, x, dy, .by = { .threads = layer_call_threads(c), .time = 2 } };
+    job j = { c, x, dy, .by = layer_undivided(c) };
     layer_try_axis(&j.by, OF_MADE, dy.shape.n[1], kernel_of(c->layer)->lanes, 0.1);
     layer_try_axis(&j.by, OF_READ, x.shape.n[1], KERNEL_TALL, 0.1);
     layer_each(c, MOST_THREADS, j.by.parts, gradient_part, &j);
