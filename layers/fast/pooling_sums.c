@@ -12,14 +12,16 @@
 
 #include <math.h>
 
-/* Sums from FEWEST on have all digits, although terms underflow, and are normal when they are lowered. Terms
- * from exp(LEAST_EXPONENT) on are normal. */
+/* Terms below exp(LEAST_EXPONENT) are as great as that one, which is a normal number; in sums from FEWEST on
+ * it is nothing, and so is SOME. */
 #ifdef STRIDE_DOUBLE
 enum { RAISED = 440 };
 #define FEWEST 1e-175
+#define SOME 1e-307
 #else
 enum { RAISED = 58 };
-#define FEWEST ((st_real)1e-30)
+#define FEWEST ((st_real)1e-22)
+#define SOME ((st_real)2e-38)
 #endif
 
 /* ---- log and powers in st_real ------------------------------------------------------------------------- */
@@ -170,15 +172,15 @@ INLINE void power_terms(sums_call *b, bool sizes, st_real epsilon, st_real p)
     for (ptrdiff_t i = 0; i < b->n; i++) logs[i] = base(x[i], sizes, epsilon);
     const st_real most = greatest(b->n, logs), scale = 1 / most;
     b->shift = (double)most;
-    if (most < FEWEST) { /* all are 0, or out of range */
-        for (ptrdiff_t i = 0; i < b->n; i++) power[i] = logs[i], logs[i] = less[i] = 0;
+    if (!(scale <= ST_REAL_MAX)) { /* all are 0, or out of range */
+        for (ptrdiff_t i = 0; i < b->n; i++) power[i] = logs[i] > 0 ? SOME : 0, logs[i] = less[i] = 0;
         return;
     }
     for (ptrdiff_t i = 0; i < b->n; i++) {
-        const st_real ratio = logs[i] * scale, log = fast_log(ratio, 0), f = raised_exp((p - 1) * log);
-        less[i] = ratio > 0 ? f : 0;
-        power[i] = ratio > 0 ? f * ratio : 0;
-        logs[i] = ratio > 0 ? log : 0;
+        const st_real a = logs[i], ratio = a * scale, log = fast_log(ratio, 0), f = raised_exp((p - 1) * log);
+        less[i] = a > 0 ? f : 0;
+        power[i] = a > 0 ? f * ratio + SOME : 0; /* only the power of 0 is 0 */
+        logs[i] = a > 0 ? log : 0;
     }
 }
 
@@ -199,42 +201,41 @@ INLINE bool power_values(const sums_call *b, st_real p)
     return true;
 }
 
-/* Writes q = dy y / s, and adds dy y log(mean) to *sum. */
+/* Writes q = dy (y / most) / s, and adds dy y log(mean) to *sum. */
 INLINE bool power_slopes(const sums_call *b, double *sum)
 {
-    const st_real *s = b->s[0], *dy = b->dy, *y = b->y;
+    const st_real *s = b->s[0], *dy = b->dy, *y = b->y, scale = b->shift > 0 ? (st_real)(1 / b->shift) : 0;
     st_real *restrict q = b->q[0];
     double sums[POOL_LANES] = { 0 };
     if (!in_range(b, true)) return false;
     for (ptrdiff_t i = 0; i < b->n; i += POOL_LANES) EACH_WINDOW(k)
         {
-            const st_real slope = dy[i + k] * y[i + k];
+            const st_real slope = dy[i + k] * (y[i + k] * scale);
             const bool is = ((int)(b->inside[i + k] > 0) & (int)(s[i + k] > 0)) != 0;
             q[i + k] = is ? slope / s[i + k] : 0;
             sums[k] += is ? (double)(slope * log_of_mean(s[i + k], b->inside[i + k])) : 0;
         }
-    for (int k = 0; k < POOL_LANES; k++) *sum += sums[k];
+    for (int k = 0; k < POOL_LANES; k++) *sum += sums[k] * b->shift;
     return true;
 }
 
-/* dx = q (a / most)^(p - 1) / most, with the sign of x, or 0 up to epsilon; returns the sum of
- * q f log(a / most). */
+/* dx = q (a / most)^(p - 1), with the sign of x, or 0 up to epsilon; returns the sum of
+ * most q f log(a / most). */
 INLINE double power_back(const sums_call *b, bool sizes, st_real epsilon)
 {
     const st_real *f = b->f[0], *logs = b->f[1], *less = b->f[2], *q = b->q[0], *x = b->x;
-    const st_real scale = b->shift > 0 ? (st_real)(1 / b->shift) : 0;
     st_real *restrict dx = b->dx;
     double sums[POOL_LANES] = { 0 };
     ptrdiff_t i = 0;
     for (ptrdiff_t k = 0; k < b->n; k++) {
-        const st_real share = less[k] * (q[k] * scale);
+        const st_real share = less[k] * q[k];
         dx[k] = sizes ? copysign((st_real)1, x[k]) * share : x[k] > epsilon ? share : 0;
     }
     for (; i + POOL_LANES <= b->n; i += POOL_LANES)
         EACH_WINDOW(k) sums[k] += (double)(f[i + k] * q[i + k] * logs[i + k]);
     for (; i < b->n; i++) sums[0] += (double)(f[i] * q[i] * logs[i]);
     for (int k = 1; k < POOL_LANES; k++) sums[0] += sums[k];
-    return sums[0];
+    return sums[0] * b->shift;
 }
 
 /* ---- generalised means --------------------------------------------------------------------------------- */

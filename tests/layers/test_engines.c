@@ -195,18 +195,61 @@ TEST(places_of_maxima_in_dilated_windows_are_those_of_the_reference)
     use_engine(NULL);
 }
 
-/* A window whose terms are so small beside another window's that their sum is hardly a normal number. */
+static double greatest_size(st_tensor x)
+{
+    double most = 0;
+    for (ptrdiff_t k = 0; k < st_numel(x); k++) most = fmax(most, fabs((double)*element(x, k)));
+    return most;
+}
+
+/* y and dx of a fast engine, within `error` of the reference's greatest. */
+static void assert_close_to_the_reference(const char *engine, const st_layer *l, st_tensor x, double error)
+{
+    results reference = run_layer("reference", st_layer_clone(l), x, (dice){ { 1 } }),
+            fast = run_layer(engine, st_layer_clone(l), x, (dice){ { 1 } });
+    assert_near(fast.y, reference.y, error * greatest_size(reference.y));
+    assert_near(fast.dx, reference.dx, error); /* shares are at most 1 */
+    free_results(reference), free_results(fast);
+}
+
+/* A window whose terms are so small beside another window's that their sum is hardly a normal number, and one
+ * element of which is far above the others. */
 TEST(sums_of_exponentials_are_those_of_the_reference_in_windows_far_below)
 {
-    auto_layer *l = st_logsumexp_pool(.kernel = { 2 });
+    st_layer *all[] = { st_logsumexp_pool(.kernel = { 2, 30 }), st_soft_pool(.kernel = { 2, 30 }) };
     for (int i = 1; i < ENGINES; i++)
-        for (int below = 60; below < 760 && choose_engine(engines[i]); below++) {
-            auto_tensor x = full(ST_SHAPE(1, 1, 2, 4), 0);
-            st_fill(st_narrow(x, 3, 2, 2), (st_real)-below);
-            about("%s, %d", engines[i], below);
+        for (int below = 60; below < 760 && choose_engine(engines[i]); below++)
+            for (int alone = 0; alone < 2; alone++) {
+                auto_tensor x = full(ST_SHAPE(1, 1, 2, 60), 0);
+                st_fill(st_narrow(x, 3, 30, 30), (st_real)(alone ? -below - 200 : -below));
+                *st_at(x, ST_SHAPE(0, 0, 1, 40)) = (st_real)-below;
+                about("%s, %d, alone %d", engines[i], below, alone);
+                for (int k = 0; k < 2; k++)
+                    assert_close_to_the_reference(engines[i], all[k], x, 4 * below * (double)ST_REAL_EPSILON);
+            }
+    for (int k = 0; k < 2; k++) st_layer_free(all[k]);
+    use_engine(NULL);
+}
+
+/* Windows of numbers whose powers are below every number, beside a window of `most`. */
+TEST(norms_of_small_numbers_are_those_of_the_reference)
+{
+    auto_layer *l = st_learned_norm_pool(.kernel = { 3 }, .p = 4);
+    const double small[] = { 1e-3, 1e-9, 1e-20, 5e-31, 1e-37, 0 };
+    for (int i = 1; i < ENGINES; i++)
+        for (int k = 0; k < 36 && choose_engine(engines[i]); k++) {
+            auto_tensor x = full(ST_SHAPE(1, 1, 3, 6), (st_real)small[k % 6]);
+            st_fill(st_narrow(x, 3, 3, 3), (st_real)(k < 6 ? 1 : small[k / 6]));
+            about("%s, %g beside %g", engines[i], small[k % 6], k < 6 ? 1 : small[k / 6]);
             results reference = run_layer("reference", st_layer_clone(l), x, (dice){ { 1 } }),
                     fast = run_layer(engines[i], st_layer_clone(l), x, (dice){ { 1 } });
-            assert_near(fast.y, reference.y, 4 * below * (double)ST_REAL_EPSILON);
+            for (int j = 0; j < 2; j++) {
+                const double y = (double)*element(reference.y, j);
+                about("%s, %g beside %g, window %d", engines[i], small[k % 6], k < 6 ? 1 : small[k / 6], j);
+                assert_near(st_narrow(fast.y, 3, j, 1), st_narrow(reference.y, 3, j, 1),
+                            256 * (double)ST_REAL_EPSILON * y);
+            }
+            assert_near(fast.dx, reference.dx, 256 * (double)ST_REAL_EPSILON);
             free_results(reference), free_results(fast);
         }
     use_engine(NULL);
