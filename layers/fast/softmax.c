@@ -1,33 +1,53 @@
 /* softmax.c: softmax and its logarithm by vectors, for each instruction set. Sums are in a fixed order, so
- * that every instruction set gives the same bits. */
+ * that every instruction set gives the same bits.
+ *
+ * Lines are rows, whose elements are adjacent, or adjacent columns, which are computed side by side. Short
+ * rows, and few columns, are packed: copied, those of several blocks side by side, to columns. */
 #include "layers/softmax_impl.h"
 #include "layers/fast/algorithms.h"
 #include "layers/fast/functions.h"
+#include "layers/fast/kernel.h"
 #include "layers/types.h"
 #include "tensor/counts.h"
 
 #include <string.h>
 
-enum { LANES = 16, BESIDE = 64 }; /* elements side by side; the most rows that are computed side by side */
-enum { DEEP = 96 };               /* elements of a row of which half as many are */
-enum { NEAR = 1 << 12 };          /* elements of adjacent rows that stay in the first cache */
+enum { LANES = 16 };                       /* of a vector */
+enum { LEAST = 4 * LANES, MOST = 512 };    /* columns at once, or up to LANES - 1 more, */
+enum { PACKED = 8 * LANES };               /* or packed ones */
+enum { NEAR = 1 << 12, CACHED = 1 << 15 }; /* elements that stay in the first and in the second cache */
+
+/* Forward, shorter rows are packed, since the sums of a row take long, and columns that would use fewer lanes
+ * of their vectors. */
+enum { SHORT = 48, USED = 13 };
 
 /* Without it gcc unrolls such a loop before it could make vectors of it. An exponential has a loop of its
  * own: gcc would make a branch of what is known of a clamped argument. */
-#define EACH_LANE(k, lanes) _Pragma("GCC unroll 1") for (int k = 0; k < (lanes); k++)
+#define EACH_LANE(k) _Pragma("GCC unroll 1") for (int k = 0; k < LANES; k++)
 
-INLINE st_real greatest_of(ptrdiff_t n, const st_real *x)
+/* DO(k, other) for lanes k and other, until lane 0 has all of them. */
+#define FOLD_HALF(half, DO)                                                                                  \
+    _Pragma("GCC unroll 1") for (int k = 0; k < (half); k++)                                                 \
+    {                                                                                                        \
+        DO(k, k + (half));                                                                                   \
+    }
+#define FOLD(DO) FOLD_HALF(8, DO) FOLD_HALF(4, DO) FOLD_HALF(2, DO) FOLD_HALF(1, DO)
+
+/* ---- vectors ------------------------------------------------------------------------------------------- */
+
+INLINE void fill_lanes(st_real *to, st_real value)
 {
-    enum { FEW = 2 };
-    st_real lane[FEW * LANES];
-    for (int k = 0; k < FEW * LANES; k++) lane[k] = -(st_real)INFINITY;
-    ptrdiff_t i = 0;
-    for (; i + FEW * LANES <= n; i += FEW * LANES)
-        for (int k = 0; k < FEW * LANES; k++) lane[k] = x[i + k] > lane[k] ? x[i + k] : lane[k];
-    for (int k = 0; i < n; i++, k++) lane[k] = x[i] > lane[k] ? x[i] : lane[k];
-    for (int half = FEW * LANES / 2; half > 0; half /= 2)
-        for (int k = 0; k < half; k++) lane[k] = lane[k + half] > lane[k] ? lane[k + half] : lane[k];
-    return lane[0];
+    EACH_LANE(k) to[k] = value;
+}
+
+INLINE void copy_lanes(st_real *to, const st_real *from)
+{
+    EACH_LANE(k) to[k] = from[k];
+}
+
+INLINE void take_greatest(st_real *greatest, const st_real *x)
+{
+    EACH_LANE(k) greatest[k] = x[k] > greatest[k] ? x[k] : greatest[k];
 }
 
 /* Sums of exp(x - greatest) but for the maxima's ones, and the number of those. */
@@ -36,174 +56,241 @@ typedef struct shifted_sums {
     st_real maxima[LANES];
 } shifted_sums;
 
-/* With `logarithm`, to = x - greatest, otherwise its exponential; lanes first ... end - 1 are added. */
-INLINE void shift_lanes(shifted_sums *sums, const st_real *x, st_real *to, int first, int end,
-                        st_real greatest, bool logarithm)
+/* With `logarithm`, to = x - greatest, otherwise its exponential; lanes from `first` on are added. */
+INLINE void shift(shifted_sums *sums, const st_real *x, st_real *to, int first, const st_real *greatest,
+                  bool logarithm)
 {
     st_real shifted[LANES], power[LANES];
-    EACH_LANE(k, LANES)
+    EACH_LANE(k)
     {
-        shifted[k] = x[k] - greatest;
+        shifted[k] = x[k] - greatest[k];
         power[k] = not_below_least(shifted[k]);
     }
-    EACH_LANE(k, LANES) power[k] = fast_exp_within(power[k]);
-    EACH_LANE(k, LANES)
+    EACH_LANE(k) power[k] = fast_exp_within(power[k]);
+    EACH_LANE(k)
     {
-        const st_real added = (st_real)((k >= first) & (k < end)), below = (st_real)(shifted[k] < 0) * added;
+        const st_real added = (st_real)(k >= first), below = (st_real)(shifted[k] < 0) * added;
         sums->maxima[k] += added - below;
         sums->rest[k] += (double)(power[k] * below);
         to[k] = logarithm ? shifted[k] : power[k];
     }
 }
 
-/* The sum of exp(x - greatest) less 1. The last lanes end with the row, and their elements are read before y
- * is written, which may be x. A row that is shorter is a copy. */
-INLINE double shift_row(ptrdiff_t n, const st_real *x, st_real *y, st_real greatest, bool logarithm)
+/* What shifted elements are divided by, as a factor, or less by. */
+INLINE st_real of_sum(double rest, st_real maxima, bool logarithm)
 {
-    shifted_sums sums = { { 0 }, { 0 } };
-    st_real last[LANES];
-    const ptrdiff_t rest = n % LANES;
-    if (n < LANES) {
-        for (int k = 0; k < LANES; k++) last[k] = -(st_real)INFINITY;
-        memcpy(last, x, (size_t)n * sizeof *last);
-        shift_lanes(&sums, last, last, 0, (int)n, greatest, logarithm);
-        memcpy(y, last, (size_t)n * sizeof *last);
-    } else {
-        memcpy(last, x + n - LANES, sizeof last);
-        for (ptrdiff_t i = 0; i + LANES <= n; i += LANES)
-            shift_lanes(&sums, x + i, y + i, 0, LANES, greatest, logarithm);
-        if (rest > 0) shift_lanes(&sums, last, y + n - LANES, LANES - (int)rest, LANES, greatest, logarithm);
-    }
-    for (int half = LANES / 2; half > 0; half /= 2)
-        for (int k = 0; k < half; k++) {
-            sums.rest[k] += sums.rest[k + half];
-            sums.maxima[k] += sums.maxima[k + half];
-        }
-    return sums.rest[0] + ((double)sums.maxima[0] - 1);
+    const double sum = rest + ((double)maxima - 1);
+    return (st_real)(logarithm ? wide_log_of_1_and(sum) : 1 / (1 + sum));
+}
+
+INLINE void divide(st_real *to, const st_real *shifted, const st_real *sum, bool logarithm)
+{
+    EACH_LANE(k) to[k] = logarithm ? shifted[k] - sum[k] : shifted[k] * sum[k];
+}
+
+INLINE void add_products(st_real *sum, const st_real *p, const st_real *g, int first, bool logarithm)
+{
+    EACH_LANE(k) sum[k] += k < first ? 0 : logarithm ? g[k] : p[k] * g[k];
+}
+
+INLINE void slopes(st_real *to, const st_real *p, const st_real *g, const st_real *sum, bool logarithm)
+{
+    EACH_LANE(k)
+    to[k] = logarithm ? g[k] - fast_exp_within(not_below_least(p[k])) * sum[k] : p[k] * (g[k] - sum[k]);
+}
+
+/* ---- a row of at least one vector ---------------------------------------------------------------------- */
+
+/* The last vector ends with the row. Its lanes that the vectors before it have, too, are not added. It is
+ * read before y is written, which may be x, and written last. */
+INLINE int lanes_before(ptrdiff_t n)
+{
+    return (int)(-n & (LANES - 1));
 }
 
 INLINE void forward_row(ptrdiff_t n, const st_real *x, st_real *y, bool logarithm)
 {
-    const double rest = shift_row(n, x, y, greatest_of(n, x), logarithm);
-    const st_real log_sum = (st_real)(logarithm ? log1p(rest) : 0), over = (st_real)(1 / (1 + rest));
-    for (ptrdiff_t i = 0; i < n; i++) y[i] = logarithm ? y[i] - log_sum : y[i] * over;
-}
-
-/* The same for `width` adjacent rows, whose elements are `step` apart. */
-INLINE void forward_rows_beside(ptrdiff_t n, ptrdiff_t step, int width, const st_real *x, st_real *y,
-                                bool logarithm)
-{
-    st_real greatest[BESIDE], maxima[BESIDE] = { 0 }, last[BESIDE];
-    double rest[BESIDE] = { 0 };
-    for (int k = 0; k < width; k++) greatest[k] = -(st_real)INFINITY;
-    for (ptrdiff_t i = 0; i < n * step; i += step)
-        EACH_LANE(k, width) greatest[k] = x[i + k] > greatest[k] ? x[i + k] : greatest[k];
-    for (ptrdiff_t i = 0; i < n * step; i += step) {
-        st_real shifted[BESIDE], power[BESIDE];
-        EACH_LANE(k, width)
-        {
-            shifted[k] = x[i + k] - greatest[k];
-            power[k] = not_below_least(shifted[k]);
-        }
-        EACH_LANE(k, width) power[k] = fast_exp_within(power[k]);
-        EACH_LANE(k, width)
-        {
-            const st_real below = (st_real)(shifted[k] < 0);
-            maxima[k] += 1 - below;
-            rest[k] += (double)(power[k] * below);
-            y[i + k] = logarithm ? shifted[k] : power[k];
-        }
-    }
-    EACH_LANE(k, width)
-    {
-        const double sum = rest[k] + ((double)maxima[k] - 1);
-        last[k] = (st_real)(logarithm ? wide_log_of_1_and(sum) : 1 / (1 + sum));
-    }
-    for (ptrdiff_t i = 0; i < n * step; i += step)
-        EACH_LANE(k, width) y[i + k] = logarithm ? y[i + k] - last[k] : y[i + k] * last[k];
-}
-
-/* DO(width) for rows k, k + 1, ... of `step` adjacent ones, at most `most` at once. With `vectors` the rest
- * of them are vectors, too, if they fill one: the last one ends with the step, and some rows are computed
- * again. */
-#define EACH_BESIDE(k, step, most, vectors, DO)                                                              \
-    for (ptrdiff_t all = step, begin = 0, some; begin < all; begin += some) {                                \
-        const bool rest = all - begin < (most);                                                              \
-        some = !rest ? (most) : (vectors) ? smallest(all, LANES) : all - begin;                              \
-        const ptrdiff_t k = smallest(begin, all - some);                                                     \
-        if (some == BESIDE) DO(BESIDE);                                                                      \
-        else if (some == BESIDE / 2) DO(BESIDE / 2);                                                         \
-        else if (some == LANES) DO(LANES);                                                                   \
-        else DO((int)some);                                                                                  \
-    }
-
-INLINE void forward_rows(const st_call *c, st_tensor x, st_tensor y, bool logarithm)
-{
-    const softmax_plan r = *(const softmax_plan *)c->plan;
-    const int most = r.length > DEEP ? BESIDE / 2 : BESIDE;
-    const bool direct = st_is_contiguous(x);
-    if (!direct) st_copy(y, x);
-    for (ptrdiff_t line = 0; line < c->images * r.lines; line += r.step) {
-        const ptrdiff_t at = softmax_line(&r, line);
-        const st_real *from = st_data(direct ? x : y) + at;
-        st_real *to = st_data(y) + at;
-#define FORWARD(width) forward_rows_beside(r.length, r.step, width, from + k, to + k, logarithm)
-        if (r.step == 1) forward_row(r.length, from, to, logarithm);
-        else EACH_BESIDE(k, r.step, most, direct, FORWARD)
-#undef FORWARD
-    }
+    const ptrdiff_t last = n - LANES;
+    shifted_sums sums = { { 0 }, { 0 } };
+    st_real lane[LANES], other[LANES], end[LANES];
+    ptrdiff_t i = 0;
+    fill_lanes(lane, -(st_real)INFINITY), fill_lanes(other, -(st_real)INFINITY);
+    for (; i + LANES < last; i += 2 * LANES) take_greatest(lane, x + i), take_greatest(other, x + i + LANES);
+    if (i < last) take_greatest(lane, x + i);
+    take_greatest(other, x + last), take_greatest(lane, other);
+#define GREATER(k, other) lane[k] = lane[other] > lane[k] ? lane[other] : lane[k]
+    FOLD(GREATER)
+#undef GREATER
+    fill_lanes(lane, lane[0]);
+    shift(&sums, x + last, end, lanes_before(n), lane, logarithm);
+    for (i = 0; i < last; i += LANES) shift(&sums, x + i, y + i, 0, lane, logarithm);
+#define ADD(k, other) sums.rest[k] += sums.rest[other], sums.maxima[k] += sums.maxima[other]
+    FOLD(ADD)
+#undef ADD
+    fill_lanes(lane, of_sum(sums.rest[0], sums.maxima[0], logarithm));
+    for (i = 0; i < last; i += LANES) divide(y + i, y + i, lane, logarithm);
+    divide(y + last, end, lane, logarithm);
 }
 
 INLINE void backward_row(ptrdiff_t n, const st_real *p, const st_real *g, st_real *out, bool logarithm)
 {
-    enum { FEW = 2 };
-    st_real lane[FEW * LANES] = { 0 }, sum;
+    const ptrdiff_t last = n - LANES;
+    st_real lane[LANES], other[LANES], end[LANES];
     ptrdiff_t i = 0;
-    for (; i + FEW * LANES <= n; i += FEW * LANES)
-        for (int k = 0; k < FEW * LANES; k++) lane[k] += logarithm ? g[i + k] : p[i + k] * g[i + k];
-    for (int k = 0; i < n; i++, k++) lane[k] += logarithm ? g[i] : p[i] * g[i];
-    for (int half = FEW * LANES / 2; half > 0; half /= 2)
-        for (int k = 0; k < half; k++) lane[k] += lane[k + half];
-    sum = lane[0];
-    for (i = 0; i < n; i++)
-        out[i] = logarithm ? g[i] - fast_exp_within(not_below_least(p[i])) * sum : p[i] * (g[i] - sum);
+    fill_lanes(lane, 0), fill_lanes(other, 0);
+    for (; i + LANES < last; i += 2 * LANES) {
+        add_products(lane, p + i, g + i, 0, logarithm);
+        add_products(other, p + i + LANES, g + i + LANES, 0, logarithm);
+    }
+    if (i < last) add_products(lane, p + i, g + i, 0, logarithm);
+    add_products(other, p + last, g + last, lanes_before(n), logarithm);
+#define ADD(k, other) lane[k] += lane[other]
+    EACH_LANE(k) lane[k] += other[k];
+    FOLD(ADD)
+#undef ADD
+    fill_lanes(lane, lane[0]);
+    slopes(end, p + last, g + last, lane, logarithm);
+    for (i = 0; i < last; i += LANES) slopes(out + i, p + i, g + i, lane, logarithm);
+    copy_lanes(out + last, end);
 }
 
-/* The same for `width` adjacent rows. */
-INLINE void backward_rows_beside(ptrdiff_t n, ptrdiff_t step, int width, const st_real *p, const st_real *g,
-                                 st_real *out, bool logarithm)
-{
-    st_real sum[BESIDE] = { 0 };
-    for (ptrdiff_t i = 0; i < n * step; i += step)
-        EACH_LANE(k, width) sum[k] += logarithm ? g[i + k] : p[i + k] * g[i + k];
-    for (ptrdiff_t i = 0; i < n * step; i += step) EACH_LANE(k, width)
-    out[i + k] = logarithm ? g[i + k] - fast_exp_within(not_below_least(p[i + k])) * sum[k]
-                           : p[i + k] * (g[i + k] - sum[k]);
-}
+/* ---- columns, at least as many as a vector has lanes --------------------------------------------------- */
 
-INLINE void backward_rows(const st_call *c, st_tensor y, st_tensor dy, st_tensor dx, bool logarithm)
+/* The last vector of a row of columns ends with the row, and is computed aside. */
+INLINE void forward_columns(ptrdiff_t n, ptrdiff_t step, int width, const st_real *x, st_real *y,
+                            bool logarithm)
 {
-    const softmax_plan r = *(const softmax_plan *)c->plan;
-    const bool few = r.length * r.step <= NEAR;
-    for (ptrdiff_t line = 0; line < c->images * r.lines; line += r.step) {
-        const ptrdiff_t at = softmax_line(&r, line);
-        const st_real *p = st_data(y) + at, *g = st_data(dy) + at;
-        st_real *out = st_data(dx) + at;
-#define BACKWARD(width) backward_rows_beside(r.length, r.step, width, p + k, g + k, out + k, logarithm)
-        if (r.step == 1) backward_row(r.length, p, g, out, logarithm);
-        else EACH_BESIDE(k, r.step, BESIDE, few, BACKWARD)
-#undef BACKWARD
+    enum { VECTORS = MOST / LANES + 1 };
+    st_real greatest[VECTORS][LANES], end[LANES];
+    shifted_sums sums[VECTORS];
+    const int vectors = (width - 1) / LANES, last = width - LANES;
+    for (int v = 0; v <= vectors; v++)
+        fill_lanes(greatest[v], -(st_real)INFINITY), sums[v] = (shifted_sums){ 0 };
+    for (ptrdiff_t i = 0; i < n * step; i += step) {
+        for (int v = 0; v < vectors; v++) take_greatest(greatest[v], x + i + v * LANES);
+        take_greatest(greatest[vectors], x + i + last);
+    }
+    for (ptrdiff_t i = 0; i < n * step; i += step) {
+        shift(&sums[vectors], x + i + last, end, 0, greatest[vectors], logarithm);
+        for (int v = 0; v < vectors; v++)
+            shift(&sums[v], x + i + v * LANES, y + i + v * LANES, 0, greatest[v], logarithm);
+        copy_lanes(y + i + last, end);
+    }
+    for (int v = 0; v <= vectors; v++)
+        EACH_LANE(k) greatest[v][k] = of_sum(sums[v].rest[k], sums[v].maxima[k], logarithm);
+    for (ptrdiff_t i = 0; i < n * step; i += step) {
+        divide(end, y + i + last, greatest[vectors], logarithm);
+        for (int v = 0; v < vectors; v++)
+            divide(y + i + v * LANES, y + i + v * LANES, greatest[v], logarithm);
+        copy_lanes(y + i + last, end);
     }
 }
 
-/* ---- the algorithms --------------------------------------------------------------------------------- */
+INLINE void backward_columns(ptrdiff_t n, ptrdiff_t step, int width, const st_real *p, const st_real *g,
+                             st_real *out, bool logarithm)
+{
+    enum { VECTORS = MOST / LANES + 1 };
+    st_real sum[VECTORS][LANES], end[LANES];
+    const int vectors = (width - 1) / LANES, last = width - LANES;
+    for (int v = 0; v <= vectors; v++) fill_lanes(sum[v], 0);
+    for (ptrdiff_t i = 0; i < n * step; i += step) {
+        for (int v = 0; v < vectors; v++)
+            add_products(sum[v], p + i + v * LANES, g + i + v * LANES, 0, logarithm);
+        add_products(sum[vectors], p + i + last, g + i + last, 0, logarithm);
+    }
+    for (ptrdiff_t i = 0; i < n * step; i += step) {
+        slopes(end, p + i + last, g + i + last, sum[vectors], logarithm);
+        for (int v = 0; v < vectors; v++)
+            slopes(out + i + v * LANES, p + i + v * LANES, g + i + v * LANES, sum[v], logarithm);
+        copy_lanes(out + i + last, end);
+    }
+}
 
-/* The plan's data: the definition's, and the functions of an instruction set. */
-typedef struct softmax_by {
+/* ---- lines --------------------------------------------------------------------------------------------- */
+
+/* The plan's data: the definition's, and how lines are divided. A block has `step` adjacent lines. */
+typedef struct fast_plan {
     softmax_plan lines;
-    void (*forward)(const st_call *c, st_tensor x, st_tensor y);
-    void (*backward)(const st_call *c, st_tensor y, st_tensor dy, st_tensor dx);
-} softmax_by;
+    int width;        /* columns side by side; of packed ones, or at most so many, of a block; 0: rows */
+    ptrdiff_t packed; /* blocks that are packed at once; 0: none */
+    ptrdiff_t parts;  /* of a block */
+    ptrdiff_t each;   /* of blocks or parts that are a piece of work */
+    parallel_work *work;
+} fast_plan;
+
+/* x, or y and dy, to y or dx, of `blocks` blocks. */
+typedef struct softmax_pass {
+    const st_call *c;
+    const st_real *x, *dy;
+    st_real *to;
+    ptrdiff_t blocks;
+} softmax_pass;
+
+/* `count` blocks as columns, `width` apart; or back. Columns of which there are none are 0. */
+static void pack(const st_call *c, ptrdiff_t count, int width, const st_real *from, st_real *to)
+{
+    const fast_plan *p = c->plan;
+    const ptrdiff_t n = p->lines.length, step = p->lines.step;
+    const kernel *k = kernel_of(c->layer);
+    if (count * step < width) memset(to, 0, sizeof *to * (size_t)(n * width));
+    if (step == 1) kernel_transpose(k, count, n, from, n, to, width, NULL);
+    else
+        for (ptrdiff_t b = 0; b < count; b++)
+            k->move(n, step, from + b * n * step, step, to + b * step, width);
+}
+
+static void unpack(const st_call *c, ptrdiff_t count, int width, const st_real *from, st_real *to)
+{
+    const fast_plan *p = c->plan;
+    const ptrdiff_t n = p->lines.length, step = p->lines.step;
+    const kernel *k = kernel_of(c->layer);
+    if (step == 1) kernel_transpose(k, n, count, from, width, to, n, NULL);
+    else
+        for (ptrdiff_t b = 0; b < count; b++)
+            k->move(n, step, from + b * step, width, to + b * n * step, step);
+}
+
+/* Runs what begins with unit i, a block or part i of all blocks: so many units. */
+INLINE ptrdiff_t run_unit(const st_call *c, const softmax_pass *pass, ptrdiff_t i, bool logarithm)
+{
+    const fast_plan *p = c->plan;
+    const ptrdiff_t n = p->lines.length, all = n * p->lines.step, first = i % p->parts * p->width,
+                    at = i / p->parts * all + first, count = smallest(p->packed, pass->blocks - i);
+    ptrdiff_t step = p->lines.step;
+    int width = (int)(i % p->parts == p->parts - 1 ? step - first : p->width);
+    const st_real *x = pass->x + at, *dy = pass->dy ? pass->dy + at : NULL;
+    st_real *to = pass->to + at, *room = to;
+    const bool packed = p->packed && (!dy || (step == 1 ? n : step) < LANES);
+    if (step == 1 && !packed) {
+        if (dy) backward_row(n, x, dy, to, logarithm);
+        else forward_row(n, x, to, logarithm);
+        return 1;
+    }
+    if (packed) {
+        step = width = (int)largest(count * step, LANES);
+        room = st_data(st_scratch(c, 0));
+        pack(c, count, width, x, room);
+        if (dy) pack(c, count, width, dy, room + n * width);
+        x = room, dy = dy ? room + n * width : NULL;
+    }
+    if (dy) backward_columns(n, step, width, x, dy, room, logarithm);
+    else forward_columns(n, step, width, x, room, logarithm);
+    if (packed) unpack(c, count, width, room, to);
+    return packed ? count : 1;
+}
+
+/* Piece i of the work. */
+INLINE void run_piece(const softmax_pass *pass, ptrdiff_t i, int thread, bool logarithm)
+{
+    const fast_plan *p = pass->c->plan;
+    st_call c = *pass->c;
+    c.thread = thread;
+    const ptrdiff_t end = smallest((i + 1) * p->each, pass->blocks * p->parts);
+    for (i *= p->each; i < end; i += run_unit(&c, pass, i, logarithm)) {
+    }
+}
+
+/* ---- the algorithms ------------------------------------------------------------------------------------ */
 
 static bool suits(const st_layer *l)
 {
@@ -211,42 +298,62 @@ static bool suits(const st_layer *l)
     return true;
 }
 
+static int plan(st_layer *l, const void *given, parallel_work *work)
+{
+    fast_plan *p = st_layer_plan_data(l, sizeof *p);
+    if (!p) return -1;
+    *p = (fast_plan){ .lines = *(const softmax_plan *)given, .parts = 1, .work = work };
+    const ptrdiff_t n = p->lines.length, step = p->lines.step;
+    const ptrdiff_t vectors = ceil_div(step, LANES) * LANES, cached = CACHED / n / LANES * LANES;
+    if (step == 1 ? n < SHORT : step < LANES || step < vectors * USED / LANES) {
+        p->width = (int)smallest(largest(cached, vectors), PACKED);
+        p->packed = p->width / step;
+        p->each = largest(NEAR / (n * p->width), 1) * p->packed;
+        return st_layer_scratch(l, ST_SHAPE(2 * n * p->width));
+    }
+    if (step > 1) {
+        p->width = (int)smallest(largest(cached, LEAST), MOST);
+        p->parts = (step - LANES) / p->width + 1;
+    }
+    p->each = largest(NEAR / (n * (step > 1 ? p->width : 1)), 1);
+    return 0;
+}
+
 static void forward(const st_call *c, st_tensor x, st_tensor y)
 {
-    ((const softmax_by *)c->plan)->forward(c, x, y);
+    const fast_plan *p = c->plan;
+    if (!st_is_contiguous(x)) st_copy(y, x), x = y;
+    softmax_pass pass = { c, st_data(x), NULL, st_data(y), c->images * p->lines.lines / p->lines.step };
+    layer_each(c, MOST_THREADS, ceil_div(pass.blocks * p->parts, p->each), p->work, &pass);
 }
 
 static void backward(const st_call *c, st_tensor x, st_tensor y, st_tensor dy, st_tensor dx)
 {
+    const fast_plan *p = c->plan;
     (void)x;
-    ((const softmax_by *)c->plan)->backward(c, y, dy, dx);
+    softmax_pass pass = { c, st_data(y), st_data(dy), st_data(dx),
+                          c->images * p->lines.lines / p->lines.step };
+    layer_each(c, MOST_THREADS, ceil_div(pass.blocks * p->parts, p->each), p->work, &pass);
 }
 
 #define SOFTMAX_BY(M, NAME)                                                                                  \
-    M##_TARGET static void M##_##NAME##_forward(const st_call *c, st_tensor x, st_tensor y)                  \
+    M##_TARGET static void M##_##NAME(ptrdiff_t i, int thread, void *pass)                                   \
     {                                                                                                        \
-        forward_rows(c, x, y, NAME##_LOGARITHM);                                                             \
-    }                                                                                                        \
-    M##_TARGET static void M##_##NAME##_backward(const st_call *c, st_tensor y, st_tensor dy, st_tensor dx)  \
-    {                                                                                                        \
-        backward_rows(c, y, dy, dx, NAME##_LOGARITHM);                                                       \
+        run_piece(pass, i, thread, NAME##_LOGARITHM);                                                        \
     }
-#define NAMES(M, NAME) { { 0 }, M##_##NAME##_forward, M##_##NAME##_backward },
+#define NAMES(M, NAME) M##_##NAME,
 
 #define SOFTMAX(NAME)                                                                                        \
     EACH_MACHINE_OF(SOFTMAX_BY, NAME)                                                                        \
-    static const softmax_by NAME##_of_machine[] = { EACH_MACHINE_OF(NAMES, NAME) };                          \
+    static parallel_work *const NAME##_of_machine[] = { EACH_MACHINE_OF(NAMES, NAME) };                      \
     static int plan_##NAME(st_layer *l, const void *given)                                                   \
     {                                                                                                        \
-        softmax_by *p = st_layer_plan_data(l, sizeof *p);                                                    \
-        if (!p) return -1;                                                                                   \
-        *p = NAME##_of_machine[l->impl->machine];                                                            \
-        p->lines = *(const softmax_plan *)given;                                                             \
-        return 0;                                                                                            \
+        return plan(l, given, NAME##_of_machine[l->impl->machine]);                                          \
     }                                                                                                        \
-    const layer_algorithm NAME##_vectors = {                                                                 \
-        .type = &layer_type_##NAME, .suits = suits, .plan = plan_##NAME, .hooks = { forward, backward }      \
-    };
+    const layer_algorithm NAME##_vectors = { .type = &layer_type_##NAME,                                     \
+                                             .suits = suits,                                                 \
+                                             .plan = plan_##NAME,                                            \
+                                             .hooks = { forward, backward, .divides = true } };
 
 enum { softmax_LOGARITHM = false, log_softmax_LOGARITHM = true };
 SOFTMAX(softmax)
