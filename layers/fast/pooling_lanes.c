@@ -85,7 +85,6 @@ INLINE void sort(ptrdiff_t n, lanes *s)
 #define MOST_SUM ((st_real)1e37)
 
 /* sort_few, ranks_few: n is a constant, so that elements of a vector of windows are in registers. */
-#define AT(M, at) (*(M##_loose *)(at))
 #define TAP(M, b, i, k) AT(M, (b)->x + (b)->offset[i] + (k))
 #define EACH_VECTOR(M, k) for (int k = 0; k < POOL_LANES; k += MACHINE_LANES(M))
 #define TAPS(M)                                                                                              \

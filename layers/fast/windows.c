@@ -1,22 +1,16 @@
 /* windows.c: the phases of a channel, and poolings by them (windows.h). */
 #include "layers/fast/windows.h"
 #include "layers/fast/functions.h"
+#include "layers/fast/kernel.h"
 #include "layers/pooling/family.h"
 #include "tensor/counts.h"
 
 #include <math.h>
 #include <string.h>
 
-enum { RUN = POOL_LANES / 2, MOST_TAPS_AT_ONCE = 1 << 16, KEPT = 1 << 13 };
+enum { AXIS_TABLES = 5, RUN = POOL_LANES / 2, MOST_TAPS_AT_ONCE = 1 << 16, KEPT = 1 << 13 };
 
 /* ---- phases, for each instruction set ------------------------------------------------------------------ */
-
-/* The columns low ... high - 1 of phase b that lie in the image. */
-INLINE ptrdiff_t inside_from(const phase_axis *a, ptrdiff_t edge, ptrdiff_t b, ptrdiff_t pitch)
-{
-    const ptrdiff_t past = edge + a->before - a->residue[b];
-    return past <= 0 ? 0 : smallest(ceil_div(past, a->stride), pitch);
-}
 
 /* Copies RUN elements at a time, which may pass the row's end, while those stand before `end`. */
 INLINE void copy_run(ptrdiff_t n, const st_real *from, const st_real *end, st_real *restrict to,
@@ -28,20 +22,27 @@ INLINE void copy_run(ptrdiff_t n, const st_real *from, const st_real *end, st_re
     for (; i < n; i++) to[i] = from[i];
 }
 
-/* even[i] = from[2 i], odd[i] = from[2 i + 1]; and back. */
-INLINE void part_run(ptrdiff_t n, const st_real *from, const st_real *end, st_real *restrict even,
-                     st_real *restrict odd)
-{
-    ptrdiff_t i = 0;
-    for (; i < n && end - from >= 2 * (i + RUN); i += RUN)
-        _Pragma("GCC unroll 1") for (int k = 0; k < RUN; k++)
-        {
-            even[i + k] = from[2 * (i + k)];
-            odd[i + k] = from[2 * (i + k) + 1];
-        }
-    for (; i < n; i++) even[i] = from[2 * i], odd[i] = from[2 * i + 1];
-}
+/* even[i] = from[2 i], i < m, and odd[i] = from[2 i + 1], i < n, likewise. */
+#define PART_RUNS(M)                                                                                         \
+    M##_TARGET INLINE void M##_part_runs(const st_real *from, const st_real *end, ptrdiff_t m,               \
+                                         st_real *even, ptrdiff_t n, st_real *odd)                           \
+    {                                                                                                        \
+        enum { LANES = MACHINE_LANES(M) };                                                                   \
+        const ptrdiff_t most = m > n ? m : n, left = (end - from) / 2;                                       \
+        ptrdiff_t i = 0;                                                                                     \
+        for (; i < most && left >= i + LANES; i += LANES) {                                                  \
+            const M##_vector u = AT(M, from + 2 * i), v = AT(M, from + 2 * i + LANES);                       \
+            AT(M, even + i) = SHUFFLE(M, u, v, M##_OF(EVEN)),                                                \
+                         AT(M, odd + i) = SHUFFLE(M, u, v, M##_OF(ODD));                                     \
+        }                                                                                                    \
+        for (ptrdiff_t k = i; k < m; k++) even[k] = from[2 * k];                                             \
+        for (ptrdiff_t k = i; k < n; k++) odd[k] = from[2 * k + 1];                                          \
+    }
+EACH_MACHINE(PART_RUNS)
+typedef void part_function(const st_real *from, const st_real *end, ptrdiff_t m, st_real *even, ptrdiff_t n,
+                           st_real *odd);
 
+/* to[2 i] = even[i], to[2 i + 1] = odd[i] */
 INLINE void join_run(ptrdiff_t n, const st_real *even, const st_real *odd, st_real *restrict to,
                      const st_real *end)
 {
@@ -54,71 +55,64 @@ INLINE void join_run(ptrdiff_t n, const st_real *even, const st_real *odd, st_re
     for (; i < n; i++) to[2 * i] = even[i], to[2 * i + 1] = odd[i];
 }
 
-/* The pairs of columns of both phases that lie in the image, for a stride of 2. */
-typedef struct pairs {
-    ptrdiff_t low[2], high[2], begin, count;
-} pairs;
-
-INLINE pairs pairs_of(const phase_axis *a, ptrdiff_t pitch)
+INLINE void fill_run(ptrdiff_t n, st_real fill, st_real *to)
 {
-    pairs s = { { 0 }, { 0 }, 0, 0 };
-    for (int b = 0; b < a->phases && b < 2; b++)
-        s.low[b] = inside_from(a, 0, b, pitch), s.high[b] = inside_from(a, a->size, b, pitch);
-    s.begin = largest(s.low[0], s.low[1]);
-    s.count = largest(smallest(s.high[0], s.high[1]) - s.begin, 0);
+    for (ptrdiff_t i = 0; i < n; i += RUN)
+        _Pragma("GCC unroll 1") for (int k = 0; k < RUN; k++) to[i + k] = fill;
+}
+
+/* A phase of a channel x [H, W]: rows top ... bottom - 1 of `row` are from[0 ... n - 1], from[down], ...,
+ * after `low` others. */
+typedef struct phase_rows {
+    ptrdiff_t top, bottom, low, high;
+    const st_real *from;
+    st_real *row;
+} phase_rows;
+
+INLINE phase_rows rows_of_phase(const windows_plan *p, ptrdiff_t a, ptrdiff_t b, const st_real *x,
+                                st_real *to)
+{
+    const phase_axis *h = &p->axis[0], *w = &p->axis[1];
+    phase_rows s = { .top = h->low[a], .bottom = h->high[a], .low = w->low[b], .high = w->high[b] };
+    s.from = x + (s.top * h->stride + h->residue[a] - h->before) * w->size + s.low * w->stride +
+             w->residue[b] - w->before;
+    s.row = to + (a * w->phases + b) * p->phase;
     return s;
 }
 
-/* Tests if phases lie in the image. */
-INLINE bool is_plain(const windows_plan *p, pairs s)
-{
-    const phase_axis *h = &p->axis[0];
-    return s.begin == 0 && s.low[0] == 0 && s.low[1] == 0 && s.high[0] == p->pitch && s.high[1] == p->pitch &&
-           h->before == 0 && p->rows * h->stride <= h->size;
-}
-
 /* The channel x [H, W] as phases, with `fill` beyond it; vectors may read it up to `end`. What they write
- * beyond a row is overwritten by the next one. */
-INLINE void to_phases(const windows_plan *p, const st_real *x, const st_real *end, st_real fill, st_real *to)
+ * beyond their place is overwritten by what follows. */
+INLINE void to_phases(const windows_plan *p, const st_real *x, const st_real *end, st_real fill, st_real *to,
+                      part_function *part_runs)
 {
     const phase_axis *h = &p->axis[0], *w = &p->axis[1];
-    const bool paired = w->stride == 2 && w->phases == 2;
-    const pairs s = pairs_of(w, p->pitch);
-    if (paired && is_plain(p, s)) {
-        for (ptrdiff_t a = 0; a < h->phases; a++) {
-            const st_real *from = x + h->residue[a] * w->size;
-            st_real *row = to + a * 2 * p->phase;
-            for (ptrdiff_t j = 0; j < p->rows; j++, row += p->pitch, from += h->stride * w->size)
-                part_run(p->pitch, from, end, row, row + p->phase);
-        }
-        return;
-    }
+    const ptrdiff_t pitch = p->pitch, down = h->stride * w->size, stride = w->stride;
+    const int by = stride == 2 ? w->phases : 1; /* a pair, whose runs are each other's neighbours */
     for (ptrdiff_t a = 0; a < h->phases; a++)
-        for (ptrdiff_t b = 0; b < w->phases; b += paired ? 2 : 1) {
-            const ptrdiff_t low = paired ? s.low[0] : inside_from(w, 0, b, p->pitch),
-                            high = paired ? s.high[0] : inside_from(w, w->size, b, p->pitch);
-            st_real *row = to + (a * w->phases + b) * p->phase, *stop = row + p->phase;
-            for (ptrdiff_t j = 0; j < p->rows; j++, row += p->pitch) {
-                const ptrdiff_t r = j * h->stride + h->residue[a] - h->before;
-                const bool is = r >= 0 && r < h->size;
-                const st_real *from = x + r * w->size + w->residue[b] - w->before;
-                st_real *odd = row + p->phase;
-                for (ptrdiff_t i = 0; i < (is ? low : p->pitch); i++) row[i] = fill;
-                if (paired) {
-                    for (ptrdiff_t i = 0; i < (is ? s.low[1] : p->pitch); i++) odd[i] = fill;
-                    if (!is) continue;
-                    for (ptrdiff_t i = low; i < s.begin; i++) row[i] = from[2 * i];
-                    for (ptrdiff_t i = s.low[1]; i < s.begin; i++) odd[i] = from[2 * i + 1];
-                    part_run(s.count, from + 2 * s.begin, end, row + s.begin, odd + s.begin);
-                    for (ptrdiff_t i = s.begin + s.count; i < high; i++) row[i] = from[2 * i];
-                    for (ptrdiff_t i = s.begin + s.count; i < s.high[1]; i++) odd[i] = from[2 * i + 1];
-                    for (ptrdiff_t i = s.high[1]; i < p->pitch; i++) odd[i] = fill;
-                } else if (!is) continue;
-                else if (w->stride == 1) copy_run(high - low, from + low, end, row + low, stop);
+        for (ptrdiff_t b = 0; b < w->phases; b += by) {
+            const phase_rows one = rows_of_phase(p, a, b, x, to),
+                             two = rows_of_phase(p, a, b + by - 1, x, to);
+            const bool swap = two.from < one.from;
+            const phase_rows s = swap ? two : one, t = swap ? one : two;
+            const ptrdiff_t m = s.high - s.low, n = t.high - t.low;
+            const st_real *from = s.from;
+            st_real *row = s.row, *next = t.row;
+            fill_run(s.top * pitch, fill, row), fill_run(s.top * pitch, fill, next);
+            row += s.top * pitch, next += s.top * pitch;
+            ptrdiff_t j = s.top;
+            if (by == 2 && s.low + t.low == 0 && m + n == 2 * pitch) /* fewer variables than below */
+                for (; j < s.bottom; j++, row += pitch, next += pitch, from += down)
+                    part_runs(from, end, pitch, row, pitch, next);
+            for (; j < s.bottom; j++, row += pitch, next += pitch, from += down) {
+                fill_run(s.low, fill, row), fill_run(t.low, fill, next);
+                if (by == 2) part_runs(from, end, m, row + s.low, n, next + t.low);
+                else if (stride == 1) copy_run(m, from, end, row + s.low, s.row + p->phase);
                 else
-                    for (ptrdiff_t i = low; i < high; i++) row[i] = from[i * w->stride];
-                for (ptrdiff_t i = high; i < p->pitch; i++) row[i] = fill;
+                    for (ptrdiff_t i = 0; i < m; i++) row[s.low + i] = from[i * stride];
+                fill_run(pitch - s.high, fill, row + s.high), fill_run(pitch - t.high, fill, next + t.high);
             }
+            const ptrdiff_t rest = (p->rows - largest(s.top, s.bottom)) * pitch;
+            fill_run(rest, fill, row), fill_run(rest, fill, next);
         }
 }
 
@@ -126,47 +120,44 @@ INLINE void to_phases(const windows_plan *p, const st_real *x, const st_real *en
 INLINE void from_phases(const windows_plan *p, const st_real *from, st_real *to, st_real *end)
 {
     const phase_axis *h = &p->axis[0], *w = &p->axis[1];
+    const ptrdiff_t before = w->before, pitch = p->pitch, wide = w->size, pair = w->phases * p->phase,
+                    even = before % 2 * p->phase + before / 2,
+                    odd = (before + 1) % 2 * p->phase + (before + 1) / 2,
+                    end_of_1 = smallest(pitch - before, wide), end_of_2 = smallest(2 * pitch - before, wide);
     const bool paired = w->stride == 2 && w->phases == 2;
-    const pairs s = pairs_of(w, p->pitch);
-    if (paired && is_plain(p, s) && w->size == 2 * p->pitch && h->phases == h->stride && h->stride == 2 &&
-        h->residue[1] == 1 && h->size == 2 * p->rows) {
-        for (ptrdiff_t r = 0; r < h->size; r++, to += w->size) {
-            const st_real *row = from + r % 2 * 2 * p->phase + r / 2 * p->pitch;
-            join_run(p->pitch, row, row + p->phase, to, end);
+    if (paired && h->stride == 2 && h->phases == 2 && end_of_2 == wide && wide % 2 == 0 &&
+        h->size + h->before <= 2 * p->rows) {
+        for (ptrdiff_t r = h->before; r < h->before + h->size; r++, to += wide) {
+            const st_real *row = from + r % 2 * pair + r / 2 * pitch;
+            join_run(wide / 2, row + even, row + odd, to, end);
         }
         return;
     }
-    for (ptrdiff_t r = 0; r < h->size; r++, to += w->size) {
-        const ptrdiff_t j = (r + h->before) / h->stride, residue = (r + h->before) % h->stride;
+    ptrdiff_t j = h->before / h->stride, residue = h->before % h->stride; /* of row 0 */
+    for (ptrdiff_t r = 0; r < h->size; r++, to += wide) {
         ptrdiff_t a = 0, done = 0;
         while (a < h->phases && h->residue[a] != residue) a++;
         if (a < h->phases && j < p->rows) {
-            const st_real *row = from + a * w->phases * p->phase + j * p->pitch;
+            const st_real *row = from + a * pair + j * pitch;
             if (w->stride == 1) {
-                done = inside_from(w, w->size, 0, p->pitch) - w->before;
-                copy_run(done, row + w->before, row + w->before + done + RUN, to, end);
-            } else if (paired) {
-                st_real *at = to - w->before;
-                const st_real *odd = row + p->phase;
-                for (ptrdiff_t i = s.low[0]; i < s.begin; i++) at[2 * i] = row[i];
-                for (ptrdiff_t i = s.low[1]; i < s.begin; i++) at[2 * i + 1] = odd[i];
-                join_run(s.count, row + s.begin, odd + s.begin, at + 2 * s.begin, end);
-                for (ptrdiff_t i = s.begin + s.count; i < s.high[0]; i++) at[2 * i] = row[i];
-                for (ptrdiff_t i = s.begin + s.count; i < s.high[1]; i++) at[2 * i + 1] = odd[i];
-                done = smallest(2 * smallest(s.high[0], s.high[1]) - w->before + (s.high[0] > s.high[1]),
-                                w->size);
+                done = end_of_1;
+                copy_run(done, row + before, row + before + done + RUN, to, end);
+            } else if (paired) { /* columns 0, 2, ..., and the others */
+                done = end_of_2;
+                join_run(done / 2, row + even, row + odd, to, end);
+                if (done % 2) to[done - 1] = row[even + done / 2];
             } else {
                 memset(to, 0, (size_t)w->size * sizeof *to);
                 for (ptrdiff_t b = 0; b < w->phases; b++) {
                     const st_real *column = row + b * p->phase;
-                    const ptrdiff_t high = inside_from(w, w->size, b, p->pitch);
-                    for (ptrdiff_t i = inside_from(w, 0, b, p->pitch); i < high; i++)
-                        to[i * w->stride + w->residue[b] - w->before] = column[i];
+                    for (ptrdiff_t i = w->low[b]; i < w->high[b]; i++)
+                        to[i * w->stride + w->residue[b] - before] = column[i];
                 }
                 done = w->size;
             }
         }
-        for (; done < w->size; done++) to[done] = 0;
+        for (; done < wide; done++) to[done] = 0;
+        if (++residue == h->stride) residue = 0, j++;
     }
 }
 
@@ -307,7 +298,7 @@ INLINE void fractions(ptrdiff_t n, const uint32_t *word, double *to)
     M##_TARGET static void M##_to_phases(const windows_plan *p, const st_real *x, const st_real *end,        \
                                          st_real fill, st_real *to)                                          \
     {                                                                                                        \
-        to_phases(p, x, end, fill, to);                                                                      \
+        to_phases(p, x, end, fill, to, M##_part_runs);                                                       \
     }                                                                                                        \
     M##_TARGET static void M##_from_phases(const windows_plan *p, const st_real *from, st_real *to,          \
                                            st_real *end)                                                     \
@@ -835,9 +826,10 @@ int windows_plan_for(st_layer *l, const void *given, const lanes_form *by_lanes,
         st_layer_memory(l, ST_SHAPE(l->x.n[0], l->x.n[1], w->out[0], w->out[1])))
         return -1;
     p->apart = p->axis[0].reach == 0 && p->axis[1].reach == 0;
-    l->impl->tables = (size_t)(2 * p->taps + 3 * (w->kernel[0] + w->kernel[1])) * sizeof(ptrdiff_t) +
-                      3 * (size_t)(whole(p->windows) + POOL_LANES) * sizeof(st_real) +
-                      (size_t)(w->out[0] + w->out[1]) * sizeof(pool_span);
+    l->impl->tables =
+        (size_t)(2 * p->taps + AXIS_TABLES * (w->kernel[0] + w->kernel[1])) * sizeof(ptrdiff_t) +
+        3 * (size_t)(whole(p->windows) + POOL_LANES) * sizeof(st_real) +
+        (size_t)(w->out[0] + w->out[1]) * sizeof(pool_span);
     room r;
     const st_shape image = ST_SHAPE(l->x.n[1], l->x.n[2] * l->x.n[3]);
     const bool logits = by_sums && by_sums->logits;
@@ -847,11 +839,13 @@ int windows_plan_for(st_layer *l, const void *given, const lanes_form *by_lanes,
     return logits && (st_layer_scratch(l, image) || st_layer_scratch(l, image)) ? -1 : 0;
 }
 
-/* The phases of an axis's elements; returns the end of the table. */
+/* The tables of an axis begin at `at`; returns their end. */
 static ptrdiff_t *fill_axis(phase_axis *a, ptrdiff_t dilation, ptrdiff_t *at)
 {
-    ptrdiff_t phases = 0;
-    a->phase = at, a->shift = at + a->kernel, a->residue = at + 2 * a->kernel;
+    const ptrdiff_t length = a->out + a->reach;
+    ptrdiff_t phases = 0,
+              **const tables[AXIS_TABLES] = { &a->phase, &a->shift, &a->residue, &a->low, &a->high };
+    for (int i = 0; i < AXIS_TABLES; i++) *tables[i] = at + i * a->kernel;
     for (ptrdiff_t k = 0; k < a->kernel; k++) {
         const ptrdiff_t residue = k * dilation % a->stride;
         ptrdiff_t b = 0;
@@ -859,7 +853,12 @@ static ptrdiff_t *fill_axis(phase_axis *a, ptrdiff_t dilation, ptrdiff_t *at)
         if (b == phases) a->residue[phases++] = residue;
         a->phase[k] = b, a->shift[k] = k * dilation / a->stride;
     }
-    return at + 3 * a->kernel;
+    for (ptrdiff_t b = 0; b < phases; b++) {
+        const ptrdiff_t first = a->before - a->residue[b];
+        a->low[b] = smallest(ceil_div(largest(first, 0), a->stride), length);
+        a->high[b] = smallest(ceil_div(largest(first + a->size, 0), a->stride), length);
+    }
+    return at + AXIS_TABLES * a->kernel;
 }
 
 void windows_fill(st_layer *l, void *tables)

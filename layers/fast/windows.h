@@ -20,6 +20,9 @@ typedef st_real lanes[POOL_LANES];
 /* gcc would unroll the loop first, and not make vectors of it. */
 #define EACH_WINDOW(k) _Pragma("GCC unroll 1") for (int k = 0; k < POOL_LANES; k++)
 
+/* The vector at a place. */
+#define AT(M, at) (*(M##_loose *)(at))
+
 /* Windows of a channel. x[offset[i] + k] is element i of window k; padding that is left out is -inf, and
  * other elements are finite. Windows between the rows of the grid and after its end have a dy of 0. */
 typedef struct lanes_call {
@@ -92,11 +95,11 @@ typedef struct sums_form {
 /* ---- an axis, and the phases of a channel -------------------------------------------------------------- */
 
 /* Elements of a window along an axis: element k is in phase[k], shift[k] after the window's own row. Phase a
- * begins at row residue[a] of the padded image. */
+ * begins at row residue[a] of the padded image, and its rows low[a] ... high[a] - 1 lie in the image. */
 typedef struct phase_axis {
     int kernel, phases;
     ptrdiff_t size, out, before, stride, reach; /* reach: the last element's shift */
-    ptrdiff_t *phase, *shift, *residue;
+    ptrdiff_t *phase, *shift, *residue, *low, *high;
 } phase_axis;
 
 typedef struct windows_plan {
