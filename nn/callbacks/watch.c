@@ -73,7 +73,9 @@ static void watch_layer(st_layer *l, const char *path, void *context)
     for (int i = 0; i < ST_LAYER_PATH - 1 && path[i]; i++) at->path[i] = path[i];
     if (l->children > 0) return;
     l->impl->watch = at;
-    l->impl->hooks = (layer_hooks){ .forward = forward, .backward = backward, .gradient = gradient };
+    l->impl->hooks = (layer_hooks){
+        .forward = forward, .backward = backward, .gradient = gradient, .prepare = l->impl->hooks.prepare
+    };
 }
 
 st_watch *st_watch_begin(st_net *n, st_watch_function *around, void *context)

@@ -3,6 +3,7 @@
 #include "tests/support.h"
 
 #include "nn/callbacks/callbacks.h"
+#include "nn/callbacks/watch.h"
 #include "nn/train.h"
 
 #include <math.h>
@@ -237,6 +238,48 @@ TEST(the_batch_and_parameters_are_looked_at_first)
         runs_into(each, st_detect_anomaly(), ": the output of layer 2.body.0 (erring) is nan at [0, 4]; ");
     }
     st_set_num_threads(threads);
+}
+
+static void just_run(const st_watch_call *w, void *context)
+{
+    (void)context;
+    st_watch_run(w);
+}
+
+/* y, and the gradients of the first step. */
+static st_tensor first_step(bool watched, st_tensor x)
+{
+    auto_net *n =
+        st_net_new(ST_SHAPE(16, 9, 9), st_conv2d(.out_channels = 32, .kernel = { 3, 3 }, .stride = { 2, 2 }),
+                   st_conv2d(.out_channels = 32, .kernel = { 1, 1 }),
+                   st_conv2d(.out_channels = 64, .kernel = { 3, 3 }, .padding = { 1, 1 }), st_batchnorm(),
+                   st_relu(), st_conv_transpose2d(.out_channels = 16, .kernel = { 2, 2 }, .stride = { 2, 2 }),
+                   st_maxpool({ 2, 2 }), st_conv2d(.out_channels = 16, .kernel = { 3, 3 }, .groups = 16),
+                   st_flatten(), st_dense(.out_features = 3));
+    assert_int_equal(st_net_build(n, x.shape.n[0], 1), 0);
+    st_watch *w = watched ? st_watch_begin(n, just_run, NULL) : NULL;
+    const st_tensor y = st_net_forward(n, x, ST_TRAIN), g = st_net_gradients(n);
+    auto_tensor dy = full(y.shape, 1), dx = st_tensor_new(x.shape);
+    st_net_backward(n, dy, dx);
+    st_watch_end(w);
+    const st_tensor all = st_tensor_new(ST_SHAPE(st_numel(y) + st_numel(dx) + st_numel(g)));
+    st_copy(st_narrow(all, 0, 0, st_numel(y)), st_reshape(y, ST_SHAPE(st_numel(y))));
+    st_copy(st_narrow(all, 0, st_numel(y), st_numel(dx)), st_reshape(dx, ST_SHAPE(st_numel(dx))));
+    st_copy(st_narrow(all, 0, st_numel(y) + st_numel(dx), st_numel(g)), st_reshape(g, ST_SHAPE(st_numel(g))));
+    return all;
+}
+
+TEST(a_net_that_is_watched_computes_the_same)
+{
+    dice d = { { 1 } };
+    for (int i = 0; i < 3 * ENGINES; i++) {
+        if (!choose_engine(engines[i / 3])) continue;
+        about("%s, %d images", engines[i / 3], i % 3 * 8 + 1);
+        auto_tensor x = roll_tensor(&d, ST_SHAPE(i % 3 * 8 + 1, 16, 9, 9), -2, 2);
+        auto_tensor expected = first_step(false, x), all = first_step(true, x);
+        assert_same(all, expected);
+    }
+    use_engine(NULL);
 }
 
 /* 3x3 convolutions are Winograd's where the engine is not the reference: they spread a NaN. */
