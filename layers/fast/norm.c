@@ -11,8 +11,8 @@
 #include <math.h>
 #include <string.h>
 
-enum { MOST = 128 };   /* sets that one thread processes at once: their columns are on its stack */
-enum { COPY, SCALED }; /* scratch: a channel or an image of x; weight times dy of a set */
+enum { MOST = 128 };         /* sets that one thread processes at once, but for those by columns */
+enum { COPY, SCALED, ROOM }; /* scratch: a channel or an image of x; weight times dy of a set; norm_room */
 
 /* A set, or a part of one: `rows` rows of `length` elements, `stride` apart. */
 typedef struct norm_set {
@@ -29,6 +29,11 @@ typedef struct moments {
 typedef struct norm_sums {
     double g, product;
 } norm_sums;
+
+/* dx = (weight dy - mean_g - (x - middle) slope) scale */
+typedef struct norm_slopes {
+    st_real middle, mean_g, slope, scale;
+} norm_slopes;
 
 /* ---- sums ------------------------------------------------------------------------------------------ */
 
@@ -168,7 +173,29 @@ INLINE void add_rows(norm_sums *to, norm_rows rows)
 
 /* Rows shorter than an octet, of adjacent sets: each column is added up from row to row, in st_real within a
  * block of rows. */
-enum { COLUMNS = MOST, TALL = 64 };
+enum { COLUMNS = 1024, TALL = 64, ARRAYS = 5 };
+
+/* Numbers of each set, or of each column, of those that are processed at once. */
+typedef struct norm_room {
+    norm_sums *sums, *total;
+    double *sum, *product;
+    norm_slopes *slopes;
+    st_real *near, *column[ARRAYS];
+} norm_room;
+
+enum {
+    ROOM_OF_COLUMN =
+        (2 * sizeof(norm_sums) + 2 * sizeof(double) + sizeof(norm_slopes)) / sizeof(st_real) + 1 + ARRAYS
+};
+
+static norm_room room_at(st_real *at, ptrdiff_t n)
+{
+    norm_room r = { .sums = (norm_sums *)at };
+    r.total = r.sums + n, r.sum = (double *)(r.total + n), r.product = r.sum + n;
+    r.slopes = (norm_slopes *)(r.product + n), r.near = (st_real *)(r.slopes + n);
+    for (int k = 0; k < ARRAYS; k++) r.column[k] = r.near + (k + 1) * n;
+    return r;
+}
 
 typedef struct norm_columns {
     norm_set set;
@@ -176,6 +203,7 @@ typedef struct norm_columns {
     const st_real *g, *x, *mean;
     ptrdiff_t stride_g, stride_x;
     bool shifted; /* g - mean instead of g */
+    const norm_room *room;
 } norm_columns;
 
 /* Elements at[k] of sets as those of their columns. */
@@ -188,12 +216,13 @@ INLINE void each_column(const norm_columns *c, const st_real *at, st_real *to)
 INLINE void add_columns(norm_sums *to, const norm_columns *c)
 {
     const ptrdiff_t length = c->set.length, n = c->count * length;
-    st_real middle[COLUMNS], shift[COLUMNS] = { 0 };
-    double sum[COLUMNS] = { 0 }, product[COLUMNS] = { 0 };
+    const norm_room *room = c->room;
+    st_real *restrict middle = room->column[0], *restrict shift = room->column[1],
+                      *restrict part = room->column[2], *restrict part_product = room->column[3];
+    double *restrict sum = room->sum, *restrict product = room->product;
     each_column(c, c->mean, middle);
-    if (c->shifted) memcpy(shift, middle, (size_t)n * sizeof *shift);
+    for (ptrdiff_t i = 0; i < n; i++) shift[i] = c->shifted ? middle[i] : 0, sum[i] = product[i] = 0;
     for (ptrdiff_t top = 0; top < c->set.rows; top += TALL) {
-        st_real part[COLUMNS], part_product[COLUMNS];
         for (ptrdiff_t i = 0; i < n; i++) part[i] = part_product[i] = 0;
         for (ptrdiff_t r = top; r < smallest(top + TALL, c->set.rows); r++) {
             const st_real *g = c->g + r * c->stride_g, *x = c->x + r * c->stride_x;
@@ -245,13 +274,13 @@ static double deviation_of(moments m, double epsilon)
 /* For each of `count` adjacent sets a number close to the mean, which is the mean itself if all elements are
  * equal. The variance is the mean square of differences from it, less the square of their mean: few digits
  * are lost, since the second is small. */
-INLINE void near_means(st_real *near, norm_set s, ptrdiff_t count, const st_real *x)
+INLINE void near_means(st_real *near, norm_sums *sums, norm_set s, ptrdiff_t count, const st_real *x)
 {
     const ptrdiff_t few = smallest(s.length, 64);
-    norm_sums sums[MOST] = { { 0 } };
     for (ptrdiff_t k = 0; k < count; k++) near[k] = x[k * s.length];
     add_rows(sums, (norm_rows){ count, few, s.length, x, x, near, 1, true });
-    for (ptrdiff_t k = 0; k < count; k++) near[k] += (st_real)(sums[k].g / (double)few);
+    for (ptrdiff_t k = 0; k < count; k++)
+        near[k] += (st_real)(sums[k].g / (double)few), sums[k] = (norm_sums){ 0 };
 }
 
 /* The moments of x from its sums. Not centred: near is 0 and the mean counts as 0. */
@@ -273,11 +302,6 @@ INLINE void norm_apply(ptrdiff_t n, st_real *y, const st_real *x, double mean, d
     const st_real middle = (st_real)mean, slope = (st_real)scale, height = (st_real)shift;
     for (ptrdiff_t i = 0; i < n; i++) y[i] = (x[i] - middle) * slope + height;
 }
-
-/* dx = (weight dy - mean_g - (x - middle) slope) scale */
-typedef struct norm_slopes {
-    st_real middle, mean_g, slope, scale;
-} norm_slopes;
 
 INLINE norm_slopes slopes_of(double mean, double deviation, norm_sums of_g, double count)
 {
@@ -301,6 +325,7 @@ typedef struct fast_plan {
     norm_plan norm;
     ptrdiff_t parts;  /* adjacent parts of a set, which have a weight and a bias each */
     ptrdiff_t length; /* of a set's row */
+    bool narrow;      /* channels of a batch are processed by columns: many fill a line of the cache */
     bool by_element;  /* each element of a set has a weight and a bias instead, */
     ptrdiff_t apart;  /* which begin so far apart in adjacent sets */
 } fast_plan;
@@ -310,10 +335,9 @@ typedef struct fast_plan {
 static ptrdiff_t together(const fast_plan *p, ptrdiff_t images, int threads)
 {
     enum { FEW = 4096, CACHED = 1 << 16, SOME = 32 };
-    const bool narrow = p->length < OCTET;                          /* many sets fill a line of the cache */
     const ptrdiff_t least = p->length > BLOCK / OCTETS ? 1 : OCTET, /* rows that add_rows takes at once */
         cached = largest(CACHED / (images * p->length * least), 1) * least,
-                    most = narrow ? COLUMNS / p->length : smallest(SOME, cached);
+                    most = p->narrow ? COLUMNS / p->length : smallest(SOME, cached);
     if (p->norm.of_batch) return smallest(ceil_div(p->norm.sets, threads), most);
     return p->parts > 1 ? 1 : largest(smallest(FEW / p->length, SOME), 1);
 }
@@ -330,8 +354,10 @@ static int plan(st_layer *l, const void *given)
     const bool single = p->parts > 1 && p->parts == p->length; /* parts of one element */
     if (single) p->parts = 1, p->apart = p->length;
     p->by_element = affine && (!p->norm.by_channel || single);
+    p->narrow = p->norm.of_batch && p->length < OCTET;
     if (st_layer_scratch(l, ST_SHAPE(elements / (p->norm.of_batch ? p->norm.sets : images)))) return -1;
-    return st_layer_scratch(l, ST_SHAPE(p->by_element ? together(p, images, 1) * p->length : 0));
+    if (st_layer_scratch(l, ST_SHAPE(p->by_element ? together(p, images, 1) * p->length : 0))) return -1;
+    return st_layer_scratch(l, ST_SHAPE(p->narrow ? elements / images * ROOM_OF_COLUMN : 0));
 }
 
 /* A pass over all sets of x and dy; writes y or dx to `to`, unless that is NULL. */
@@ -414,7 +440,9 @@ INLINE void apply_elements(const pass *p, ptrdiff_t k, st_real *y, const st_real
 INLINE void apply_columns(const pass *p, const norm_columns *c, ptrdiff_t first, st_real *y)
 {
     const ptrdiff_t n = c->count * c->set.length;
-    st_real middle[COLUMNS], slope[COLUMNS], height[COLUMNS] = { 0 }, each[MOST];
+    st_real *const *column = c->room->column, *middle = column[0], *slope = column[1], *height = column[2],
+                   *each = column[3];
+    memset(height, 0, (size_t)n * sizeof *height);
     each_column(c, p->mean + first, middle);
     for (ptrdiff_t k = 0; k < c->count; k++)
         each[k] = (st_real)(weight_of(p, first + k) / (double)p->deviation[first + k]);
@@ -432,7 +460,8 @@ INLINE void adjoint_columns(const pass *p, const norm_columns *c, ptrdiff_t firs
                             bool constants, st_real *dx)
 {
     const ptrdiff_t n = c->count * c->set.length;
-    st_real weight[COLUMNS], middle[COLUMNS], mean_g[COLUMNS], slope[COLUMNS], scale[COLUMNS];
+    st_real *const *column = c->room->column, *weight = column[0], *middle = column[1], *mean_g = column[2],
+                   *slope = column[3], *scale = column[4];
     for (ptrdiff_t i = 0; i < n; i++) {
         const ptrdiff_t k = i / c->set.length;
         const norm_slopes s = slopes[k];
@@ -458,6 +487,12 @@ INLINE void prefetch(ptrdiff_t n, const st_real *x)
     for (ptrdiff_t i = 0; i < n && n <= LONG; i += LINE) __builtin_prefetch(x + i);
 }
 
+static norm_room room_of(const pass *p, ptrdiff_t first, ptrdiff_t count)
+{
+    const ptrdiff_t length = p->set.length;
+    return room_at(st_data(st_scratch(p->c, ROOM)) + first * length * ROOM_OF_COLUMN, count * length);
+}
+
 /* Channels of a batch are adjacent in an image, so several are processed together, image by image. */
 INLINE void forward_sets(const pass *p, ptrdiff_t first, ptrdiff_t count)
 {
@@ -466,12 +501,16 @@ INLINE void forward_sets(const pass *p, ptrdiff_t first, ptrdiff_t count)
     const ptrdiff_t part = s.length / plan->parts;
     const bool batch = plan->norm.of_batch, constants = batch && !p->c->training; /* mean and variance */
     const st_real *x = p->x + first * s.length;
-    st_real *y = p->to + first * s.length, near[MOST];
-    norm_sums sums[MOST];
+    st_real *y = p->to + first * s.length, some_near[MOST];
+    norm_sums some_sums[MOST];
+    const bool narrow = plan->narrow;
+    const norm_room room =
+        narrow ? room_of(p, first, count) : (norm_room){ .sums = some_sums, .near = some_near };
+    norm_sums *sums = room.sums;
+    st_real *near = room.near;
     for (ptrdiff_t k = 0; k < count; k++) near[k] = 0, sums[k] = (norm_sums){ 0 };
-    const bool narrow = s.length < OCTET && s.rows > 1;
-    norm_columns columns = { s, count, x, x, near, s.stride, s.stride, true };
-    if (plan->norm.centred && !constants) near_means(near, s, count, x);
+    norm_columns columns = { s, count, x, x, near, s.stride, s.stride, true, &room };
+    if (plan->norm.centred && !constants) near_means(near, sums, s, count, x);
     if (narrow && !constants) add_columns(sums, &columns);
     for (ptrdiff_t r = 0; r < s.rows && !constants && !narrow; r++) {
         const st_real *row = x + r * s.stride;
@@ -540,7 +579,16 @@ INLINE void adjoint_sets(const pass *p, ptrdiff_t first, ptrdiff_t count, const 
     const ptrdiff_t part = s.length / plan->parts;
     const bool constants = plan->norm.of_batch && !p->c->training; /* mean and variance */
     const st_real *dy = p->dy + first * s.length, *mean = p->mean + first, *deviation = p->deviation + first;
-    norm_sums sums[MOST] = { { 0 } }, total[MOST] = { { 0 } };
+    norm_sums some_sums[MOST], some_totals[MOST];
+    norm_slopes some_slopes[MOST];
+    const bool narrow = plan->narrow;
+    const norm_room room =
+        narrow ? room_of(p, first, count)
+               : (norm_room){ .sums = some_sums, .total = some_totals, .slopes = some_slopes };
+    norm_sums *sums = room.sums, *total = room.total;
+    norm_slopes *slopes = room.slopes;
+    for (ptrdiff_t k = 0; k < count; k++)
+        sums[k] = total[k] = (norm_sums){ 0 }, slopes[k] = (norm_slopes){ 0 };
     if (plan->by_element) {
         st_real *scaled = st_data(st_scratch(p->c, SCALED));
         for (ptrdiff_t k = 0; k < count; k++)
@@ -548,8 +596,7 @@ INLINE void adjoint_sets(const pass *p, ptrdiff_t first, ptrdiff_t count, const 
         dy = scaled;
     }
     const bool needed = (p->dweight && !plan->by_element) || (p->to && !constants);
-    const bool narrow = s.length < OCTET && s.rows > 1;
-    const norm_columns columns = { s, count, dy, x, mean, s.stride, stride_x, false };
+    const norm_columns columns = { s, count, dy, x, mean, s.stride, stride_x, false, &room };
     if (needed && narrow) {
         add_columns(sums, &columns);
         for (ptrdiff_t k = 0; k < count; k++)
@@ -571,7 +618,6 @@ INLINE void adjoint_sets(const pass *p, ptrdiff_t first, ptrdiff_t count, const 
             for (ptrdiff_t k = 0; k < some; k++)
                 add_part(p, first_weight(plan, first) + i + k, *deviation, sums[k], total);
         }
-    norm_slopes slopes[MOST] = { { 0 } };
     for (ptrdiff_t k = 0; k < count && p->to && !constants; k++)
         slopes[k] = slopes_of((double)mean[k], (double)deviation[k], total[k], (double)(s.rows * s.length));
     if (narrow && p->to) adjoint_columns(p, &columns, first, slopes, constants, p->to + first * s.length);
