@@ -156,13 +156,14 @@ INLINE void add_rows(norm_sums *to, norm_rows rows)
 {
     for (ptrdiff_t k = 0, some; k < rows.count; k += some) {
         octet sum[OCTET], product[OCTET], sums, products;
-        some = rows.count - k < OCTET ? 1 : OCTET;
+        some = smallest(rows.count - k, OCTET);
         if (rows.n < OCTET || rows.n > BLOCK / OCTETS) {
             for (ptrdiff_t r = 0; r < some; r++) add_row_of(&to[k + r], &rows, k + r);
             continue;
         }
         for (ptrdiff_t r = 0; r < some; r++) add_octets(&rows, k + r, &sum[r], &product[r]);
-        if (some == OCTET) sums_of_octets(&sums, sum), sums_of_octets(&products, product);
+        for (ptrdiff_t r = some; r < OCTET && some > 1; r++) sum[r] = product[r] = (octet){ 0 };
+        if (some > 1) sums_of_octets(&sums, sum), sums_of_octets(&products, product);
         else sums[0] = sum_of_octet(&sum[0]), products[0] = sum_of_octet(&product[0]);
         for (ptrdiff_t r = 0; r < some; r++)
             if (isfinite((double)sums[r] + (double)products[r]))
@@ -297,10 +298,21 @@ INLINE moments moments_of(norm_set s, const st_real *x, st_real near, norm_sums 
 
 /* ---- elements -------------------------------------------------------------------------------------- */
 
+#define OCTET_OF(x, i) (*(const octet_at *)((x) + (i)))
+
+/* From one octet on, the last one ends with the row. It is computed before y is written, which may be x. */
 INLINE void norm_apply(ptrdiff_t n, st_real *y, const st_real *x, double mean, double scale, double shift)
 {
     const st_real middle = (st_real)mean, slope = (st_real)scale, height = (st_real)shift;
-    for (ptrdiff_t i = 0; i < n; i++) y[i] = (x[i] - middle) * slope + height;
+#define APPLY(x) ((x)-middle) * slope + height
+    if (n < OCTET)
+        for (ptrdiff_t i = 0; i < n; i++) y[i] = APPLY(x[i]);
+    else {
+        const octet end = APPLY(OCTET_OF(x, n - OCTET));
+        for (ptrdiff_t i = 0; i < n - OCTET; i += OCTET) *(octet_at *)(y + i) = APPLY(OCTET_OF(x, i));
+        *(octet_at *)(y + n - OCTET) = end;
+    }
+#undef APPLY
 }
 
 INLINE norm_slopes slopes_of(double mean, double deviation, norm_sums of_g, double count)
@@ -313,8 +325,16 @@ INLINE void norm_adjoint(ptrdiff_t n, st_real *dx, const st_real *dy, double w, 
                          norm_slopes s)
 {
     const st_real weight = (st_real)w;
-    for (ptrdiff_t i = 0; i < n; i++)
-        dx[i] = (weight * dy[i] - s.mean_g - (x[i] - s.middle) * s.slope) * s.scale;
+#define ADJOINT(dy, x) (weight * (dy)-s.mean_g - ((x)-s.middle) * s.slope) * s.scale
+    if (n < OCTET)
+        for (ptrdiff_t i = 0; i < n; i++) dx[i] = ADJOINT(dy[i], x[i]);
+    else {
+        const octet end = ADJOINT(OCTET_OF(dy, n - OCTET), OCTET_OF(x, n - OCTET));
+        for (ptrdiff_t i = 0; i < n - OCTET; i += OCTET)
+            *(octet_at *)(dx + i) = ADJOINT(OCTET_OF(dy, i), OCTET_OF(x, i));
+        *(octet_at *)(dx + n - OCTET) = end;
+    }
+#undef ADJOINT
 }
 
 /* ---- sets ------------------------------------------------------------------------------------------ */
@@ -339,7 +359,7 @@ static ptrdiff_t together(const fast_plan *p, ptrdiff_t images, int threads)
         cached = largest(CACHED / (images * p->length * least), 1) * least,
                     most = p->narrow ? COLUMNS / p->length : smallest(SOME, cached);
     if (p->norm.of_batch) return smallest(ceil_div(p->norm.sets, threads), most);
-    return p->parts > 1 ? 1 : largest(smallest(FEW / p->length, SOME), 1);
+    return largest(smallest(FEW / p->length, SOME), 1);
 }
 
 static int plan(st_layer *l, const void *given)
@@ -610,13 +630,21 @@ INLINE void adjoint_sets(const pass *p, ptrdiff_t first, ptrdiff_t count, const 
         }
         for (ptrdiff_t k = 0; k < count; k++)
             add_part(p, first_weight(plan, first + k), deviation[k], sums[k], &total[k]);
-    } else if (needed) /* a set of one row, in parts */
-        for (ptrdiff_t i = 0, some; i < plan->parts; i += some) {
-            some = smallest(plan->parts - i, MOST);
-            for (ptrdiff_t k = 0; k < some; k++) sums[k] = (norm_sums){ 0 };
-            add_rows(sums, (norm_rows){ some, part, part, dy + i * part, x + i * part, mean, 0, false });
-            for (ptrdiff_t k = 0; k < some; k++)
-                add_part(p, first_weight(plan, first) + i + k, *deviation, sums[k], total);
+    } else if (needed) /* sets of one row, in parts */
+        for (ptrdiff_t i = 0, some, k = 0, w = 0; i < count * plan->parts; i += some) {
+            ptrdiff_t set[MOST];
+            st_real means[MOST];
+            some = smallest(count * plan->parts - i, MOST);
+            for (ptrdiff_t r = 0; r < some; r++) {
+                set[r] = k, means[r] = mean[k], sums[r] = (norm_sums){ 0 };
+                if (++w == plan->parts) k++, w = 0;
+            }
+            add_rows(sums, (norm_rows){ some, part, part, dy + i * part, x + i * part, means, 1, false });
+            for (ptrdiff_t r = 0; r < some; r++) {
+                const ptrdiff_t of = set[r];
+                add_part(p, first_weight(plan, first + of) + i + r - of * plan->parts, deviation[of], sums[r],
+                         &total[of]);
+            }
         }
     for (ptrdiff_t k = 0; k < count && p->to && !constants; k++)
         slopes[k] = slopes_of((double)mean[k], (double)deviation[k], total[k], (double)(s.rows * s.length));
