@@ -673,24 +673,33 @@ static bool has_wide(const st_layer *l)
     return machine_bytes(l->impl->machine) >= 32;
 }
 
-static void run_any(ptrdiff_t i, void *p)
+/* The scratch of a type that sees the whole batch is not a thread's. */
+INLINE void run_in(const pass *p, ptrdiff_t i, int thread)
 {
-    run(p, i);
+    st_call c = *p->c;
+    pass here = *p;
+    if (!p->plan->norm.of_batch) c.thread = thread;
+    here.c = &c;
+    run(&here, i);
 }
 
-WIDE static void run_wide(ptrdiff_t i, void *p)
+static void run_any(ptrdiff_t i, int thread, void *p)
 {
-    run(p, i);
+    run_in(p, i, thread);
 }
 
-/* Channels run in any order, in any thread; sets of images in order, as their gradients are added up. */
+WIDE static void run_wide(ptrdiff_t i, int thread, void *p)
+{
+    run_in(p, i, thread);
+}
+
+/* Sets run in any order, in any thread; those of images in order if their gradients are added up. */
 static void each_set(const st_call *c, st_tensor x, st_tensor dy, st_tensor to, bool gradient)
 {
     pass p = pass_over(c, x, dy, to, gradient);
-    void (*run_here)(ptrdiff_t i, void *p) = has_wide(c->layer) ? run_wide : run_any;
-    if (p.plan->norm.of_batch) st_parallel_for(c, ceil_div(p.sets, p.together), run_here, &p);
-    else
-        for (ptrdiff_t k = 0; k < ceil_div(p.sets, p.together); k++) run_here(k, &p);
+    const bool in_order = gradient && !p.plan->norm.of_batch;
+    layer_each(c, in_order ? 1 : MOST_THREADS, ceil_div(p.sets, p.together),
+               has_wide(c->layer) ? run_wide : run_any, &p);
 }
 
 static st_tensor contiguous(st_tensor x, st_tensor copy)
@@ -774,12 +783,13 @@ static bool suits(const st_layer *l)
     return true;
 }
 
-#define ALGORITHM(NAME)                                                                                      \
+#define ALGORITHM(NAME, OF_IMAGES)                                                                           \
     const layer_algorithm NAME##_sets = { .type = &layer_type_##NAME,                                        \
                                           .suits = suits,                                                    \
                                           .plan = plan,                                                      \
-                                          .hooks = { forward, backward, gradient, both } };
-ALGORITHM(batchnorm)
-ALGORITHM(layernorm)
-ALGORITHM(rmsnorm)
-ALGORITHM(groupnorm)
+                                          .hooks = { forward, backward, gradient, both,                      \
+                                                     .divides = OF_IMAGES } };
+ALGORITHM(batchnorm, false)
+ALGORITHM(layernorm, true)
+ALGORITHM(rmsnorm, true)
+ALGORITHM(groupnorm, true)
