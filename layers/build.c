@@ -73,7 +73,8 @@ static void lay_out(st_layer *l, const char *path, void *context)
     if (own->output.shape.rank > 0) cut(&to->memory, &own->output, CACHE_LINE);
     for (int i = 0; i < own->scratches; i++)
         cut(l->children > 0 ? &to->memory : &block, &own->scratch[i], CACHE_LINE);
-    ptrdiff_t *most = layer_is_whole(l) ? &to->whole : &to->block; /* a chunk may be divided among threads */
+    const bool alone = layer_is_whole(l) && !own->hooks.divides; /* in one thread's scratch */
+    ptrdiff_t *most = alone ? &to->whole : &to->block;
     *most = largest(*most, block.at);
     to->partial = largest(to->partial, own->partial);
     if (chunks > 1 && layer_sums_chunks(l, parameters))

@@ -15,6 +15,10 @@ typedef struct layer_hooks {
     void (*prepare)(const st_layer *l, bool backward);
     /* a call shares its own work among threads (layer_each of layers/fast/): no chunk is divided for that */
     bool divides;
+    /* they see the whole batch, though its type has chunks */
+    bool whole;
+    /* the fewest images of a call in inference that pay for what a call does once; 0: that is little */
+    int least;
 } layer_hooks;
 
 typedef struct st_layer_run st_layer_run; /* below */
@@ -65,6 +69,7 @@ struct st_layer_run {
     const layer_executor *executor; /* NULL: run.c's loops over chunks */
     int threads;
     double least_work;                       /* the executor's: less runs on one thread */
+    bool shared_out;                         /* its: chunks run at the same time, and are not divided */
     st_tensor parameters, gradients, states; /* flat; kept when the batch size changes */
     bool shared;                             /* parameters and states belong to another tree; no gradients */
     st_tensor memory;                        /* flat: memory and outputs of all layers */

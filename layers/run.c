@@ -91,7 +91,7 @@ void layer_clear_frozen(const st_call *c)
 
 bool layer_is_whole(const st_layer *l)
 {
-    return l->children > 0 || l->type->chunk < 0;
+    return l->children > 0 || l->type->chunk < 0 || l->impl->hooks.whole;
 }
 
 ptrdiff_t layer_chunk(const st_layer *l, ptrdiff_t n)

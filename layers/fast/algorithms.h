@@ -93,6 +93,9 @@ bool layer_divides(const st_layer *const *l, int layers, int threads, ptrdiff_t 
                    bool backward);
 bool layer_takes_pieces(const st_layer *l);
 
+/* All chunks of a batch, on so many threads; their calls are not divided further. */
+void layer_each_chunk(st_layer_run *run, int threads, ptrdiff_t chunks, parallel_work *work, void *context);
+
 /* Work in elements read and written; multiply-adds count by the time that they take. */
 double layer_work(const st_layer *l, ptrdiff_t images);
 

@@ -57,7 +57,15 @@ int layer_threads_for(const st_layer_run *run, double work)
 
 int layer_call_threads(const st_call *c)
 {
-    return layer_threads_for(c->layer->impl->run, layer_work(c->layer, c->images));
+    const st_layer_run *run = c->layer->impl->run;
+    return run->shared_out ? 1 : layer_threads_for(run, layer_work(c->layer, c->images));
+}
+
+void layer_each_chunk(st_layer_run *run, int threads, ptrdiff_t chunks, parallel_work *work, void *context)
+{
+    run->shared_out = threads > 1 && chunks > 1;
+    parallel_for(threads, chunks, work, context);
+    run->shared_out = false;
 }
 
 typedef struct piece_work {
@@ -262,7 +270,7 @@ static void each_chunk(pass *p, bool in_order, parallel_work *work)
                  (in_order || layer_divides(&p->l, 1, threads, p->images, p->size, !st_is_null(p->dy)));
     if (p->divided || in_order) threads = 1;
     p->alone = layer_adds_at_once(threads, p->partial * p->chunks);
-    parallel_for(threads, p->chunks, work, p);
+    layer_each_chunk(p->l->impl->run, threads, p->chunks, work, p);
 }
 
 static void forward(st_layer *l, st_tensor x, st_tensor y)

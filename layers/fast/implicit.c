@@ -10,6 +10,8 @@ ptrdiff_t *arena_take(arena *a, ptrdiff_t count)
     return table;
 }
 
+enum { SMALL = 16 }; /* windows of an image: the weights are large beside those of a chunk */
+
 /* ---- plan ------------------------------------------------------------------------------------------- */
 
 /* Tests if sizes could overflow, or tables be large. */
@@ -41,8 +43,68 @@ static bool suits(const st_layer *l)
            !is_huge(l, &((const conv_plan *)l->plan)->w);
 }
 
+ptrdiff_t implicit_inside(const window *w, int axis, ptrdiff_t at, ptrdiff_t *tap, ptrdiff_t *element)
+{
+    const ptrdiff_t first = at * w->stride[axis] - w->before[axis], step = w->dilation[axis];
+    *tap = first < 0 ? ceil_div(-first, step) : 0;
+    *element = first + *tap * step;
+    return largest(0, smallest(w->kernel[axis], ceil_div(w->size[axis] - first, step)) - *tap);
+}
+
+/* Leaves out taps, before those that any window reads in the image, and after them. */
+static void trim(implicit_plan *d)
+{
+    window *w = &d->w;
+    for (int axis = 0; axis < 2; axis++) {
+        const int taps = d->kernel[axis] = w->kernel[axis];
+        const ptrdiff_t step = w->dilation[axis];
+        ptrdiff_t first = w->before[axis] / step, end = 0, tap, element;
+        for (ptrdiff_t i = 0; i < w->out[axis]; i++) {
+            const ptrdiff_t count = implicit_inside(w, axis, i, &tap, &element);
+            if (count > 0) first = smallest(first, tap), end = largest(end, tap + count);
+        }
+        if (end == 0) first = 0, end = 1;
+        d->skip[axis] = (int)first;
+        w->kernel[axis] = (int)(end - first);
+        w->before[axis] -= first * step;
+        w->after[axis] = largest(0, w->after[axis] - (taps - end) * step);
+    }
+    d->area = (ptrdiff_t)w->kernel[0] * w->kernel[1];
+}
+
+static bool is_trimmed(const implicit_plan *d)
+{
+    return d->area < (ptrdiff_t)d->kernel[0] * d->kernel[1];
+}
+
+/* The kernels of all channels. */
+static ptrdiff_t kernels_of(const implicit_plan *d)
+{
+    return d->groups * d->narrow * d->wide;
+}
+
+const st_real *implicit_weights(const st_layer *l)
+{
+    const implicit_plan *d = l->plan;
+    return d->kept ? d->kept : st_data(l->param[CONV_WEIGHT]);
+}
+
+/* Takes those weights from all; or to dw adds their gradient, `kept`, to that of all. */
+static void move_kept(const implicit_plan *d, const st_real *weight, st_real *kept, st_real *dw)
+{
+    const ptrdiff_t all = (ptrdiff_t)d->kernel[0] * d->kernel[1], area = d->area;
+    for (ptrdiff_t tap = 0; tap < area; tap++) {
+        const ptrdiff_t row = d->skip[0] + tap / d->w.kernel[1], column = d->skip[1] + tap % d->w.kernel[1],
+                        at = row * d->kernel[1] + column, kernels = kernels_of(d);
+        for (ptrdiff_t i = 0; i < kernels; i++)
+            if (dw) dw[i * all + at] += kept[i * area + tap];
+            else kept[i * area + tap] = weight[i * all + at];
+    }
+}
+
 static void plan_passes(implicit_plan *d, arena *a)
 {
+    d->kept = is_trimmed(d) ? implicit_take_packed(a, kernels_of(d) * d->area) : NULL;
     implicit_plan_gather(d, a);
     implicit_plan_scatter(d, a);
     implicit_plan_gradient(d, a);
@@ -58,15 +120,16 @@ static int plan(st_layer *l, const void *given)
     const int groups = conv->groups;
     implicit_plan *d = st_layer_plan_data(l, sizeof *d);
     if (!d) return -1;
+    l->impl->hooks.whole = w.out[0] * w.out[1] <= SMALL;
     *d = (implicit_plan){ .w = w,
                           .groups = groups,
                           .k = kernel_of(l),
                           .machine = l->impl->machine,
                           .wide = transposed ? y : x,
                           .narrow = transposed ? x : y,
-                          .area = (ptrdiff_t)w.kernel[0] * w.kernel[1],
                           .chunk = smallest(l->x.n[0], layer_chunk(l, l->x.n[0])),
                           .batch = l->x.n[0] };
+    trim(d);
     arena a = { 0 };
     plan_passes(d, &a);
     l->impl->tables = (size_t)a.used * sizeof(ptrdiff_t);
@@ -75,7 +138,8 @@ static int plan(st_layer *l, const void *given)
     if (st_layer_scratch(l, transposed ? narrow : ST_SHAPE(0))) return -1;
     if (st_layer_scratch(l, ST_SHAPE(largest(g->plane, s->plane)))) return -1;
     if (st_layer_scratch(l, ST_SHAPE(largest(largest(g->panel, s->panel), d->gradient.panel)))) return -1;
-    return st_layer_scratch(l, ST_SHAPE(largest(largest(g->result, s->result), d->gradient.result)));
+    if (st_layer_scratch(l, ST_SHAPE(largest(largest(g->result, s->result), d->gradient.result)))) return -1;
+    return st_layer_scratch(l, ST_SHAPE(is_trimmed(d) ? kernels_of(d) * d->area : 0));
 }
 
 static void fill(st_layer *l, void *tables)
@@ -93,6 +157,7 @@ typedef struct job {
     const pass *p; /* NULL: the gradient */
     st_tensor from, to;
     const st_real *bias;
+    st_real *dw;
     layer_division by;
 } job;
 
@@ -101,7 +166,7 @@ static void run_part(ptrdiff_t i, int thread, void *context)
     const job *j = context;
     const implicit_plan *d = j->c->plan;
     ptrdiff_t count, first = layer_part(&j->by, i, &count);
-    share s = { 0, d->groups, 0, j->p ? j->p->made : d->narrow, 0, d->wide * d->area };
+    share s = { 0, d->groups, 0, j->p ? j->p->made : d->narrow, 0, d->wide * d->area, j->dw };
     st_tensor from = j->from, to = j->to;
     st_call c = *j->c;
     c.thread = thread;
@@ -129,7 +194,7 @@ static void make(const st_call *c, const pass *p, st_tensor from, st_tensor to, 
 {
     const implicit_plan *d = c->plan;
     const bool wide = p->by_taps && p == &d->scatter;
-    job j = { c, p, from, to, bias, layer_undivided(c) };
+    job j = { c, p, from, to, bias, .by = layer_undivided(c) };
     ptrdiff_t unit = p->channels ? d->k->lanes : wide ? ceil_div(d->k->lanes, d->area) : 1;
     if (p->groups || (wide && p->made % unit)) unit = p->made;
     layer_try_axis(&j.by, GROUPS, d->groups, p->groups ? implicit_group_lanes(d) : 1, 0);
@@ -145,11 +210,15 @@ static void sum(const st_call *c, st_tensor wide, st_tensor narrow)
     const implicit_plan *d = c->plan;
     const gradient_pass *p = &d->gradient;
     const bool products = !p->groups && !p->by_taps && !p->dots, whole = p->groups || p->slides.slide;
-    job j = { c, NULL, wide, narrow, NULL, layer_undivided(c) };
+    const st_tensor sums = st_scratch(c, KEPT);
+    st_real *dw = st_data(st_grad(c, CONV_WEIGHT));
+    job j = { c, NULL, wide, narrow, NULL, is_trimmed(d) ? st_data(sums) : dw, layer_undivided(c) };
+    if (is_trimmed(d)) st_fill(sums, 0);
     layer_try_axis(&j.by, GROUPS, d->groups, p->groups ? implicit_group_lanes(d) : 1, 0);
     layer_try_axis(&j.by, CHANNELS, d->narrow, whole ? d->narrow : products ? d->k->lanes : 1, 0.05);
     if (products) layer_try_axis(&j.by, TAPS, d->wide * d->area, 1, 0.1);
     run_parts(&j);
+    if (is_trimmed(d)) move_kept(d, NULL, st_data(sums), dw);
 }
 
 /* ---- hooks ----------------------------------------------------------------------------------------- */
@@ -164,6 +233,8 @@ static const pass *pass_of(const st_layer *l, bool backward)
 static void prepare(const st_layer *l, bool backward)
 {
     const pass *p = pass_of(l, backward);
+    const implicit_plan *d = l->plan;
+    if (d->kept) move_kept(d, st_data(l->param[CONV_WEIGHT]), d->kept, NULL);
     if (p->channels) implicit_pack_channels(l, p);
     if (p->groups) implicit_pack_groups(l, p);
 }

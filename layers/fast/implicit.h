@@ -22,7 +22,7 @@
 #include "layers/fast/slide.h"
 #include "tensor/counts.h"
 
-enum { NARROW, PLANES, PANEL, RESULT }; /* scratch */
+enum { NARROW, PLANES, PANEL, RESULT, KEPT }; /* scratch */
 
 /* Tables are taken from one block of memory: `at` is NULL while it is measured. */
 typedef struct arena {
@@ -107,10 +107,13 @@ typedef struct taps_tables {
     ptrdiff_t *from, *skip, *image, *row, *window, *channel, *weight;
 } taps_tables;
 
-/* The plan's data; begins with the members of conv_plan. */
+/* The plan's data; begins with the members of conv_plan. Taps that no window reads in the image are left
+ * out. */
 typedef struct implicit_plan {
     window w;
     int groups;
+    int kernel[2], skip[2]; /* of the layer; taps that are left out before those of w */
+    st_real *kept;          /* the weights of the others; NULL: all are used */
     const kernel *k;
     int machine;
     ptrdiff_t wide, narrow, area; /* channels of a group; taps of a kernel */
@@ -126,18 +129,24 @@ typedef struct share {
     ptrdiff_t group, end;
     ptrdiff_t first, made;
     ptrdiff_t tap, taps;
+    st_real *dw; /* of all groups */
 } share;
+
+/* The taps along an axis of window number `at` that are in the image: their number, and the first one and its
+ * element. */
+ptrdiff_t implicit_inside(const window *w, int axis, ptrdiff_t at, ptrdiff_t *tap, ptrdiff_t *element);
+
+/* The weights of the taps in use. */
+const st_real *implicit_weights(const st_layer *l);
 
 void implicit_plan_gather(implicit_plan *d, arena *a);
 void implicit_plan_scatter(implicit_plan *d, arena *a);
 void implicit_plan_gradient(implicit_plan *d, arena *a);
 
-/* With channels as lanes: the cost of an image's group, in products of vectors; the tables; before the first
- * image, without a bias; the weights, once for a batch; and a group of some images, which are contiguous, to
- * results `next` apart. */
+/* With channels as lanes: the cost of an image's group, in products of vectors; the tables; the weights, once
+ * for a batch; and a group of some images, which are contiguous, to results `next` apart. */
 double implicit_channels_cost(const implicit_plan *d, const pass *p);
 void implicit_plan_channels(implicit_plan *d, pass *p, arena *a);
-void implicit_begin_channels(const st_call *c, const pass *p);
 void implicit_pack_channels(const st_layer *l, const pass *p);
 void implicit_make_channels(const st_call *c, const pass *p, ptrdiff_t group, const share *s,
                             const st_real *from, ptrdiff_t images, st_real *to, ptrdiff_t next,
@@ -179,6 +188,9 @@ typedef struct implicit_images {
 } implicit_images;
 
 implicit_images implicit_images_of(st_tensor images);
+
+/* Images, contiguous: copied to PLANES if necessary. */
+const st_real *implicit_contiguous(const st_call *c, st_tensor images);
 
 /* The planes of a group's channels of some images. */
 typedef struct implicit_source {

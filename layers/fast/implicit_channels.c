@@ -238,7 +238,7 @@ void implicit_pack_channels(const st_layer *l, const pass *p)
     const implicit_plan *d = l->plan;
     const kernel *k = d->k;
     const ptrdiff_t panel = panel_of(d, p), taps = p->read * d->area;
-    const st_real *weight = st_data(l->param[CONV_WEIGHT]);
+    const st_real *weight = implicit_weights(l);
     st_real *to = p->packed;
     for (ptrdiff_t g = 0; g < d->groups; g++, weight += d->narrow * d->wide * d->area)
         for (ptrdiff_t m = 0; m < p->made; m += panel, to += taps * panel) {
@@ -317,23 +317,6 @@ static void begin_with(const made *j, ptrdiff_t rows, const st_real *bias, ptrdi
     j->d->k->move(rows * p->size[1] * p->images, j->channels, row, 0, j->result, panel_of(j->d, p));
 }
 
-static void zero_results(const st_call *c, const pass *p)
-{
-    st_fill(st_narrow(st_scratch(c, RESULT), 0, 0, p->result), 0);
-}
-
-/* Results that no tap makes are 0. They are the same in all images, but a row at an end of an image stands
- * where another block of rows has one that is made. */
-void implicit_begin_channels(const st_call *c, const pass *p)
-{
-    if (!p->whole && p->rows == p->size[0]) zero_results(c, p);
-}
-
-static void begin_block(const st_call *c, const pass *p)
-{
-    if (!p->whole && p->rows < p->size[0]) zero_results(c, p);
-}
-
 /* ---- of some images ------------------------------------------------------------------------------------ */
 
 /* Block by block; results are transposed. */
@@ -353,7 +336,7 @@ void implicit_make_channels(const st_call *c, const pass *p, ptrdiff_t group, co
             j.channels = kernel_padded(d->k, channels);
             rows = smallest(p->rows, height - first);
             if (bias) begin_with(&j, rows, bias + m, channels);
-            else begin_block(c, p);
+            else if (!p->whole) st_fill(st_narrow(st_scratch(c, RESULT), 0, 0, p->result), 0);
             make_block(&j, first, rows);
             for (ptrdiff_t i = 0; i < images; i++)
                 kernel_transpose(d->k, rows * width, channels, j.result + i * panel, p->images * panel,

@@ -207,8 +207,7 @@ void implicit_gradient(const st_call *c, const share *s, st_tensor wide, st_tens
     const bool slides = p->slides.slide, products = !p->dots;
     const implicit_images from = implicit_images_of(wide);
     const ptrdiff_t image = d->w.out[0] * d->w.out[1] * d->narrow;
-    st_real *room = st_data(st_scratch(c, PLANES)), *dw = st_data(st_grad(c, CONV_WEIGHT)),
-            *results = st_data(st_scratch(c, RESULT));
+    st_real *room = st_data(st_scratch(c, PLANES)), *dw = s->dw, *results = st_data(st_scratch(c, RESULT));
     implicit_begin(c, &d->gather);
     if (p->dots && !p->straight) st_fill(st_narrow(st_scratch(c, PANEL), 0, 0, p->panel), 0);
     group g = { .next = d->groups * image, .s = s };

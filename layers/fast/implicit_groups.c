@@ -272,7 +272,7 @@ void implicit_pack_groups(const st_layer *l, const pass *p)
     const implicit_plan *d = l->plan;
     const group_vectors *v = vectors_of(d);
     const ptrdiff_t each = d->narrow * d->wide * d->area;
-    const st_real *weight = st_data(l->param[CONV_WEIGHT]);
+    const st_real *weight = implicit_weights(l);
     for (ptrdiff_t i = 0; i * v->lanes < d->groups; i++)
         kernel_transpose(d->k, v->lanes, each, weight + first_group(d, v, i) * each, each,
                          p->packed + i * v->lanes * each, v->lanes, NULL);
@@ -360,5 +360,5 @@ void implicit_sum_groups(const st_call *c, const share *s, st_tensor wide, st_te
             }
         }
     }
-    end_sums(d, s, v, sums, room, st_data(st_grad(c, CONV_WEIGHT)));
+    end_sums(d, s, v, sums, room, s->dw);
 }

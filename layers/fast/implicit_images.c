@@ -543,8 +543,7 @@ static ptrdiff_t make_parts(const job *j, const part *q)
     return pair ? 2 : 1;
 }
 
-/* Images, contiguous: copied if necessary. */
-static const st_real *contiguous(const st_call *c, st_tensor images)
+const st_real *implicit_contiguous(const st_call *c, st_tensor images)
 {
     if (st_is_contiguous(images)) return st_data(images);
     st_tensor copy = st_reshape(st_narrow(st_scratch(c, PLANES), 0, 0, st_numel(images)), images.shape);
@@ -558,10 +557,9 @@ static void make_by_channels(const st_call *c, const pass *p, const share *s, st
     const implicit_plan *d = c->plan;
     const ptrdiff_t all = from.shape.n[0], next = d->groups * p->made * p->size[0] * p->size[1],
                     each = st_numel(from) / all / d->groups;
-    if (!bias) implicit_begin_channels(c, p);
     for (ptrdiff_t i = 0; i < all; i += p->images) {
         const ptrdiff_t images = smallest(p->images, all - i);
-        const st_real *image = contiguous(c, st_narrow(from, 0, i, images));
+        const st_real *image = implicit_contiguous(c, st_narrow(from, 0, i, images));
         for (ptrdiff_t g = s->group; g < s->end; g++)
             implicit_make_channels(c, p, g, s, image + g * each, images,
                                    st_data(to) + i * next + g * (next / d->groups), next,
@@ -581,7 +579,7 @@ void implicit_make(const st_call *c, const pass *p, const share *s, st_tensor fr
     const implicit_plan *d = c->plan;
     const implicit_images images = implicit_images_of(from);
     const ptrdiff_t area = p->size[0] * p->size[1], weights = d->narrow * d->wide * d->area;
-    const st_real *weight = st_data(c->param[CONV_WEIGHT]);
+    const st_real *weight = implicit_weights(c->layer);
     st_real *room = st_data(st_scratch(c, PLANES));
     if (!(p->p.in_place && images.contiguous)) implicit_begin(c, p);
     job j = { .c = c, .d = d, .p = p, .made = s->made, .next = d->groups * p->made * area };

@@ -37,17 +37,6 @@ static ptrdiff_t windows_of(const implicit_plan *d)
     return d->w.out[0] * d->w.out[1];
 }
 
-/* The kernel whose vectors the taps fill; NULL: there is none. */
-static const kernel *kernel_for(const implicit_plan *d)
-{
-#define ONE(M) +1
-    enum { MACHINES = 0 EACH_MACHINE(ONE) };
-#undef ONE
-    for (int i = d->machine; i < MACHINES; i++)
-        if (kernel_of_machine[i]->lanes <= depth_of(d)) return kernel_of_machine[i];
-    return NULL;
-}
-
 /* Tests if the only window is the image. */
 static bool is_whole(const implicit_plan *d)
 {
@@ -62,16 +51,10 @@ static bool is_whole(const implicit_plan *d)
 /* The cost of an image's group, in products of vectors: of products alone, and of copying windows. */
 static double cost(const implicit_plan *d)
 {
-    const kernel *k = kernel_for(d);
+    const kernel *k = kernel_narrower(d->k, depth_of(d));
     const double windows = (double)windows_of(d);
     if (!k || (double)depth_of(d) + windows * CHUNK + (double)d->narrow > TABLES) return HUGE_VAL;
     return windows * (double)d->narrow * (double)ceil_div(depth_of(d), k->lanes) * 1.1;
-}
-
-/* Tests if windows are the elements of an image. */
-static bool is_identity(const implicit_plan *d)
-{
-    return d->area == 1 && d->w.stride[0] == 1 && d->w.stride[1] == 1 && !window_padded(&d->w);
 }
 
 static double copying_cost(const implicit_plan *d, bool back)
@@ -80,7 +63,7 @@ static double copying_cost(const implicit_plan *d, bool back)
                  rows = (double)(d->w.kernel[0] * (d->w.dilation[1] > 1 ? d->w.kernel[1] : 1)),
                  channel = PIECE + rows * RUN + (double)d->area / ELEMENT;
     if (is_whole(d)) return 0;
-    if (is_identity(d) && !back) return windows * ceil(wide / d->k->lanes) * TRANSPOSE;
+    if (window_is_identity(&d->w) && !back) return windows * ceil(wide / d->k->lanes) * TRANSPOSE;
     return windows * wide * channel * (back ? 2 : 1);
 }
 
@@ -105,7 +88,7 @@ void implicit_plan_taps(implicit_plan *d, arena *a)
     const bool gather = d->gather.by_taps, scatter = d->scatter.by_taps, gradient = d->gradient.by_taps;
     const ptrdiff_t windows = windows_of(d), depth = depth_of(d);
     if (!gather && !scatter && !gradient) return;
-    t->k = kernel_for(d);
+    t->k = kernel_narrower(d->k, depth_of(d));
     t->images = largest(1, smallest(ROWS / windows, is_whole(d) ? ROWS : PANELS / (windows * depth)));
     t->images = smallest(t->images, d->chunk);
     t->vectors = ceil_div(depth, t->k->lanes);
@@ -132,16 +115,6 @@ void implicit_plan_taps(implicit_plan *d, arena *a)
 
 /* ---- rows ------------------------------------------------------------------------------------------- */
 
-/* The taps along an axis of window number `at` that are in the image: their number, and the first one and its
- * element. */
-static ptrdiff_t inside(const window *w, int axis, ptrdiff_t at, ptrdiff_t *tap, ptrdiff_t *element)
-{
-    const ptrdiff_t first = at * w->stride[axis] - w->before[axis], step = w->dilation[axis];
-    *tap = first < 0 ? ceil_div(-first, step) : 0;
-    *element = first + *tap * step;
-    return largest(0, smallest(w->kernel[axis], ceil_div(w->size[axis] - first, step)) - *tap);
-}
-
 /* The rows of some windows of a group, and the images that have them. */
 typedef struct rows {
     const implicit_plan *d;
@@ -156,16 +129,16 @@ static void take(const rows *r, const implicit_images *from, ptrdiff_t first, pt
     const ptrdiff_t depth = depth_of(r->d), across = w->dilation[1] * from->stride[3],
                     windows = windows_of(r->d);
     st_real *row = r->row;
-    for (ptrdiff_t n = 0; n < r->images && is_identity(r->d) && from->contiguous; n++)
+    for (ptrdiff_t n = 0; n < r->images && window_is_identity(&r->d->w) && from->contiguous; n++)
         kernel_transpose(r->d->k, depth, windows,
                          from->data + (first + n) * from->stride[0] + group * depth * windows, windows,
                          row + n * windows * depth, depth, NULL);
-    if (is_identity(r->d) && from->contiguous) return;
+    if (window_is_identity(&r->d->w) && from->contiguous) return;
     for (ptrdiff_t k = 0; k < r->images * windows_of(r->d) * depth; k++) row[k] = 0;
     for (ptrdiff_t n = 0; n < r->images; n++)
         for (ptrdiff_t i = 0; i < windows_of(r->d); i++, row += depth) {
-            ptrdiff_t top, y, left, x, high = inside(w, 0, i / w->out[1], &top, &y),
-                                       wide = inside(w, 1, i % w->out[1], &left, &x);
+            ptrdiff_t top, y, left, x, high = implicit_inside(w, 0, i / w->out[1], &top, &y),
+                                       wide = implicit_inside(w, 1, i % w->out[1], &left, &x);
             for (ptrdiff_t c = 0; c < r->d->wide && high > 0 && wide > 0; c++) {
                 const st_real *at = from->data + (first + n) * from->stride[0] +
                                     (group * r->d->wide + c) * from->stride[1] + y * from->stride[2] +
@@ -186,8 +159,8 @@ static void give(const rows *r, ptrdiff_t channels, st_real *images, ptrdiff_t n
     for (ptrdiff_t n = 0; n < r->images; n++, images += next) {
         for (ptrdiff_t k = 0; k < channels * area; k++) images[k] = 0;
         for (ptrdiff_t i = 0; i < windows_of(r->d); i++, row += depth_of(r->d)) {
-            ptrdiff_t top, y, left, x, high = inside(w, 0, i / w->out[1], &top, &y),
-                                       wide = inside(w, 1, i % w->out[1], &left, &x);
+            ptrdiff_t top, y, left, x, high = implicit_inside(w, 0, i / w->out[1], &top, &y),
+                                       wide = implicit_inside(w, 1, i % w->out[1], &left, &x);
             for (ptrdiff_t c = 0; c < channels; c++)
                 for (ptrdiff_t h = 0; h < high; h++) {
                     const st_real *from = row + c * r->d->area + (top + h) * w->kernel[1] + left;
@@ -232,7 +205,7 @@ static void gather(const st_call *c, const share *s, st_tensor from, st_tensor t
     const implicit_plan *d = c->plan;
     const implicit_images wide = implicit_images_of(from);
     const ptrdiff_t windows = windows_of(d), each = d->narrow * windows;
-    const st_real *weight = st_data(c->param[CONV_WEIGHT]);
+    const st_real *weight = implicit_weights(c->layer);
     st_real *result = st_data(st_scratch(c, RESULT)), *y = st_data(to);
     rows r = { d, st_data(st_scratch(c, PANEL)), 0 };
     for (ptrdiff_t i = 0; i < wide.count; i += r.images)
@@ -250,15 +223,6 @@ static void gather(const st_call *c, const share *s, st_tensor from, st_tensor t
         }
 }
 
-/* Some narrow images, contiguous: copied if necessary. */
-static const st_real *contiguous(const st_call *c, st_tensor images)
-{
-    if (st_is_contiguous(images)) return st_data(images);
-    const st_tensor copy = st_reshape(st_narrow(st_scratch(c, PLANES), 0, 0, st_numel(images)), images.shape);
-    st_copy(copy, images);
-    return st_data(copy);
-}
-
 static void scatter(const st_call *c, const share *s, st_tensor from, st_tensor to, const st_real *bias)
 {
     const implicit_plan *d = c->plan;
@@ -266,11 +230,11 @@ static void scatter(const st_call *c, const share *s, st_tensor from, st_tensor 
     const bool whole = is_whole(d);
     const ptrdiff_t windows = windows_of(d), depth = depth_of(d), area = d->w.size[0] * d->w.size[1],
                     next = d->groups * d->wide * area;
-    const st_real *weight = st_data(c->param[CONV_WEIGHT]);
+    const st_real *weight = implicit_weights(c->layer);
     rows r = { d, st_data(st_scratch(c, PANEL)), 0 };
     for (ptrdiff_t i = 0; i < from.shape.n[0]; i += r.images) {
         r.images = smallest(t->images, from.shape.n[0] - i);
-        const st_real *narrow = contiguous(c, st_narrow(from, 0, i, r.images));
+        const st_real *narrow = implicit_contiguous(c, st_narrow(from, 0, i, r.images));
         for (ptrdiff_t g = s->group; g < s->end; g++) {
             const ptrdiff_t first = g * d->wide + s->first;
             st_real *images = st_data(to) + i * next + first * area;
@@ -297,11 +261,11 @@ void implicit_sum_taps(const st_call *c, const share *s, st_tensor wide, st_tens
     const taps_tables *t = &d->taps;
     const implicit_images from = implicit_images_of(wide);
     const ptrdiff_t windows = windows_of(d), depth = depth_of(d);
-    st_real *dw = st_data(st_grad(c, CONV_WEIGHT));
+    st_real *dw = s->dw;
     rows r = { d, st_data(st_scratch(c, PANEL)), 0 };
     for (ptrdiff_t i = 0; i < from.count; i += r.images) {
         r.images = smallest(t->images, from.count - i);
-        const st_real *dy = contiguous(c, st_narrow(narrow, 0, i, r.images));
+        const st_real *dy = implicit_contiguous(c, st_narrow(narrow, 0, i, r.images));
         for (ptrdiff_t g = s->group; g < s->end; g++) {
             const ptrdiff_t first = g * d->narrow + s->first, *place;
             const st_real *row = rows_at(&r, &from, i, g, &place);

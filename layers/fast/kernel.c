@@ -492,9 +492,7 @@ ptrdiff_t kernel_padded(const kernel *k, ptrdiff_t count)
     return ceil_div(count, k->lanes) * k->lanes;
 }
 
-/* The kernel with the widest vectors that `most` elements fill, of k and those below it; NULL: there is
- * none. */
-static const kernel *narrower(const kernel *k, ptrdiff_t most)
+const kernel *kernel_narrower(const kernel *k, ptrdiff_t most)
 {
     enum { MACHINES = sizeof kernel_of_machine / sizeof *kernel_of_machine };
     int i = 0;
@@ -510,7 +508,7 @@ void kernel_transpose(const kernel *k, ptrdiff_t rows, ptrdiff_t columns, const 
     enum { LINE = 64 / sizeof(st_real), AHEAD = 2 * LINE }; /* prefetched, for images that are not in cache */
     st_real nothing[MOST_LANES];                            /* -0, which changes no number */
     for (int i = 0; i < MOST_LANES; i++) nothing[i] = (st_real)-0.0;
-    k = narrower(k, smallest(rows, columns));
+    k = kernel_narrower(k, smallest(rows, columns));
     if (!k) {
         for (ptrdiff_t j = 0; j < columns; j++)
             for (ptrdiff_t i = 0; i < rows; i++)

@@ -81,6 +81,10 @@ INLINE const kernel *kernel_of(const st_layer *l)
     return kernel_of_machine[l->impl->machine];
 }
 
+/* The kernel with the widest vectors that `most` elements fill, of k and those below it; NULL: there is
+ * none. */
+const kernel *kernel_narrower(const kernel *k, ptrdiff_t most);
+
 /* A table of offsets: at[i] = i * step, i < count. */
 static inline void iota(ptrdiff_t *at, ptrdiff_t count, ptrdiff_t step)
 {

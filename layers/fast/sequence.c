@@ -117,7 +117,8 @@ static int length_of_inference(const st_layer *l, const link *k, int count)
     for (; links < count && links < MOST_LINKS; links++) {
         const st_layer *next = l->child[k[links].child];
         if (infers(next)) continue;
-        if (layer_is_whole(next) || (first && next->type->chunk != first->type->chunk)) break;
+        const bool whole = layer_is_whole(next) && !next->impl->hooks.whole;
+        if (whole || (first && next->type->chunk != first->type->chunk)) break;
         first = next;
     }
     return links > 0 ? links : 1;
@@ -180,23 +181,25 @@ static bool links_divide(const station *at, int links, int threads, ptrdiff_t im
     return layer_divides(l, links, threads, images, size, backward);
 }
 
-/* The images of a chunk: those that layers ask for, or in inference fewer. Winograd's algorithm transforms
- * its weights for each. */
+/* The images of a chunk: those that layers ask for, or in inference as many as stay in cache, and some at
+ * least for algorithms that do some work once for each chunk. */
 static ptrdiff_t chunk_of(const st_layer_run *run, const station *at, int links, ptrdiff_t images,
                           int threads)
 {
     const ptrdiff_t share = largest(1, images / threads);
     ptrdiff_t size = images, most = share;
+    int least = 0;
     for (int i = 0; i < links; i++) {
         const st_layer *l = at[i].l;
         const ptrdiff_t each = (st_numel(at[i].x) + st_numel(at[i].y)) / images * (ptrdiff_t)sizeof(st_real);
-        if (!infers(l)) size = layer_chunk(l, images);
+        if (!infers(l) && !l->impl->hooks.whole) size = layer_chunk(l, images);
         const bool known = infers(l) || l->impl->hooks.divides || layer_takes_pieces(l);
-        if (l->impl->hooks.forward == conv_winograd.hooks.forward || l->type->chunk > 0 || !known)
-            return size;
+        if (l->type->chunk > 0 || !known) return size;
+        least = (int)largest(least, l->impl->hooks.least);
         most = smallest(most, largest(1, CACHE / largest(1, each)));
     }
     if (!in_inference(run)) return size;
+    if (least > 0) most = smallest(share, largest(most, least)), size = images;
     most = smallest(size, ceil_div(share, ceil_div(share, most)));
     return threads > 1 && links_divide(at, links, threads, images, most, false) ? size : most;
 }
@@ -297,7 +300,7 @@ static void run_forward(const st_call *c, const station *at, int links)
     }
     pass p = pass_of(c, at, links, false);
     for (int i = 0; i < links; i++) layer_prepare(at[i].l, false);
-    parallel_for(p.threads, p.chunks, forward_chunk, &p);
+    layer_each_chunk(c->layer->impl->run, p.threads, p.chunks, forward_chunk, &p);
 }
 
 static void run_backward(const st_call *c, const station *at, int links, st_tensor dy, st_tensor dx)
@@ -318,7 +321,7 @@ static void run_backward(const st_call *c, const station *at, int links, st_tens
     }
     if (p.gradient && p.chunks > 1) p.partial = own;
     p.alone = layer_adds_at_once(p.threads, p.partial * p.chunks);
-    parallel_for(p.threads, p.chunks, backward_chunk, &p);
+    layer_each_chunk(c->layer->impl->run, p.threads, p.chunks, backward_chunk, &p);
     /* The gradients of a run's layers are adjacent. */
     if (p.partial > 0 && !p.alone)
         layer_add_partials(p.run, st_narrow(p.run->gradients, 0, p.first, own), p.chunks);

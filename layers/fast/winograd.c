@@ -37,6 +37,8 @@ enum {
     MOST_WEIGHTS = 1 << 18, /* channels times channels */
     MOST_SIZE = 1 << 16,    /* of an image, along either axis */
     CHUNK = 8,              /* images that a batch is assumed to have */
+    LITTLE = 10,            /* times as long: unless a chunk's tiles take that, a batch shares the weights; */
+    SOME = 2,               /* and in inference, where chunks stay in cache, as many images as take that */
 
     BAND = 1 << 15, /* elements: pixels at a time */
     BLOCK = 48,     /* tiles at a time, so that loading weights pays; a multiple of every product's height */
@@ -55,6 +57,7 @@ typedef struct side {
     st_real *pixels;  /* [rows, W, padded] of an image, rows `top` to `bottom` */
     st_real *outside; /* a pixel outside the image: zeros, or values to be dropped */
     ptrdiff_t top, bottom;
+    ptrdiff_t next; /* the tile after those that were transformed last, which is in the band or opens one */
     st_real *tiles; /* [places, tiles, padded], the places `plane` apart */
     ptrdiff_t plane;
     const ptrdiff_t *by; /* the plan's multiples of `padded` */
@@ -189,7 +192,8 @@ static void transform_tiles(const winograd_plan *p, side *s, winograd_transform 
     st_real *pixel[WINOGRAD_PLACES], *element[WINOGRAD_PLACES];
     for (ptrdiff_t t = 0; t < count; t++) {
         place at = place_of(p, first + t);
-        if (opens_band(p, at)) (give ? open_band : take_band)(p, s, at);
+        if (opens_band(p, at) || s->next != first + t) (give ? open_band : take_band)(p, s, at);
+        s->next = first + t + 1;
         pixels_of(p, s, at, pixel);
         for (int f = 0; f < WINOGRAD_PLACES; f++) element[f] = s->tiles + f * s->plane + t * s->padded;
         transform(s->columns, (const st_real *const *)(give ? element : pixel), give ? pixel : element);
@@ -221,14 +225,25 @@ static ptrdiff_t taps_inside(const window *w, int axis)
     return inside;
 }
 
+/* The tiles that cost as much time as so many weights do. */
+static ptrdiff_t cost_of(ptrdiff_t weights)
+{
+    const bool many = WINOGRAD_PLACES * weights * (ptrdiff_t)sizeof(st_real) > CACHE;
+    return many ? TILES_OF_MANY : TILES_OF_WEIGHTS;
+}
+
 /* Tests if tiles need fewer multiplications than a direct convolution, with those for weights and for outputs
  * beyond the border, in as many images as a batch is assumed to have. */
 static bool pays(const window *w, st_shape x, ptrdiff_t weights)
 {
     const ptrdiff_t images = smallest(x.n[0], CHUNK), tiles = images * tiles_of(w, 0) * tiles_of(w, 1);
-    const bool many = WINOGRAD_PLACES * weights * (ptrdiff_t)sizeof(st_real) > CACHE;
-    return WINOGRAD_PLACES * (tiles + (many ? TILES_OF_MANY : TILES_OF_WEIGHTS)) <
-           images * taps_inside(w, 0) * taps_inside(w, 1);
+    return WINOGRAD_PLACES * (tiles + cost_of(weights)) < images * taps_inside(w, 0) * taps_inside(w, 1);
+}
+
+/* The images whose tiles take so many times as long as weights do. */
+static ptrdiff_t images_for(const window *w, ptrdiff_t weights, ptrdiff_t part)
+{
+    return ceil_div(part * cost_of(weights), tiles_of(w, 0) * tiles_of(w, 1));
 }
 
 static bool suits(const st_layer *l)
@@ -269,6 +284,8 @@ static int plan(st_layer *l, const void *given)
     ptrdiff_t weights = largest(in * out_padded, out * in_padded);
     winograd_plan *p = st_layer_plan_data(l, sizeof *p);
     if (!p) return -1;
+    l->impl->hooks.whole = images_for(&w, in * out, LITTLE) >= CHUNK;
+    l->impl->hooks.least = (int)largest(CHUNK, images_for(&w, in * out, SOME));
     *p = (winograd_plan){ .w = w,
                           .k = k,
                           .t = &(w.kernel[0] == 3 ? winograd_of_3 : winograd_of_5)[l->impl->machine],
@@ -378,22 +395,26 @@ static void transform_weights(job *j)
     layer_each(j->c, MOST_THREADS, j->by.parts, transform_rows, j);
 }
 
-/* dw += Gᵀ dU G of some channels, dU [places, C, O]; overwrites dU. */
-static void add_weights(const st_call *c, range x, range y, st_real *du)
+/* dw += Gᵀ dU G of some channels of x, dU [places, C, O]. */
+static void add_weights(ptrdiff_t part, int thread, void *context)
 {
+    (void)thread;
+    const job *j = context;
+    const st_call *c = j->c;
     const winograd_plan *p = c->plan;
-    ptrdiff_t in = c->layer->x.n[1], padded = kernel_padded(p->k, c->layer->y.n[1]),
-              taps = (ptrdiff_t)p->t->taps * p->t->taps, each = x.count * taps;
-    st_real *weight = st_data(st_grad(c, CONV_WEIGHT)), *buffer = st_data(st_scratch(c, BUFFER));
-    st_real *row[WINOGRAD_TAPS], *element[WINOGRAD_PLACES];
-    for (ptrdiff_t i = 0; i < x.count; i++) {
-        rows_of(taps, i, x.count, padded, buffer, du, row, element);
-        p->t->weight_adjoint(kernel_padded(p->k, y.count), (const st_real *const *)element, row);
+    ptrdiff_t in = c->layer->x.n[1], out = c->layer->y.n[1], padded = kernel_padded(p->k, out),
+              taps = (ptrdiff_t)p->t->taps * p->t->taps, count, first = layer_part(&j->by, part, &count),
+              each = count * taps;
+    st_real *weight = st_data(st_grad(c, CONV_WEIGHT)) + first * taps, *row[WINOGRAD_TAPS],
+            *element[WINOGRAD_PLACES], *buffer = st_data(st_scratch(c, BUFFER)),
+            *turned = st_data(st_scratch(c, WEIGHTS)) + first * taps * out;
+    for (ptrdiff_t i = first; i < first + count; i++) {
+        rows_of(taps, i, in, padded, buffer, st_data(st_scratch(c, WEIGHT_SUMS)), row, element);
+        p->t->weight_adjoint(padded, (const st_real *const *)element, row);
     }
-    kernel_transpose(p->k, each, y.count, buffer, padded, du, each, NULL);
-    weight += (y.first * in + x.first) * taps;
-    for (ptrdiff_t o = 0; o < y.count; o++, weight += in * taps, du += each)
-        for (ptrdiff_t i = 0; i < each; i++) weight[i] += du[i];
+    kernel_transpose(p->k, each, out, buffer + first * taps * padded, padded, turned, each, NULL);
+    for (ptrdiff_t o = 0; o < out; o++, weight += in * taps, turned += each)
+        for (ptrdiff_t i = 0; i < each; i++) weight[i] += turned[i];
 }
 
 /* M [tiles, O] = V [tiles, C] U [C, O] for each place; added to the bias in WINOGRAD_WHOLE. */
@@ -414,7 +435,7 @@ static void begin_with(const side *s, const st_real *bias, ptrdiff_t count)
         for (ptrdiff_t c = 0; c < s->padded; c++) sum[c] = c < s->channels ? bias[c] * WINOGRAD_SCALE : 0;
 }
 
-enum { OF_IMAGES, OF_MADE, OF_READ }; /* axes */
+enum { OF_IMAGES, OF_MADE }; /* axes */
 
 /* The part of a thread, with its number: some images, or channels that are made, of the side at `made`. */
 static st_call part_of(const job *j, ptrdiff_t i, int thread, st_tensor *read, st_tensor *made,
@@ -434,39 +455,42 @@ static st_call part_of(const job *j, ptrdiff_t i, int thread, st_tensor *read, s
     return c;
 }
 
+/* From x to y, or with `transposed` from dy to dx. */
+static void make_part(ptrdiff_t i, int thread, void *context)
+{
+    const job *j = context;
+    const winograd_plan *p = j->c->plan;
+    const bool back = j->transposed;
+    st_tensor read = back ? j->y : j->x, made = back ? j->x : j->y;
+    range own;
+    const st_call c = part_of(j, i, thread, &read, &made, &own);
+    const st_real *bias = back ? NULL : conv_bias(&c);
+    side from = side_of(&c, read, back ? Y_PIXELS : X_PIXELS, back ? Y_TILES : X_TILES),
+         to = side_of(&c, made, back ? DX_PIXELS : Y_PIXELS, back ? X_TILES : Y_TILES);
+    const ptrdiff_t tiles = c.images * p->rows * p->columns;
+    for (ptrdiff_t first = 0; first < tiles; first += BLOCK) {
+        const ptrdiff_t count = smallest(BLOCK, tiles - first);
+        transform_tiles(p, &from, back ? p->t->output_adjoint : p->t->input, false, first, count);
+        if (bias) begin_with(&to, bias + own.first, count);
+        multiply(p, &from, j->u + own.first, &to, count, bias != NULL);
+        transform_tiles(p, &to, back ? p->t->input_adjoint : p->t->output, true, first, count);
+    }
+}
+
 /* Weights first; a part with some channels transforms all tiles that they read again. */
-static void run_job(job *j, ptrdiff_t made, parallel_work *work)
+static void run_job(job *j, ptrdiff_t made)
 {
     const winograd_plan *p = j->c->plan;
     transform_weights(j);
     j->by = layer_undivided(j->c);
     layer_try_axis(&j->by, OF_IMAGES, j->c->images, 1, 0);
     layer_try_axis(&j->by, OF_MADE, made, p->k->lanes, 0.12);
-    layer_each(j->c, MOST_THREADS, j->by.parts, work, j);
-}
-
-static void forward_part(ptrdiff_t i, int thread, void *context)
-{
-    const job *j = context;
-    const winograd_plan *p = j->c->plan;
-    st_tensor images = j->x, output = j->y;
-    range own;
-    const st_call c = part_of(j, i, thread, &images, &output, &own);
-    const st_real *bias = conv_bias(&c);
-    side x = side_of(&c, images, X_PIXELS, X_TILES), y = side_of(&c, output, Y_PIXELS, Y_TILES);
-    ptrdiff_t tiles = c.images * p->rows * p->columns;
-    for (ptrdiff_t first = 0; first < tiles; first += BLOCK) {
-        ptrdiff_t count = smallest(BLOCK, tiles - first);
-        transform_tiles(p, &x, p->t->input, false, first, count);
-        if (bias) begin_with(&y, bias + own.first, count);
-        multiply(p, &x, j->u + own.first, &y, count, bias != NULL);
-        transform_tiles(p, &y, p->t->output, true, first, count);
-    }
+    layer_each(j->c, MOST_THREADS, j->by.parts, make_part, j);
 }
 
 static void forward(const st_call *c, st_tensor x, st_tensor y)
 {
-    run_job(&(job){ c, x, y, false, st_data(st_scratch(c, WEIGHTS)) }, y.shape.n[1], forward_part);
+    run_job(&(job){ c, x, y, false, st_data(st_scratch(c, WEIGHTS)) }, y.shape.n[1]);
 }
 
 /* The element that adds equally to all outputs is the sum of dy. */
@@ -479,87 +503,98 @@ static void add_bias(const side *s, st_real *bias, st_real *buffer, ptrdiff_t co
     for (ptrdiff_t c = 0; c < s->channels; c++) bias[c] += buffer[c];
 }
 
-/* dx, dw and db of some images or channels; x null: dx alone; dx null: dw and db alone. */
-static void adjoint(const st_call *c, const st_real *u, st_tensor images, range in, st_tensor output,
-                    range out, st_tensor images_gradient)
+enum { BLOCKS = 8 }; /* the most at a time, as they are on the stack */
+
+/* A gradient's blocks of tiles, as many as there are threads: each is transformed once, and then the places
+ * are divided among the threads. */
+typedef struct blocks {
+    const st_call *c;
+    side x[BLOCKS], dy[BLOCKS];
+    ptrdiff_t first, count, tiles; /* the first tile; blocks; all tiles */
+} blocks;
+
+static ptrdiff_t block_of(const blocks *b, ptrdiff_t i, ptrdiff_t *count)
 {
-    const winograd_plan *p = c->plan;
-    const bool gradient = !st_is_null(images), backward = !st_is_null(images_gradient);
-    side x = { 0 }, dx = { 0 }, dy = side_of(c, output, Y_PIXELS, Y_TILES);
-    st_real *du = st_data(st_scratch(c, WEIGHT_SUMS));
-    ptrdiff_t tiles = c->images * p->rows * p->columns;
-    if (gradient) x = side_of(c, images, X_PIXELS, X_TILES);
-    if (backward) dx = side_of(c, images_gradient, DX_PIXELS, X_TILES);
-    for (ptrdiff_t first = 0; first < tiles; first += BLOCK) {
-        ptrdiff_t count = smallest(BLOCK, tiles - first);
-        transform_tiles(p, &dy, p->t->output_adjoint, false, first, count);
-        if (gradient) {
-            transform_tiles(p, &x, p->t->input, false, first, count);
-            if (conv_bias(c) && in.first == 0)
-                add_bias(&dy, st_data(st_grad(c, CONV_BIAS)) + out.first, st_data(st_scratch(c, BUFFER)),
-                         count);
-            for (int f = 0; f < WINOGRAD_PLACES; f++) /* dU [C, O] (+)= Vᵀ [C, tiles] dM [tiles, O] */
-                kernel_product(p->k, x.channels, dy.columns, count, x.tiles + f * x.plane, p->unit, x.by,
-                               dy.tiles + f * dy.plane, dy.by, du + f * x.channels * dy.padded, dy.padded,
-                               first > 0);
-        }
-        if (backward) {
-            multiply(p, &dy, u + in.first, &dx, count, false);
-            transform_tiles(p, &dx, p->t->input_adjoint, true, first, count);
-        }
-    }
-    if (gradient) add_weights(c, in, out, du);
+    const ptrdiff_t first = b->first + i * BLOCK;
+    *count = smallest(BLOCK, b->tiles - first);
+    return first;
 }
 
-/* All images; some channels of one side. */
-static void gradient_part(ptrdiff_t i, int thread, void *context)
+static void transform_block(ptrdiff_t i, int thread, void *context)
 {
-    const job *j = context;
-    st_call c = *j->c;
-    ptrdiff_t count, first = layer_part(&j->by, i, &count);
-    range in = { 0, j->x.shape.n[1] }, out = { 0, j->y.shape.n[1] };
-    c.thread = thread;
-    if (j->by.axis == OF_MADE) out = (range){ first, count };
-    else in = (range){ first, count };
-    adjoint(&c, NULL, st_narrow(j->x, 1, in.first, in.count), in, st_narrow(j->y, 1, out.first, out.count),
-            out, (st_tensor){ 0 });
+    (void)thread;
+    blocks *b = context;
+    const winograd_plan *p = b->c->plan;
+    ptrdiff_t count, first = block_of(b, i, &count);
+    transform_tiles(p, &b->dy[i], p->t->output_adjoint, false, first, count);
+    transform_tiles(p, &b->x[i], p->t->input, false, first, count);
+}
+
+/* dU [C, O] (+)= Vᵀ [C, tiles] dM [tiles, O] of a place, in the order of the tiles; the last item is the
+ * bias's gradient. */
+static void add_place(ptrdiff_t f, int thread, void *context)
+{
+    (void)thread;
+    blocks *b = context;
+    const winograd_plan *p = b->c->plan;
+    for (ptrdiff_t i = 0, count; i < b->count; i++) {
+        const side *x = &b->x[i], *dy = &b->dy[i];
+        const ptrdiff_t first = block_of(b, i, &count);
+        st_real *du = st_data(st_scratch(b->c, WEIGHT_SUMS)) + f * x->channels * dy->padded;
+        if (f == WINOGRAD_PLACES)
+            add_bias(dy, st_data(st_grad(b->c, CONV_BIAS)), st_data(st_scratch(b->c, BUFFER)), count);
+        else
+            kernel_product(p->k, x->channels, dy->columns, count, x->tiles + f * x->plane, p->unit, x->by,
+                           dy->tiles + f * dy->plane, dy->by, du, dy->padded, first > 0);
+    }
+}
+
+/* dw and db; and dx, if it is not null, in one thread. */
+static void sum(const st_call *c, st_tensor x, st_tensor dy, st_tensor dx)
+{
+    const winograd_plan *p = c->plan;
+    blocks b = { .c = c, .tiles = c->images * p->rows * p->columns };
+    const int threads = st_is_null(dx) ? layer_call_threads(c) : 1, bias = conv_bias(c) ? 1 : 0;
+    job j = { c, dx, dy, true, st_data(st_scratch(c, WEIGHTS)) };
+    side to = { 0 };
+    if (!st_is_null(dx)) transform_weights(&j), to = side_of(c, dx, DX_PIXELS, X_TILES);
+    for (int i = 0; i < smallest(threads, BLOCKS); i++) {
+        st_call own = *c;
+        own.thread = c->thread + i;
+        b.x[i] = side_of(&own, x, X_PIXELS, X_TILES), b.dy[i] = side_of(&own, dy, Y_PIXELS, Y_TILES);
+    }
+    for (; b.first < b.tiles; b.first += b.count * BLOCK) {
+        b.count = smallest(smallest(threads, BLOCKS), ceil_div(b.tiles - b.first, BLOCK));
+        layer_each(c, threads, b.count, transform_block, &b);
+        layer_each(c, threads, WINOGRAD_PLACES + bias, add_place, &b);
+        if (st_is_null(dx)) continue;
+        const ptrdiff_t count = smallest(BLOCK, b.tiles - b.first);
+        multiply(p, &b.dy[0], j.u, &to, count, false);
+        transform_tiles(p, &to, p->t->input_adjoint, true, b.first, count);
+    }
+    j.by = layer_undivided(c);
+    layer_try_axis(&j.by, 0, x.shape.n[1], 1, 0);
+    layer_each(c, threads, j.by.parts, add_weights, &j);
 }
 
 static void gradient(const st_call *c, st_tensor x, st_tensor y, st_tensor dy)
 {
     (void)y;
-    job j = { c, x, dy, .by = layer_undivided(c) };
-    layer_try_axis(&j.by, OF_MADE, dy.shape.n[1], kernel_of(c->layer)->lanes, 0.1);
-    layer_try_axis(&j.by, OF_READ, x.shape.n[1], KERNEL_TALL, 0.1);
-    layer_each(c, MOST_THREADS, j.by.parts, gradient_part, &j);
-}
-
-static void backward_part(ptrdiff_t i, int thread, void *context)
-{
-    const job *j = context;
-    st_tensor dx = j->x, dy = j->y;
-    range own;
-    const st_call c = part_of(j, i, thread, &dy, &dx, &own);
-    adjoint(&c, j->u, (st_tensor){ 0 }, own, dy, (range){ 0 }, dx);
+    sum(c, x, dy, (st_tensor){ 0 });
 }
 
 static void backward(const st_call *c, st_tensor x, st_tensor y, st_tensor dy, st_tensor dx)
 {
     (void)x, (void)y;
-    run_job(&(job){ c, dx, dy, true, st_data(st_scratch(c, WEIGHTS)) }, dx.shape.n[1], backward_part);
+    run_job(&(job){ c, dx, dy, true, st_data(st_scratch(c, WEIGHTS)) }, dx.shape.n[1]);
 }
 
 /* In one thread both share the tiles of dy. */
 static void both(const st_call *c, st_tensor x, st_tensor y, st_tensor dy, st_tensor dx)
 {
-    if (layer_call_threads(c) > 1) {
-        gradient(c, x, y, dy);
-        backward(c, x, y, dy, dx);
-        return;
-    }
-    job j = { c, dx, dy, true, st_data(st_scratch(c, WEIGHTS)) };
-    transform_weights(&j);
-    adjoint(c, j.u, x, (range){ 0, x.shape.n[1] }, dy, (range){ 0, dy.shape.n[1] }, dx);
+    const bool shared = layer_call_threads(c) == 1;
+    sum(c, x, dy, shared ? dx : (st_tensor){ 0 });
+    if (!shared) backward(c, x, y, dy, dx);
 }
 
 const layer_algorithm conv_winograd = {

@@ -74,7 +74,11 @@ static void watch_layer(st_layer *l, const char *path, void *context)
     if (l->children > 0) return;
     l->impl->watch = at;
     l->impl->hooks = (layer_hooks){
-        .forward = forward, .backward = backward, .gradient = gradient, .prepare = l->impl->hooks.prepare
+        .forward = forward,
+        .backward = backward,
+        .gradient = gradient,
+        .prepare = l->impl->hooks.prepare,
+        .whole = l->impl->hooks.whole,
     };
 }
 
