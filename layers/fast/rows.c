@@ -5,9 +5,8 @@
  * are picked from the row by shuffles; short rows are joined for it. Otherwise as many rows as a vector has
  * lanes, of any channels, are transposed, so that columns are vectors, of which those of y are weighted sums.
  * The adjoint is the same with the transposed matrices. Where B only shifts runs of columns, as borders do,
- * rows of A x are rows of y. Small images may be one row each. Narrow ones are picked from whole planes where
- * one of the matrices only selects, as those of borders do. The way with the least estimated instructions is
- * chosen.
+ * rows of A x are rows of y. Small images may be one row each, or are picked from whole planes. The way with
+ * the least estimated instructions is chosen.
  *
  * A p-norm is a sum of powers, with powers of x before it and roots of y after it; where they leave the
  * range, a channel is left to the definition. Maxima are the maxima of columns, with their rows, and then
@@ -27,8 +26,10 @@
 #include <string.h>
 #include <tgmath.h>
 
-enum { TOGETHER = 16 }; /* taps that are added up first */
-enum { JOINED = 4 };    /* vectors that joined rows fill, at least */
+enum { TOGETHER = 16 };                  /* taps that are added up first */
+enum { JOINED = 4 };                     /* vectors that joined rows fill, at least */
+enum { MOST_PICKS = 12 };                /* of an element */
+enum { BLOCK = 8192 / sizeof(st_real) }; /* elements of rows that are summed before they are picked from */
 #define AT(M, at) (*(M##_loose *)(at))
 #define NOWHERE (-(st_real)(1 << 24)) /* the row and the column of no element */
 
@@ -37,7 +38,7 @@ enum { JOINED = 4 };    /* vectors that joined rows fill, at least */
 typedef struct pick {
     ptrdiff_t taps; /* of this vector, in its first pick */
     int from[LANES_MOST], parts;
-    bool weighs, lacks; /* weights that are not 1; lanes without this tap, whose weight is 0 */
+    bool lacks; /* there are lanes without this tap, whose weight is 0 */
 } pick;
 
 /* The picks of vectors of elements, in their order, each with an index and a weight for each lane. Those of
@@ -60,8 +61,8 @@ typedef struct axis {
     ptrdiff_t size, out, pitch, out_pitch; /* pitches: sizes that are multiples of LANES_MOST */
     ptrdiff_t *begin;
     tap *taps;
-    st_real *counted; /* elements of a mean along the axis */
-    bool ordered;     /* y is x along the axis */
+    st_real *counted;   /* elements of a mean along the axis */
+    bool ordered, even; /* y is x along the axis; all of counted are alike */
     picks picks;
 } axis;
 
@@ -99,7 +100,8 @@ typedef struct work {
     ptrdiff_t planes;
     st_real *rows, *columns, *out_columns, *out_rows; /* LANES_MOST of each */
     st_real *places, *place_columns;                  /* of maxima */
-    st_real *half;                                    /* a channel whose columns alone are resized */
+    st_real *half;                                    /* channels whose columns alone are resized */
+    st_real *block, *share;                           /* rows to be picked from, and their means' shares */
 } work;
 
 /* n <= lanes rows of an image as columns of vectors, by way of `rows`, which begin `pitch` apart. */
@@ -318,10 +320,25 @@ static void leave(const kernel *k, ptrdiff_t n, ptrdiff_t size, ptrdiff_t pitch,
 
 /* ---- picks ------------------------------------------------------------------------------------------ */
 
-/* The shares of means in as many rows as a pick has, after the room of these. */
-static st_real *room_of_shares(const work *w)
+/* Groups of elements that are picked from groups of rows, `pitch` apart: joined rows, or planes. */
+typedef struct groups {
+    ptrdiff_t count, pitch;
+    const st_real *from, *share; /* the shares of means, `shared` apart, or NULL, */
+    ptrdiff_t shared;
+    st_real none, *to, *end; /* the value without a tap; nothing is written beyond the end */
+} groups;
+
+/* So many rows at once, of images that are so high; and planes. */
+static ptrdiff_t rows_of_block(const picks *k, ptrdiff_t high)
 {
-    return w->rows + LANES_MOST * (w->plan->axis[1].pitch + w->plan->axis[1].out_pitch);
+    const ptrdiff_t one = largest(k->rows * k->step, k->out), most = largest(BLOCK / one, 1) * k->rows;
+    const ptrdiff_t whole = high / greatest_common_divisor(high, k->rows) * k->rows;
+    return most < whole ? most : most / whole * whole;
+}
+
+static ptrdiff_t planes_of_block(ptrdiff_t size)
+{
+    return largest(BLOCK / size, 1);
 }
 
 #define PICKS(M)                                                                                             \
@@ -350,47 +367,74 @@ static st_real *room_of_shares(const work *w)
         return v;                                                                                            \
     }                                                                                                        \
                                                                                                              \
-    /* n elements by picks from rows, times `share` (NULL: 1); no tap: `none`. `loose`: as of sum_rows. */   \
-    M##_TARGET INLINE void M##_pick_row(const picks *given, const st_real *row, const st_real *share,        \
-                                        st_real none, bool loose, ptrdiff_t n, st_real *to)                  \
+    /* Elements i, i + 1, ... of each group by `taps` picks from `at` on. `few`: of two parts at most. */    \
+    M##_TARGET INLINE void M##_pick_vector(const picks *k, ptrdiff_t at, ptrdiff_t taps, bool few,           \
+                                           bool lacks, const groups *b, ptrdiff_t i)                         \
+    {                                                                                                        \
+        enum { LANES = MACHINE_LANES(M) };                                                                   \
+        const pick *p = k->pick + at;                                                                        \
+        M##_vector weight[MOST_PICKS];                                                                       \
+        M##_mask index[MOST_PICKS], has[MOST_PICKS];                                                         \
+        ptrdiff_t first[MOST_PICKS], second[MOST_PICKS];                                                     \
+        const M##_vector zero = { 0 }, none = zero + b->none;                                                \
+        for (ptrdiff_t j = 0; j < taps; j++) {                                                               \
+            weight[j] = AT(M, k->weight + (at + j) * LANES);                                                 \
+            first[j] = p[j].from[0], second[j] = p[j].from[1];                                               \
+            index[j] = (M##_mask)AT(M, k->index + (at + j) * LANES);                                         \
+            has[j] = p[j].lacks ? weight[j] != 0 : zero == 0;                                                \
+        }                                                                                                    \
+        const ptrdiff_t room = b->end - b->to - i - LANES;                                                   \
+        const ptrdiff_t whole = room < 0 ? 0 : smallest(room / k->out + 1, b->count);                        \
+        const groups a = *b;                                                                                 \
+        const st_real *row = a.from, *share = a.share ? a.share + i : NULL;                                  \
+        st_real *to = b->to + i, rest[LANES];                                                                \
+        for (ptrdiff_t g = 0; g < a.count; g++, row += a.pitch, to += k->out, share += a.shared) {           \
+            M##_vector sum = zero;                                                                           \
+            for (ptrdiff_t j = 0; j < taps; j++) {                                                           \
+                M##_vector v;                                                                                \
+                if (few) v = SHUFFLE_BY(M, AT(M, row + first[j]), AT(M, row + second[j]), index[j]);         \
+                else v = M##_pick(&p[j], k->index + (at + j) * LANES, row);                                  \
+                v = v * weight[j];                                                                           \
+                const M##_vector before = j > 0 ? sum : none;                                                \
+                sum = j > 0 ? sum + v : v;                                                                   \
+                if (lacks) sum = MACHINE_PICK(M, has[j], sum, before);                                       \
+            }                                                                                                \
+            if (share) sum = sum * AT(M, share);                                                             \
+            AT(M, g < whole ? to : rest) = sum;                                                              \
+            if (g >= whole && to < a.end)                                                                    \
+                memcpy(to, rest, (size_t)smallest(a.end - to, LANES) * sizeof *to);                          \
+        }                                                                                                    \
+    }                                                                                                        \
+                                                                                                             \
+    M##_TARGET static void M##_pick_groups(const picks *given, const groups *b)                              \
     {                                                                                                        \
         enum { LANES = MACHINE_LANES(M) };                                                                   \
         const picks k = *given;                                                                              \
         ptrdiff_t at = 0;                                                                                    \
-        for (ptrdiff_t begin = 0; begin < n; begin += LANES) {                                               \
+        for (ptrdiff_t begin = 0; begin < k.out; begin += LANES) {                                           \
             const ptrdiff_t i = k.out < LANES ? 0 : lanes_within(begin, LANES, k.out);                       \
-            M##_vector sum = { 0 };                                                                          \
             const ptrdiff_t taps = k.pick[at].taps;                                                          \
-            for (ptrdiff_t j = 0; j < taps; j++, at++) {                                                     \
-                M##_vector v = M##_pick(&k.pick[at], k.index + at * LANES, row);                             \
-                if (k.pick[at].lacks | k.pick[at].weighs) {                                                  \
-                    const M##_vector weight = AT(M, k.weight + at * LANES);                                  \
-                    if (k.pick[at].weighs) v = v * weight;                                                   \
-                    if (k.pick[at].lacks)                                                                    \
-                        v = MACHINE_PICK(M, weight != 0, v, (M##_vector){ 0 } + (j > 0 ? 0 : none));         \
-                }                                                                                            \
-                sum = j > 0 ? sum + v : v;                                                                   \
-            }                                                                                                \
-            if (share) sum = sum * AT(M, share + i);                                                         \
-            if (loose || i + LANES <= n) AT(M, to + i) = sum;                                                \
-            else if (n > i) memcpy(to + i, &sum, (size_t)(n - i) * sizeof *to);                              \
+            bool few = M##_SHUFFLES, lacks = false;                                                          \
+            for (ptrdiff_t j = 0; j < taps; j++)                                                             \
+                few = few && k.pick[at + j].parts <= 2, lacks = lacks || k.pick[at + j].lacks;               \
+            if (!few) M##_pick_vector(&k, at, taps, false, true, b, i);                                      \
+            else if (taps == 1 && lacks) M##_pick_vector(&k, at, 1, true, true, b, i);                       \
+            else if (taps == 1) M##_pick_vector(&k, at, 1, true, false, b, i);                               \
+            else if (taps == 2 && !lacks) M##_pick_vector(&k, at, 2, true, false, b, i);                     \
+            else if (taps == 2) M##_pick_vector(&k, at, 2, true, true, b, i);                                \
+            else if (taps == 4) M##_pick_vector(&k, at, 4, true, true, b, i);                                \
+            else M##_pick_vector(&k, at, taps, true, true, b, i);                                            \
+            at += taps;                                                                                      \
         }                                                                                                    \
     }                                                                                                        \
                                                                                                              \
-    /* 1 / counted, of means in n rows from row r on, unless they are as in the rows before. */              \
+    /* 1 / counted, of means in n rows from row r on. */                                                     \
     M##_TARGET INLINE void M##_shares(const axis *rows, ptrdiff_t r, ptrdiff_t n, const axis *columns,       \
-                                      st_real *counted, st_real *share)                                      \
+                                      st_real *share)                                                        \
     {                                                                                                        \
-        bool alike = true;                                                                                   \
-        for (ptrdiff_t l = 0; l < n; l++, r = r + 1 < rows->out ? r + 1 : 0) {                               \
-            alike = alike && counted[l] == rows->counted[r];                                                 \
-            counted[l] = rows->counted[r];                                                                   \
-        }                                                                                                    \
-        for (ptrdiff_t l = n; l < JOINED * LANES_MOST && !alike; l++)                                        \
-            counted[l] = -1; /* vectors pass the end */                                                      \
-        for (ptrdiff_t l = 0; l < n && !alike; l++, share += columns->out)                                   \
+        for (ptrdiff_t l = 0; l < n; l++, share += columns->out, r = r + 1 < rows->out ? r + 1 : 0)          \
             for (ptrdiff_t i = 0; i < columns->out; i += MACHINE_LANES(M)) {                                 \
-                const M##_vector counts = AT(M, columns->counted + i) * counted[l];                          \
+                const M##_vector counts = AT(M, columns->counted + i) * rows->counted[r];                    \
                 AT(M, share + i) = SHARE(M, counts);                                                         \
             }                                                                                                \
     }                                                                                                        \
@@ -402,27 +446,29 @@ static st_real *room_of_shares(const work *w)
         enum { LANES = MACHINE_LANES(M) };                                                                   \
         const picks *k = &columns->picks;                                                                    \
         const ptrdiff_t wide = columns->size, out = columns->out, area = rows->size * wide,                  \
-                        total = w->planes * rows->out;                                                       \
-        const st_real *end = from + w->planes * area, *to_end = to + total * out;                            \
-        const bool means = w->plan->means;                                                                   \
-        st_real *row = w->rows, *share = room_of_shares(w), counted[JOINED * LANES_MOST];                    \
-        for (int l = 0; l < JOINED * LANES_MOST; l++) counted[l] = -1;                                       \
-        for (ptrdiff_t r = 0, oh = 0, n; r < total; r += n, to += n * out) {                                 \
-            n = smallest(k->rows, total - r);                                                                \
-            const st_real *source = rows->ordered ? from + oh * wide : row;                                  \
-            if (means) M##_shares(rows, oh, n, columns, counted, share);                                     \
-            const bool copied = source == row || source + k->reach > end;                                    \
+                        total = w->planes * rows->out, most = rows_of_block(k, rows->out);                   \
+        const st_real *end = from + w->planes * area;                                                        \
+        groups b = { .pitch = k->rows * k->step, .none = value, .to = to };                                  \
+        b.end = to + total * out;                                                                            \
+        if (w->plan->means) b.share = w->share, b.shared = k->rows * out;                                    \
+        for (ptrdiff_t r = 0, oh = 0, n; r < total; r += n, b.to += n * out) {                               \
+            n = smallest(most, total - r);                                                                   \
+            b.count = ceil_div(n, k->rows);                                                                  \
+            b.from = rows->ordered ? from + oh * wide : w->block;                                            \
+            if (b.share && (r == 0 || (!rows->even && most % rows->out > 0)))                                \
+                M##_shares(rows, oh, n, columns, w->share);                                                  \
+            const bool copied = !rows->ordered || b.from + (b.count - 1) * b.pitch + k->reach > end;         \
+            if (copied) b.from = w->block;                                                                   \
             for (ptrdiff_t l = 0; l < n; l++) {                                                              \
                 const tap *t = rows->taps + rows->begin[oh];                                                 \
                 const ptrdiff_t count = rows->begin[oh + 1] - rows->begin[oh];                               \
-                st_real *next = row + l * k->step;                                                           \
+                st_real *next = w->block + l * k->step;                                                      \
                 if (copied && count == 0 && value != 0)                                                      \
                     for (ptrdiff_t i = 0; i < wide; i++) next[i] = value;                                    \
                 else if (copied) M##_sum_rows(wide, t, count, from, wide, from + area + LANES <= end, next); \
                 if (++oh == rows->out) oh = 0, from += area;                                                 \
             }                                                                                                \
-            M##_pick_row(k, copied ? row : source, means ? share : NULL, value,                              \
-                         to + n * out + LANES <= to_end, n * out, to);                                       \
+            M##_pick_groups(k, &b);                                                                          \
         }                                                                                                    \
     }                                                                                                        \
                                                                                                              \
@@ -432,30 +478,39 @@ static st_real *room_of_shares(const work *w)
     {                                                                                                        \
         enum { LANES = MACHINE_LANES(M) };                                                                   \
         const picks *k = &columns->picks;                                                                    \
-        const ptrdiff_t wide = columns->size, out = columns->out;                                            \
-        const st_real *end = from + w->planes * rows->size * wide,                                           \
-                      *to_end = to + w->planes * rows->out * out;                                            \
+        const ptrdiff_t wide = columns->size, out = columns->out, high = rows->size,                         \
+                        most = rows_of_block(k, high), some = planes_of_block(high * largest(wide, out));    \
+        const axis *shares = w->plan->axis;                                                                  \
+        const st_real *end = from + w->planes * high * wide, *to_end = to + w->planes * rows->out * out;     \
         const bool means = w->plan->means;                                                                   \
-        st_real *row = w->rows, *share = room_of_shares(w), counted[JOINED * LANES_MOST];                    \
-        for (int l = 0; l < JOINED * LANES_MOST; l++) counted[l] = -1;                                       \
-        for (ptrdiff_t plane = 0; plane < w->planes; plane++) {                                              \
-            for (ptrdiff_t i = 0, n; i < rows->size; i += n, from += n * wide) {                             \
-                n = smallest(k->rows, rows->size - i);                                                       \
-                const bool copied = means || from + k->reach > end;                                          \
-                if (means) M##_shares(&w->plan->axis[0], i, n, &w->plan->axis[1], counted, share);           \
+        groups b = { .pitch = k->rows * k->step };                                                           \
+        for (ptrdiff_t plane = 0, planes; plane < w->planes; plane += planes) {                              \
+            planes = smallest(some, w->planes - plane);                                                      \
+            const ptrdiff_t all = planes * high;                                                             \
+            b.end = w->half + all * out + LANES;                                                             \
+            for (ptrdiff_t i = 0, n; i < all; i += n, from += n * wide) {                                    \
+                n = smallest(most, all - i);                                                                 \
+                b.count = ceil_div(n, k->rows);                                                              \
+                b.to = w->half + i * out;                                                                    \
+                const bool copied = means || from + (b.count - 1) * b.pitch + k->reach > end;                \
+                b.from = copied ? w->block : from;                                                           \
+                if (means && ((plane == 0 && i == 0) || (!shares->even && most % high > 0)))                 \
+                    M##_shares(&shares[0], i % high, n, &shares[1], w->share);                               \
                 for (ptrdiff_t j = 0; j < n * wide && copied; j++)                                           \
-                    row[j] = means ? from[j] * share[j] : from[j];                                           \
-                M##_pick_row(k, copied ? row : from, NULL, 0, true, n *out, w->half + i * out);              \
+                    w->block[j] = means ? from[j] * w->share[j] : from[j];                                   \
+                M##_pick_groups(k, &b);                                                                      \
             }                                                                                                \
-            for (ptrdiff_t i = 0; i < rows->out; i++, to += out)                                             \
-                M##_sum_rows(out, rows->taps + rows->begin[i], rows->begin[i + 1] - rows->begin[i], w->half, \
-                             out, to + out + LANES <= to_end, to);                                           \
+            for (ptrdiff_t i = 0; i < planes * rows->out; i++, to += out) {                                  \
+                const ptrdiff_t oh = i % rows->out, first = rows->begin[oh];                                 \
+                M##_sum_rows(out, rows->taps + first, rows->begin[oh + 1] - first,                           \
+                             w->half + i / rows->out * high * out, out, to + out + LANES <= to_end, to);     \
+            }                                                                                                \
         }                                                                                                    \
     }
 
 /* ---- planes ------------------------------------------------------------------------------------------- */
 
-enum { PLANE = 4096 }; /* elements, at most */
+enum { PLANE = 4096, GROUPS = 8 }; /* elements, at most; groups of planes, at least */
 
 #define PLANES(M)                                                                                            \
     /* Planes of `to` are picked from those of `from`, or from copies where vectors would pass the end. */   \
@@ -463,12 +518,18 @@ enum { PLANE = 4096 }; /* elements, at most */
                                            st_real value, const st_real *from, st_real *to)                  \
     {                                                                                                        \
         const picks *k = &a->picks;                                                                          \
-        const st_real *end = from + w->planes * a->size;                                                     \
-        for (ptrdiff_t rest = w->planes, n; rest > 0; rest -= n, from += n * a->size, to += n * a->out) {    \
-            n = smallest(k->rows, rest);                                                                     \
-            const bool copied = from + k->reach > end;                                                       \
-            if (copied) memcpy(w->half, from, (size_t)(n * a->size) * sizeof *from);                         \
-            M##_pick_row(k, copied ? w->half : from, share, value, false, n * a->out, to);                   \
+        const ptrdiff_t last = w->planes * a->size - k->reach, step = k->rows * a->size;                     \
+        const ptrdiff_t most = largest(BLOCK / largest(step, k->out), GROUPS);                               \
+        const ptrdiff_t direct = last < 0 ? 0 : last / step + 1, all = ceil_div(w->planes, k->rows);         \
+        groups b = { .pitch = step, .share = share, .none = value, .to = to };                               \
+        b.end = to + w->planes * a->out;                                                                     \
+        for (ptrdiff_t g = 0; g < all; g += b.count, b.to += b.count * k->out) {                             \
+            b.count = g < direct ? smallest(most, direct - g) : 1;                                           \
+            b.from = g < direct ? from + g * step : w->block;                                                \
+            if (g >= direct)                                                                                 \
+                memcpy(w->block, from + g * step,                                                            \
+                       (size_t)smallest(step, w->planes * a->size - g * step) * sizeof *from);               \
+            M##_pick_groups(k, &b);                                                                          \
         }                                                                                                    \
     }
 
@@ -926,6 +987,19 @@ static const struct {
 #define SHUFFLES(M) M##_SHUFFLES,
 static const bool machine_shuffles[] = { EACH_MACHINE(SHUFFLES) };
 
+/* Channels of which columns alone are resized; a block. */
+static ptrdiff_t room_of_half(const axis each[])
+{
+    const ptrdiff_t high = largest(each[0].size, each[0].out);
+    return largest(high * largest(each[1].pitch, each[1].out_pitch), BLOCK) + 4 * LANES_MOST;
+}
+
+static ptrdiff_t room_of_block(const axis each[])
+{
+    const ptrdiff_t row = LANES_MOST * (each[1].pitch + each[1].out_pitch);
+    return largest(row, largest(BLOCK, PLANE)) + 4 * LANES_MOST;
+}
+
 /* ---- the hooks -------------------------------------------------------------------------------------- */
 
 static work work_of(const st_call *c, ptrdiff_t planes)
@@ -940,6 +1014,8 @@ static work work_of(const st_call *c, ptrdiff_t planes)
     w.places = w.out_rows + out_pitch;
     w.place_columns = w.places + pitch;
     w.half = st_data(st_scratch(c, p->scratch + HALF));
+    w.block = w.half + room_of_half(p->each);
+    w.share = w.block + room_of_block(p->each);
     return w;
 }
 
@@ -1099,7 +1175,6 @@ static void norms_backward(const st_call *c, st_tensor x, st_tensor y, st_tensor
 /* ---- plans ------------------------------------------------------------------------------------------- */
 
 enum { RUN = 8, MOST_ALL_TAPS = 1 << 20 }; /* the shortest mean run of columns */
-enum { MOST_PICKS = 8 };                   /* of a column; rows have none */
 enum { MOST_JOINED = 16 };                 /* vectors that joined planes fill */
 
 static bool is_separable(const st_layer *l)
@@ -1231,10 +1306,8 @@ int rows_plan_for(st_layer *l, const void *given)
     const ptrdiff_t row = (maxima ? 4 : 2) * columns->pitch + 3 * columns->out_pitch;
     if (st_layer_scratch(l, ST_SHAPE(LANES_MOST * row))) return -1;
     if (st_layer_scratch(l, ST_SHAPE(l->x.n[1] * largest(area, count)))) return -1;
-    const ptrdiff_t picked =
-        largest(l->x.n[2], l->y.n[2]) * largest(p->each[1].pitch, p->each[1].out_pitch) + 2 * LANES_MOST;
-    const ptrdiff_t blocks = planes ? PLANE + LANES_MOST : 0;
-    return st_layer_scratch(l, ST_SHAPE(maxima ? 0 : largest(picked, blocks)));
+    const ptrdiff_t picked = room_of_half(p->each) + 2 * room_of_block(p->each);
+    return st_layer_scratch(l, ST_SHAPE(maxima ? 0 : picked));
 }
 
 /* The columns as runs, if they are few. */
@@ -1385,10 +1458,9 @@ static double find_pick(const axis *a, const matrix *m, bool maxima, ptrdiff_t i
         from[l] = at + plane * a->picks.step;
         weight[l] = maxima ? (st_real)column.from : row.weight * column.weight;
         if (m->shares) weight[l] *= m->shares[at];
-        p->weighs = p->weighs || weight[l] != 1;
         adjacent = adjacent && from[l] == from[0] + l;
     }
-    if (adjacent) p->from[0] = (int)from[0];
+    for (int l = 0; l < lanes && adjacent; l++) index[l] = l, p->from[l] = (int)from[0];
     for (int parts = 0; !adjacent; parts++) { /* a vector from the first element on that is in none */
         ptrdiff_t low = PTRDIFF_MAX;
         for (int l = 0; l < lanes; l++)
@@ -1401,8 +1473,9 @@ static double find_pick(const axis *a, const matrix *m, bool maxima, ptrdiff_t i
         p->parts = parts + 1;
     }
     if (!adjacent && p->parts == 0) p->parts = 1;
-    const double some = p->parts == 0 ? 0 : shuffles ? p->parts + (p->parts + 1) / 2 * 2 - 1 : 2 * lanes;
-    return maxima ? 10 + 2 * some : 2 + some + (p->weighs ? 2 : 0) + (p->lacks ? 5 : 0);
+    const double each = shuffles ? p->parts + (p->parts + 1) / 2 * 2 - 1 : 2 * lanes;
+    if (maxima) return 10 + 2 * (p->parts == 0 ? 0 : each);
+    return (shuffles && p->parts <= 2 ? 4 : 6 + each) + (p->lacks ? 1 : 0);
 }
 
 /* The picks of rows or planes that are joined; returns about how many instructions one takes. */
@@ -1410,7 +1483,7 @@ static double find_picks(axis *a, const matrix *m, bool maxima, int most, int la
 {
     picks *p = &a->picks;
     ptrdiff_t at = 0;
-    double picked = 8;
+    double picked = maxima ? 8 : 2;
     if (p->step > INT_MAX / (2 * LANES_MOST)) return INFINITY;
     p->reach = 0, p->out = p->rows * a->out;
     for (ptrdiff_t begin = 0; begin < p->out; begin += lanes, picked += 6) {
@@ -1431,31 +1504,22 @@ static double find_picks(axis *a, const matrix *m, bool maxima, int most, int la
 /* Picks, or vectors of columns, of which each takes `each`: whichever takes the fewest instructions, whose
  * number it returns about. Rows that are joined, and what vectors pass their ends by, are within the room of
  * rows. */
-static double choose_columns(axis *a, bool maxima, ptrdiff_t rows, int lanes, bool shuffles, double each)
+static double choose_columns(axis *a, bool maxima, int lanes, bool shuffles, double each)
 {
     picks *p = &a->picks;
     const ptrdiff_t room = LANES_MOST * (a->pitch - 3);
     const double taps = (double)a->begin[a->out] * (maxima ? 10 : 5);
-    const double transposed = ((double)(a->pitch + a->out_pitch) * each + 12 * (double)a->out + taps) / lanes;
+    const double way = (double)(a->pitch + a->out_pitch) * each + 12 * (double)a->out + taps;
+    const double transposed = (maxima ? 1 : 1.3) * way / lanes;
     p->low = p->high = 0;
     for (ptrdiff_t k = 0; k < a->begin[a->out]; k++)
         p->low = smallest(p->low, a->taps[k].from), p->high = largest(p->high, a->taps[k].from + 1);
     p->step = largest(p->high, a->size) - p->low;
-    p->rows = smallest(ceil_div(JOINED * lanes, a->out), smallest(room / p->step, rows));
+    p->rows = smallest(ceil_div(JOINED * lanes, a->out), room / p->step);
     const matrix m = { NULL, a, a->size, a->out, NULL };
     const double picked = p->rows < 1 ? INFINITY : find_picks(a, &m, maxima, MOST_PICKS, lanes, shuffles);
     p->used = picked < transposed && p->reach - p->low <= LANES_MOST * a->pitch;
     return p->used ? picked : transposed;
-}
-
-/* The most taps of an element; 0: all weights are 1, and there is one at most. */
-static ptrdiff_t most_of(const axis *a)
-{
-    ptrdiff_t most = 0;
-    for (ptrdiff_t i = 0; i < a->out; i++)
-        if (count_of(a, i) > 1 || (count_of(a, i) == 1 && tap_of(a, i, 0).weight != 1))
-            most = largest(most, count_of(a, i));
-    return most;
 }
 
 /* As many planes as fill vectors best. */
@@ -1473,8 +1537,6 @@ static double find_planes(axis *a, const axis *rows, const axis *columns, const 
                           picks *room, int lanes, bool shuffles)
 {
     const matrix m = { rows, columns, columns->size, columns->out, back && p->means ? p->shares : NULL };
-    const ptrdiff_t down = most_of(rows), along = most_of(columns);
-    if (down > 0 && along > 0 && (!p->means || down > 2 || along > 2)) return INFINITY;
     a->size = rows->size * columns->size, a->out = rows->out * columns->out;
     a->picks = *room;
     a->picks.step = a->size;
@@ -1530,12 +1592,10 @@ static double choose_rows(rows_plan *p, bool maxima, int lanes, bool shuffles, p
     const axis *rows = p->axis, *columns = rows + 1, *back = p->back;
     const ptrdiff_t high = rows->size, down = rows->out, wide = p->tall ? columns->out : columns->size,
                     count = p->tall ? high : down;
-    double each =
-        choose_columns(&p->axis[1], maxima, p->tall ? high : PTRDIFF_MAX, lanes, shuffles, maxima ? 14 : 7);
+    double each = choose_columns(&p->axis[1], maxima, lanes, shuffles, maxima ? 14 : 7);
     double costs[] = { cost_of_rows(rows, wide, lanes, count, each), 0 };
     if (maxima) return costs[0] - flat;
-    each = choose_columns(&p->back[1], false, p->tall || rows->ordered ? PTRDIFF_MAX : down, lanes, shuffles,
-                          10);
+    each = choose_columns(&p->back[1], false, lanes, shuffles, 10);
     costs[1] = cost_of_rows(back, wide, lanes, count, each);
     for (int i = 0; i < 2 && p->run_count > 0; i++) {
         const double runs = (double)down * cost_of_runs(p, lanes, i == 1);
@@ -1546,7 +1606,7 @@ static double choose_rows(rows_plan *p, bool maxima, int lanes, bool shuffles, p
     for (int i = 0; i < 2; i++) {
         p->by_planes[i] =
             room->room > 0 && find_planes(&p->plane[i], i == 0 ? rows : back, i == 0 ? columns : back + 1, p,
-                                          i == 1, room, lanes, shuffles) < 0.8 * fmin(flat, costs[i]);
+                                          i == 1, room, lanes, shuffles) < 1.25 * fmin(flat, costs[i]);
         if (!p->by_planes[i]) rest += costs[i] - flat;
     }
     return rest;
@@ -1573,6 +1633,8 @@ void rows_fill(st_layer *l, void *tables)
                 a->begin[o + 1] = a->begin[o] + separable_taps(l, 2 + i, o, a->taps + a->begin[o]),
                              a->counted[o] = 1;
         a->ordered = is_identity(a);
+        a->even = true;
+        for (ptrdiff_t o = 1; o < a->out; o++) a->even = a->even && a->counted[o] == a->counted[0];
     }
     p->run_count = 0;
     p->by_runs[0] = p->by_runs[1] = p->flat = false;
