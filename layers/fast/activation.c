@@ -138,13 +138,28 @@ static void backward(const st_call *c, st_tensor x, st_tensor y, st_tensor dy, s
             dx[i * sx] = dy[i * sy] * leaky_relu_derivative(x[i * sf], w[i * sw], 0);                        \
     }
 
-/* A view of x's shape of the weight of each element. */
+/* Tests if an image has so few elements of a channel that they take less time than the call of a row. */
+static bool is_short(const st_layer *l)
+{
+    enum { FEW = 32 };
+    const ptrdiff_t channels = l->param[0].shape.n[0];
+    return channels > 1 && l->x.rank > 2 && st_shape_numel(l->x, "prelu") / l->x.n[0] < FEW * channels;
+}
+
+/* A view of x's shape of the weight of each element; where channels are short, of a copy for one image. */
 static st_tensor weights_of(const st_call *c, st_tensor x)
 {
+    enum { SOME = 4 };
     st_tensor w = c->param[0];
     const bool one = w.shape.n[0] == 1;
     w.shape = x.shape;
     for (int i = 0; i < x.shape.rank; i++) w.stride[i] = i == 1 && !one;
+    if (c->images < SOME || !is_short(c->layer)) return w;
+    const st_tensor image = st_select(w, 0, 0), copy = st_reshape(st_scratch(c, 0), image.shape);
+    st_copy(copy, image);
+    w = copy;
+    w.shape = x.shape;
+    for (int i = 0; i < x.shape.rank; i++) w.stride[i] = i > 0 ? copy.stride[i - 1] : 0;
     return w;
 }
 
@@ -261,4 +276,14 @@ ALGORITHM(gelu_none, gelu_none, gelu, is_gelu_none, forward, backward, .divides 
 ACTIVATION_OF(gelu_tanh, fast_gelu_tanh, gelu, activation_by_tanh)
 EACH_MACHINE_OF(PRELU, _)
 static const activation_rows prelu_rows[] = { EACH_MACHINE_OF(NAMES, prelu) };
-ALGORITHM(prelu, prelu, prelu, suits, prelu_forward, prelu_backward, prelu_gradient)
+static int prelu_plan(st_layer *l, const void *given)
+{
+    if (plan_with(l, given, prelu_rows)) return -1;
+    const ptrdiff_t image = is_short(l) ? st_shape_numel(l->x, "prelu") / l->x.n[0] : 0;
+    return st_layer_scratch(l, ST_SHAPE(image));
+}
+
+const layer_algorithm prelu_vectors = { .type = &layer_type_prelu,
+                                        .suits = suits,
+                                        .plan = prelu_plan,
+                                        .hooks = { prelu_forward, prelu_backward, prelu_gradient } };
