@@ -217,11 +217,20 @@ function find_names(path,    i) {
     for (i = code(path, 0); i; i = code(path, i)) i = read_declaration(path, i)
 }
 
-function stem(path) {
-    sub(/\.[ch]$/, "", path)
-    sub(/^(tensor|layers|nn)\//, "", path)
-    gsub(/\//, "_", path)
-    return path
+function stem(path,    name, base, i, other) {
+    name = base = path
+    sub(/\.[ch]$/, "", name)
+    sub(/.*\//, "", base)
+    sub(/\.[ch]$/, "", base)
+    for (i = 1; i <= loads; i++) {
+        other = order[i]
+        if (other ~ "(^|/)" base "\\.[ch]$" && substr(other, 1, length(name) + 1) != name ".") {
+            sub(/^(tensor|layers|nn)\//, "", name)
+            gsub(/\//, "_", name)
+            return name
+        }
+    }
+    return base
 }
 
 # Finds the names of sources that another file has, too.
@@ -531,11 +540,15 @@ function tidy(text, indent,    n, lines, i, out, blank, width, base) {
     return out
 }
 
-# Lines begin without blanks, or in a macro with one.
+# No line is empty or begins with a blank, but in a macro between what a blank parts.
 function unindented(text) {
-    gsub(/\\\n\t+/, "\001", text)
+    gsub(/ *\\\n[ \t]*/, "\\\n\t", text)
     gsub(/\n\t+/, "\n", text)
-    gsub(/\001/, "\\\n\t", text)
+    gsub(/\n\n+/, "\n", text)
+    gsub(/[;{}(),]\\\n/, "&\001", text)
+    gsub(/\\\n/, "&\t", text)
+    gsub(/\t\001/, "", text)
+    gsub(/\\\n\t\(/, "\\\n(", text)
     return text
 }
 
