@@ -199,8 +199,8 @@ static ptrdiff_t chunk_of(const st_layer_run *run, const station *at, int links,
         most = smallest(most, largest(1, CACHE / largest(1, each)));
     }
     if (!in_inference(run)) return size;
-    if (least > 0) most = smallest(share, largest(most, least)), size = images;
-    most = smallest(size, ceil_div(share, ceil_div(share, most)));
+    if (least > most) return smallest(images, least);
+    most = smallest(least > 0 ? images : size, ceil_div(share, ceil_div(share, most)));
     return threads > 1 && links_divide(at, links, threads, images, most, false) ? size : most;
 }
 

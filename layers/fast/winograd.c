@@ -57,7 +57,6 @@ typedef struct side {
     st_real *pixels;  /* [rows, W, padded] of an image, rows `top` to `bottom` */
     st_real *outside; /* a pixel outside the image: zeros, or values to be dropped */
     ptrdiff_t top, bottom;
-    ptrdiff_t next; /* the tile after those that were transformed last, which is in the band or opens one */
     st_real *tiles; /* [places, tiles, padded], the places `plane` apart */
     ptrdiff_t plane;
     const ptrdiff_t *by; /* the plan's multiples of `padded` */
@@ -192,8 +191,7 @@ static void transform_tiles(const winograd_plan *p, side *s, winograd_transform 
     st_real *pixel[WINOGRAD_PLACES], *element[WINOGRAD_PLACES];
     for (ptrdiff_t t = 0; t < count; t++) {
         place at = place_of(p, first + t);
-        if (opens_band(p, at) || s->next != first + t) (give ? open_band : take_band)(p, s, at);
-        s->next = first + t + 1;
+        if (opens_band(p, at)) (give ? open_band : take_band)(p, s, at);
         pixels_of(p, s, at, pixel);
         for (int f = 0; f < WINOGRAD_PLACES; f++) element[f] = s->tiles + f * s->plane + t * s->padded;
         transform(s->columns, (const st_real *const *)(give ? element : pixel), give ? pixel : element);
@@ -503,14 +501,14 @@ static void add_bias(const side *s, st_real *bias, st_real *buffer, ptrdiff_t co
     for (ptrdiff_t c = 0; c < s->channels; c++) bias[c] += buffer[c];
 }
 
-enum { BLOCKS = 8 }; /* the most at a time, as they are on the stack */
+enum { TAKERS = 8 }; /* the most of a side, as they are on the stack */
 
-/* A gradient's blocks of tiles, as many as there are threads: each is transformed once, and then the places
- * are divided among the threads. */
+/* A gradient's blocks of tiles, as many as there are threads, in their scratch. Each tile is transformed
+ * once, by sides and some channels of them; then the places are divided among the threads. */
 typedef struct blocks {
     const st_call *c;
-    side x[BLOCKS], dy[BLOCKS];
-    ptrdiff_t first, count, tiles; /* the first tile; blocks; all tiles */
+    side x, dy, taker[2 * TAKERS];
+    ptrdiff_t apart, first, count, tiles; /* elements between blocks; the first tile; blocks; all tiles */
 } blocks;
 
 static ptrdiff_t block_of(const blocks *b, ptrdiff_t i, ptrdiff_t *count)
@@ -520,14 +518,17 @@ static ptrdiff_t block_of(const blocks *b, ptrdiff_t i, ptrdiff_t *count)
     return first;
 }
 
-static void transform_block(ptrdiff_t i, int thread, void *context)
+static void take_tiles(ptrdiff_t n, int thread, void *context)
 {
     (void)thread;
     blocks *b = context;
     const winograd_plan *p = b->c->plan;
-    ptrdiff_t count, first = block_of(b, i, &count);
-    transform_tiles(p, &b->dy[i], p->t->output_adjoint, false, first, count);
-    transform_tiles(p, &b->x[i], p->t->input, false, first, count);
+    side *s = &b->taker[n];
+    for (ptrdiff_t i = 0, count; i < b->count; i++, s->tiles += b->apart) {
+        const ptrdiff_t first = block_of(b, i, &count);
+        transform_tiles(p, s, n % 2 ? p->t->output_adjoint : p->t->input, false, first, count);
+    }
+    s->tiles -= b->count * b->apart;
 }
 
 /* dU [C, O] (+)= Vᵀ [C, tiles] dM [tiles, O] of a place, in the order of the tiles; the last item is the
@@ -535,41 +536,57 @@ static void transform_block(ptrdiff_t i, int thread, void *context)
 static void add_place(ptrdiff_t f, int thread, void *context)
 {
     (void)thread;
-    blocks *b = context;
+    const blocks *b = context;
     const winograd_plan *p = b->c->plan;
-    for (ptrdiff_t i = 0, count; i < b->count; i++) {
-        const side *x = &b->x[i], *dy = &b->dy[i];
+    side x = b->x, dy = b->dy;
+    st_real *du = st_data(st_scratch(b->c, WEIGHT_SUMS)) + f * x.channels * dy.padded;
+    for (ptrdiff_t i = 0, count; i < b->count; i++, x.tiles += b->apart, dy.tiles += b->apart) {
         const ptrdiff_t first = block_of(b, i, &count);
-        st_real *du = st_data(st_scratch(b->c, WEIGHT_SUMS)) + f * x->channels * dy->padded;
         if (f == WINOGRAD_PLACES)
-            add_bias(dy, st_data(st_grad(b->c, CONV_BIAS)), st_data(st_scratch(b->c, BUFFER)), count);
+            add_bias(&dy, st_data(st_grad(b->c, CONV_BIAS)), st_data(st_scratch(b->c, BUFFER)), count);
         else
-            kernel_product(p->k, x->channels, dy->columns, count, x->tiles + f * x->plane, p->unit, x->by,
-                           dy->tiles + f * dy->plane, dy->by, du, dy->padded, first > 0);
+            kernel_product(p->k, x.channels, dy.columns, count, x.tiles + f * x.plane, p->unit, x.by,
+                           dy.tiles + f * dy.plane, dy.by, du, dy.padded, first > 0);
     }
+}
+
+/* Part i of so many of a side's channels, with the pixels of thread i. */
+static side taker_of(const st_call *c, const side *s, ptrdiff_t i, ptrdiff_t parts, int pixels, int tiles)
+{
+    const ptrdiff_t lanes = kernel_of(c->layer)->lanes, units = s->columns / lanes,
+                    first = units * i / parts * lanes;
+    st_call own = *c;
+    own.thread += (int)i;
+    side t = side_of(
+        &own, st_narrow(s->images, 1, first, smallest(units * (i + 1) / parts * lanes, s->channels) - first),
+        pixels, tiles);
+    t.tiles = s->tiles + first;
+    return t;
 }
 
 /* dw and db; and dx, if it is not null, in one thread. */
 static void sum(const st_call *c, st_tensor x, st_tensor dy, st_tensor dx)
 {
     const winograd_plan *p = c->plan;
-    blocks b = { .c = c, .tiles = c->images * p->rows * p->columns };
+    blocks b = { .c = c, .x = side_of(c, x, X_PIXELS, X_TILES), .dy = side_of(c, dy, Y_PIXELS, Y_TILES) };
     const int threads = st_is_null(dx) ? layer_call_threads(c) : 1, bias = conv_bias(c) ? 1 : 0;
+    const ptrdiff_t units = smallest(b.x.columns, b.dy.columns) / p->k->lanes,
+                    parts = smallest(smallest(units, TAKERS), ceil_div(threads, 2));
     job j = { c, dx, dy, true, st_data(st_scratch(c, WEIGHTS)) };
     side to = { 0 };
+    b.tiles = c->images * p->rows * p->columns, b.apart = c->layer->impl->run->block;
     if (!st_is_null(dx)) transform_weights(&j), to = side_of(c, dx, DX_PIXELS, X_TILES);
-    for (int i = 0; i < smallest(threads, BLOCKS); i++) {
-        st_call own = *c;
-        own.thread = c->thread + i;
-        b.x[i] = side_of(&own, x, X_PIXELS, X_TILES), b.dy[i] = side_of(&own, dy, Y_PIXELS, Y_TILES);
+    for (ptrdiff_t i = 0; i < parts; i++) {
+        b.taker[2 * i] = taker_of(c, &b.x, i, parts, X_PIXELS, X_TILES);
+        b.taker[2 * i + 1] = taker_of(c, &b.dy, i, parts, Y_PIXELS, Y_TILES);
     }
     for (; b.first < b.tiles; b.first += b.count * BLOCK) {
-        b.count = smallest(smallest(threads, BLOCKS), ceil_div(b.tiles - b.first, BLOCK));
-        layer_each(c, threads, b.count, transform_block, &b);
+        b.count = smallest(threads, ceil_div(b.tiles - b.first, BLOCK));
+        layer_each(c, threads, 2 * parts, take_tiles, &b);
         layer_each(c, threads, WINOGRAD_PLACES + bias, add_place, &b);
         if (st_is_null(dx)) continue;
         const ptrdiff_t count = smallest(BLOCK, b.tiles - b.first);
-        multiply(p, &b.dy[0], j.u, &to, count, false);
+        multiply(p, &b.dy, j.u, &to, count, false);
         transform_tiles(p, &to, p->t->input_adjoint, true, b.first, count);
     }
     j.by = layer_undivided(c);
