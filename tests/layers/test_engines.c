@@ -168,6 +168,25 @@ TEST(maxima_and_their_gradients_are_those_of_the_reference)
     use_engine(NULL);
 }
 
+/* Both elements of the only window lie in the padding, along one axis or along both. */
+TEST(the_maximum_of_padding_is_minus_infinity)
+{
+    for (int i = 0; i < 3 * ENGINES; i++) {
+        if (!choose_engine(engines[i / 3])) continue;
+        about("%s, case %d", engines[i / 3], i % 3);
+        const bool down = i % 3 != 1, right = i % 3 != 0;
+        st_layer *l = st_maxpool(.kernel = { 1 + down, 1 + right }, .dilation = { 2 },
+                                 .padding = { down ? 1 : ST_ZERO_INT, right ? 1 : ST_ZERO_INT });
+        auto_tensor x = full(ST_SHAPE(2, 3, 1, 1), 5), zeros = st_tensor_new(x.shape),
+                    lowest = full(x.shape, -INFINITY);
+        results r = run_layer(engines[i / 3], l, x, (dice){ { 1 } });
+        assert_same(r.y, lowest);
+        assert_same(r.dx, zeros);
+        free_results(r);
+    }
+    use_engine(NULL);
+}
+
 /* Rows of dy are joined; the last ones of a channel are fewer, and vectors of their shares pass their end. */
 TEST(gradients_of_adaptive_means_are_those_of_the_reference)
 {

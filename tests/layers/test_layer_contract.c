@@ -143,6 +143,16 @@ TEST(a_missing_child_frees_the_others)
                    "sequence: layer 1 of 2 is NULL");
 }
 
+TEST(layers_are_nested_32_deep_and_no_deeper)
+{
+    st_layer *l = st_relu();
+    for (int depth = 1; depth <= 32; depth++) {
+        about("depth %d", depth);
+        assert_non_null(l = st_sequence(l));
+    }
+    assert_refused(st_sequence(l), "sequence: layers are nested deeper than 32");
+}
+
 TEST(a_layer_is_held_once)
 {
     st_layer *l = st_relu();
@@ -1196,6 +1206,7 @@ TEST(inputs_that_do_not_fit_are_refused)
         { st_unflatten(.channels = 5), s, "channels=5" },
         { st_unflatten(.channels = 3, .size = { 4, 5 }), s, "size=4x5" },
         { st_unflatten(.channels = 3, .size = { INT_MAX, INT_MAX }), s, "channels=3" },
+        { st_unflatten(.channels = 3, .size = { 16, ST_ZERO_INT }), s, "size=16x0" },
         { st_upsample(.scale = { 2, 2 }, .align_corners = true), ST_SHAPE(1, 1, 4, 4), "align_corners" },
         /* blocks: which child, and what does not fit */
         { st_residual(convolution(5, 1)), s, "residual: the body makes [2, 5, 4, 4]" },
@@ -1248,6 +1259,31 @@ TEST(inputs_that_do_not_fit_are_refused)
         expect_error("%s", cases[i].names);
         st_layer_free(cases[i].l);
     }
+}
+
+/* That of a pooling may be called by another type's. */
+TEST(a_plan_that_fails_says_so_by_minus_1)
+{
+    auto_layer *pool = st_pool(&threes, .kernel = { 2 });
+    expect_failure(st_pool_plan(pool, ST_SHAPE(2, 4, 5, 5), &(st_shape){ 0 }), "parameter threes is [3]");
+}
+
+static int untidy_plan(st_layer *l, st_shape x, st_shape *y)
+{
+    *y = x;
+    y->n[x.rank] = 7;
+    return 0;
+}
+
+static const st_layer_type untidy = { "untidy", .plan = untidy_plan, .forward = no_forward,
+                                      .backward = no_backward };
+
+TEST(what_lies_beyond_the_rank_of_a_branch_is_nothing)
+{
+    auto_layer *l = st_multiply(st_identity(), of(&untidy));
+    st_shape y;
+    assert_int_equal(st_layer_plan(l, ST_SHAPE(2, 3), &y), 0);
+    assert_true(st_shape_equal(y, ST_SHAPE(2, 3)));
 }
 
 TEST(layers_that_are_null_or_built_otherwise_are_refused)

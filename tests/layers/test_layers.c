@@ -109,6 +109,9 @@ TEST(layers_of_images_take_images_alone)
         }
         st_layer_free(all[i]);
     }
+    auto_layer *conv = st_conv2d(.out_channels = 2, .kernel = { 1 });
+    expect_failure(window_plan(&(window){ .stride = { 1, 1 } }, conv, others[0], false),
+                   "conv2d: the input is");
 }
 
 /* PyTorch does so whatever the factor: 3 pixels are 3 by a factor of 1.25, and 6 by one of 2.25. */
@@ -142,6 +145,22 @@ TEST(the_last_pixel_of_a_long_axis_is_the_last_one)
     assert_int_equal(y.n[3], length / 2 * 5);
     assert_int_equal(((const separable *)l->plan)->row(l->options, 3, y.n[3] - 1, length, y.n[3], row), 1);
     assert_int_equal(row[0].from, length - 1);
+}
+
+/* PyTorch's regions of 5 rows for 3 means: they overlap. */
+TEST(taps_of_an_adaptive_mean_are_its_regions)
+{
+    const ptrdiff_t first[] = { 0, 1, 3 }, count[] = { 2, 3, 2 };
+    auto_layer *l = st_adaptive_avgpool({ 3 });
+    assert_int_equal(st_layer_plan(l, ST_SHAPE(1, 1, 5, 5), &(st_shape){ 0 }), 0);
+    for (int i = 0; i < 3; i++) {
+        tap row[5 + MOST_TAPS] = { { 0 } };
+        assert_int_equal(separable_taps(l, 2, i, row), count[i]);
+        for (ptrdiff_t k = 0; k < count[i]; k++) {
+            assert_int_equal(row[k].from, first[i] + k);
+            assert_true(row[k].weight == 1 / (st_real)count[i]);
+        }
+    }
 }
 
 /* Windows of ceil_mode may end behind the padding. */
@@ -427,6 +446,23 @@ TEST(batchnorm_keeps_its_running_statistics_on_values_that_are_not_finite)
     for (ptrdiff_t k = 0; k < 6; k++) assert_true(isfinite(*element(y, k)) == (k % 3 == 0));
 }
 
+/* In double: the mean of 2^600 and -2^600 is 0, and their variance overflows. */
+TEST(batchnorm_keeps_its_running_mean_where_the_variance_overflows)
+{
+    const double large = sizeof(st_real) == 8 ? 0x1p600 : INFINITY;
+    for (int i = 0; i < 2; i++) {
+        use_engine(i ? "reference" : NULL);
+        auto_layer *l = st_batchnorm();
+        auto_tensor x = tensor_of(ST_SHAPE(2, 1), large, -large), number = full(ST_SHAPE(1), 7);
+        assert_built(l, x.shape);
+        st_copy(l->state[0], number), st_copy(l->state[1], number);
+        auto_tensor y = forward(l, x);
+        assert_elements(l->state[0], 7);
+        assert_elements(l->state[1], 7);
+    }
+    use_engine(NULL);
+}
+
 static void check_even(st_layer *l, st_shape s, double value)
 {
     about("%s, %s of %g", l->type->name, st_shape_text(s).text, value);
@@ -490,6 +526,37 @@ TEST(norms_of_large_and_small_numbers_are_those_of_others)
             assert_near(scaled_dx, dx, 100 * (double)ST_REAL_EPSILON);
             assert_near(st_layer_gradients(l), gradient, 1000 * (double)ST_REAL_EPSILON);
         }
+}
+
+/* What follows the last element of an image in memory is another image's. */
+TEST(norms_of_an_image_do_not_depend_on_the_next_one)
+{
+    for (int i = 0; i < ENGINES; i++) {
+        if (!choose_engine(engines[i])) continue;
+        about("%s", engines[i]);
+        auto_layer *l = st_layernorm(.epsilon = ST_ZERO);
+        auto_tensor x = tensor_of(ST_SHAPE(2, 4), 1, 2, 4, 5, INFINITY, 0, 0, 0);
+        assert_built(l, x.shape);
+        auto_tensor y = forward(l, x);
+        const double deviation = sqrt(2.5);
+        for (ptrdiff_t k = 0; k < 4; k++)
+            assert_about((double)*element(y, k), ((double)*element(x, k) - 3) / deviation);
+    }
+    use_engine(NULL);
+}
+
+/* By the definition, sums are as if they were rounded once: that of dy is 1, where h is 0, sqrt(2), 0,
+ * -sqrt(2) and the mean of h dy sqrt(2) / 4. */
+TEST(norms_sum_gradients_that_cancel)
+{
+    use_engine("reference");
+    auto_layer *l = st_layernorm(.epsilon = ST_ZERO);
+    auto_tensor x = tensor_of(ST_SHAPE(1, 4), 0, 1, 0, -1), dy = tensor_of(x.shape, 0x1p60, 1, -0x1p60, 0);
+    assert_built(l, x.shape);
+    auto_tensor y = forward(l, x), dx = backward(l, x, y, dy);
+    assert_about((double)*element(dx, 1), sqrt(2) * (1 - 0.25 - 0.5));
+    assert_about((double)*element(dx, 3), sqrt(2) * (0 - 0.25 + 0.5));
+    use_engine(NULL);
 }
 
 /* The first element is far from the others, so that differences from it would lose digits. */
