@@ -246,7 +246,7 @@ TEST(what_no_set_can_be_is_refused_and_released)
     kind.x = ST_SHAPE(2, -1);
     expect_null(st_dataset_new(kind), "st_dataset_new: x: negative size in shape [2, -1]");
     kind.x = ST_SHAPE(1, 1, 1, 1, 1, 1, 1, 1);
-    expect_null(st_dataset_new(kind), "st_dataset_new: x: samples of rank 8");
+    expect_null(st_dataset_new(kind), "st_dataset_new: x: samples of rank 8, expected at most 7");
     kind.x = ST_SHAPE(2);
     kind.target = ST_SHAPE(PTRDIFF_MAX, 2);
     expect_null(st_dataset_new(kind), "st_dataset_new: y: shape");
@@ -285,6 +285,8 @@ TEST(tensors_that_do_not_agree_are_refused)
     expect_null(st_dataset_tensors(x, (st_tensor){ 0 }), "st_dataset_tensors: x [3, 2] and y [], expected");
     expect_null(st_dataset_tensors(st_narrow(x, 0, 0, 0), st_narrow(y, 0, 0, 0)),
                 "st_dataset_new: 0 samples");
+    expect_null(st_dataset_tensors(st_narrow(x, 0, 0, 2), st_select(y, 0, 0)),
+                "st_dataset_tensors: x [2, 2] and y [], expected [N, ...]");
 }
 
 /* ---- slices ---------------------------------------------------------------------------------- */

@@ -243,6 +243,20 @@ TEST(the_groups_of_a_run_end_with_it)
                    "\"7\": the name matches no parameter; there are 0.weight");
 }
 
+TEST(groups_that_were_made_before_a_run_hold_in_it)
+{
+    auto_net *n = convolutional();
+    auto_tensor x = st_tensor_new(ST_SHAPE(10, 1, 6, 6)), y = st_tensor_new(ST_SHAPE(10));
+    st_normal(x, (st_random_key){ 1, 1 }, 0, 1);
+    auto_dataset *d = st_dataset_tensors(x, y);
+    auto_optim *o = st_sgd(.lr = 0.1);
+    assert_int_equal(st_optim_groups(o, n, 1, (const st_param_group[]){ { "0", .frozen = true } }), 0);
+    auto_tensor before = st_tensor_clone(st_net_find(n, "0.weight"));
+    for (int run = 0; run < 2; run++)
+        assert_int_equal(st_train(n, d, .batch = 5, .loss = st_cross_entropy(), .optim = o), 0);
+    assert_same(st_net_find(n, "0.weight"), before);
+}
+
 /* ---- refusals ------------------------------------------------------------------------------------ */
 
 TEST(wrong_groups_are_refused)

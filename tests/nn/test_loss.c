@@ -478,7 +478,7 @@ static const st_loss_kind own_kind = { .name = "own", .classes = true, .value = 
 
 /* Three of five classes, also by a loss of one's own, which ignores none; pixels: 3 of 4 that are not
  * ignored, in batches of 2 of 3 images; several labels: 5 of 6, where an output of 0 is on the side of 0; one
- * output: 1 of 2. */
+ * output: 1 of 2; targets of 1/2, which are on the side of 0: 2 of 3. */
 TEST(accuracy_counts_classes_pixels_and_binary_outputs)
 {
     accuracy_is(ST_SHAPE(3), tensor_of(ST_SHAPE(5, 3), 3, 1, 2, 0, 5, 4, 1, 2, 3, 7, 8, 9, 1, 0, 0),
@@ -491,6 +491,8 @@ TEST(accuracy_counts_classes_pixels_and_binary_outputs)
                 tensor_of(ST_SHAPE(3, 2), 1, 0, 0, 1, 1, 0), st_bce_with_logits(), 5.0 / 6);
     accuracy_is(ST_SHAPE(1), tensor_of(ST_SHAPE(2, 1), 3, 1), tensor_of(ST_SHAPE(2, 1), 1, 0),
                 st_bce_with_logits(), 0.5);
+    accuracy_is(ST_SHAPE(1), tensor_of(ST_SHAPE(3, 1), -3, -1, 2), tensor_of(ST_SHAPE(3, 1), 0.5, 0.5, 0.5),
+                st_bce_with_logits(), 2.0 / 3);
 }
 
 TEST(a_mean_counts_the_images_of_a_batch)

@@ -345,6 +345,13 @@ TEST(a_refused_step_changes_nothing)
     expect_failure(st_optim_step(NULL, 0.1, w, g), "st_optim_step: the optimizer is NULL");
 }
 
+TEST(an_optimizer_without_memory_for_its_state_is_not_built)
+{
+    auto_optim *o = st_adam();
+    expect_failure(st_optim_build(o, (ptrdiff_t)1 << 56), "st_tensor_new: no memory for");
+    assert_int_equal(st_optim_build(o, 3), 0);
+}
+
 TEST(no_parameters_are_no_error)
 {
     auto_tensor none = st_tensor_new(ST_SHAPE(0));
@@ -487,6 +494,7 @@ TEST(warm_up_rises_and_hands_over)
     assert_factors(st_warmup_lr(.steps = 1, .after = st_step_lr(.step_size = 1, .gamma = 0.5)), 2, 0.5, 1, 1,
                    0.5, 0.5, 0.25);
     assert_factors(st_warmup_lr(.steps = 4, .after = st_cosine_lr()), 2, 0.2, 0.4, 0.6, 0.8, 1, 0.75, 0.25);
+    assert_factors(st_warmup_lr(.steps = 0, .after = st_step_lr(.step_size = 1, .gamma = 0.5)), 2, 1, 1, 0.5);
     const st_schedule whole = st_cosine_lr(), later = st_warmup_lr(.steps = 7, .after = whole);
     for (long step = 0; step < 13; step++)
         assert_true(st_schedule_factor(&later, 7 + step, 20, 3) == st_schedule_factor(&whole, step, 13, 3));

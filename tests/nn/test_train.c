@@ -599,6 +599,17 @@ TEST(data_that_do_not_fit_are_refused)
     train_fails(n, fits.set, .validation = bad.set), expect_error("train: the validation loss is");
 }
 
+/* With the batch they have all 8 axes. */
+TEST(samples_may_have_seven_axes)
+{
+    const st_shape sample = ST_SHAPE(1, 1, 1, 1, 1, 1, 1);
+    auto_samples s = own(full(st_shape_with_batch(sample, 4), 1), full(ST_SHAPE(4, 1), 10));
+    auto_net *n = st_net_new(sample, st_flatten(), st_dense(.out_features = 1, .no_bias = true));
+    auto_optim *o = st_sgd(.lr = 0.05);
+    assert_int_equal(st_train(n, s.set, .epochs = 20, .batch = 2, .loss = st_mse(), .optim = o), 0);
+    assert_close((double)*element(st_net_parameters(n), 0), 10, 0.2);
+}
+
 /* By its place in the set, wherever it is in a batch: in training, shuffled or not, in validation and
  * evaluation. */
 TEST(a_class_that_there_is_not_is_told_with_its_sample)

@@ -1,6 +1,8 @@
 /* test_random.c: the numbers are the published ones, and depend on nothing but their key and counter. */
 #include "tests/support.h"
 
+#include "tensor/random_impl.h"
+
 #include <stdlib.h>
 #include <string.h>
 #include <tgmath.h>
@@ -89,6 +91,17 @@ TEST(below_0_and_1_is_0)
 {
     assert_int_equal(st_random_below(KEY, 3, 0), 0);
     assert_int_equal(st_random_below(KEY, 3, 1), 0);
+}
+
+/* 2^64 mod bound is 0 for 8, and 2^63 - 1 for 2^63 + 1: numbers below it are in excess, and refused. */
+TEST(below_refuses_as_many_numbers_as_are_in_excess)
+{
+    const uint64_t half = (uint64_t)1 << 63;
+    const st_random_block zero = { { 0, 0, 5, 0 } }, least = { { 0xffffffff, 0x7fffffff, 5, 0x80000000 } },
+                          excess = { { 0xfffffffe, 0x7fffffff, 5, 0x80000000 } };
+    assert_true(random_below(zero, 0, 8) == 0);
+    assert_true(random_below(least, 0, half + 1) == half - 1);
+    assert_true(random_below(excess, 0, half + 1) == 4); /* the second one, 2^63 + 5 */
 }
 
 /* ---- tensors --------------------------------------------------------------------------------- */

@@ -399,6 +399,16 @@ TEST(an_error_is_one_line)
     st_error_clear();
 }
 
+TEST(an_error_without_a_text_says_so)
+{
+    const char *const none[] = { NULL, "" };
+    for (int i = 0; i < 2; i++) {
+        assert_int_equal(st_error_set(none[i]), -1);
+        assert_string_equal(st_error(), "error without a message");
+        st_error_clear();
+    }
+}
+
 /* Leaves in `told` what went wrong: claims are made by the main thread alone. */
 static void *fails_elsewhere(void *told)
 {
