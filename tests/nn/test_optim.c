@@ -338,6 +338,8 @@ TEST(a_refused_step_changes_nothing)
         assert_same(w, undisturbed);
         assert_int_equal(o->steps, other->steps);
     }
+    expect_failure(st_optim_step(o, 0.1, st_step(wide, 0, 2), g),
+                   "adam: parameters [5] and gradients [5], expected contiguous");
     expect_failure(st_optim_step(o, 0.1, wide, wide), "adam: 10 parameters, the state is of 5");
     st_error_set("a pass that failed");
     expect_failure(st_optim_step(o, 0.1, w, g), "a pass that failed");

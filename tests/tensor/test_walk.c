@@ -279,7 +279,8 @@ TEST(axes_that_follow_one_another_are_one_row)
     assert_int_equal(rows_of(st_select(y, 0, 0), st_select(x, 0, 1), ST_ANY_ORDER), 1);
 }
 
-/* Strides [1, 20] and [7, 1]: a step of the second axis is the longer one of the two views together. */
+/* Strides [1, 20] and [7, 1]: a step of the second axis is the longer one of the two views together. A view
+ * that is not counted has no say. */
 TEST(the_axis_of_the_longest_steps_of_all_views_is_outermost)
 {
     auto_tensor x = st_tensor_new(ST_SHAPE(2, 7)), whole = st_tensor_new(ST_SHAPE(7, 20));
@@ -287,6 +288,9 @@ TEST(the_axis_of_the_longest_steps_of_all_views_is_outermost)
     assert_int_equal(rows_of(y, x, ST_ANY_ORDER), 7);
     assert_int_equal(rows_of(x, y, ST_ANY_ORDER), 7);
     assert_int_equal(rows_of(y, x, ST_ROW_MAJOR), 2);
+    visit v = { .views = 2 };
+    st_walk(2, (st_tensor[]){ x, x, y }, ST_ANY_ORDER, note_row, &v);
+    assert_int_equal(v.rows, 1);
 }
 
 TEST(a_walk_refuses_what_it_cannot_walk)
