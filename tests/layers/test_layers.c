@@ -457,6 +457,7 @@ TEST(batchnorm_keeps_its_running_mean_where_the_variance_overflows)
         assert_built(l, x.shape);
         st_copy(l->state[0], number), st_copy(l->state[1], number);
         auto_tensor y = forward(l, x);
+        assert_shape(y, 2, 1);
         assert_elements(l->state[0], 7);
         assert_elements(l->state[1], 7);
     }
