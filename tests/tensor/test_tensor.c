@@ -402,7 +402,8 @@ TEST(an_error_is_one_line)
 TEST(an_error_without_a_text_says_so)
 {
     const char *const none[] = { NULL, "" };
-    int (*const set)(const char *, ...) = st_error_set; /* without the check of formats that are no constants */
+    int (*const set)(const char *, ...) =
+        st_error_set; /* without the check of formats that are no constants */
     for (int i = 0; i < 2; i++) {
         assert_int_equal(set(none[i]), -1);
         assert_string_equal(st_error(), "error without a message");
