@@ -10,7 +10,7 @@
  *         ...
  *     }
  *
- * Results are bit-identical to those of an unwatched net, with the same chunks, threads and memory. */
+ * Results are bit-identical to those of an unwatched net. */
 #ifndef STRIDE_NN_WATCH_WATCH_H
 #define STRIDE_NN_WATCH_WATCH_H
 
