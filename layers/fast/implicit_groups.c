@@ -37,8 +37,6 @@ struct group_vectors {
     group_tile *tile[ROWS];
 };
 
-#define VECTOR_AT(M, at) (*(M##_loose *)(at))
-
 /* plus NULL: what is added to is c itself. */
 #define TILE(M, R)                                                                                           \
     M##_TARGET static void M##_groups_##R(ptrdiff_t depth, const st_real *a, const ptrdiff_t *number,        \
@@ -48,12 +46,12 @@ struct group_vectors {
         M##_vector sum[R];                                                                                   \
         const st_real *at[R];                                                                                \
         EACH(i, R) at[i] = b + from[i];                                                                      \
-        EACH(i, R) sum[i] = VECTOR_AT(M, plus ? plus : c + to[i]);                                           \
+        EACH(i, R) sum[i] = AT(M, plus ? plus : c + to[i]);                                                  \
         for (ptrdiff_t k = 0; k < depth; k++) {                                                              \
-            const M##_vector x = VECTOR_AT(M, a + number[k]);                                                \
-            EACH(i, R) sum[i] += x * VECTOR_AT(M, at[i] + step[k]);                                          \
+            const M##_vector x = AT(M, a + number[k]);                                                       \
+            EACH(i, R) sum[i] += x * AT(M, at[i] + step[k]);                                                 \
         }                                                                                                    \
-        EACH(i, R) VECTOR_AT(M, c + to[i]) = sum[i];                                                         \
+        EACH(i, R) AT(M, c + to[i]) = sum[i];                                                                \
     }
 
 /* clang-format off */

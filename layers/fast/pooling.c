@@ -113,7 +113,6 @@ INLINE void spread_mean(ptrdiff_t area, st_real part, st_real *dx)
 
 /* ---- maxima ---------------------------------------------------------------------------------------- */
 
-#define AT(M, at) (*(M##_loose *)(at))
 #define BITS_AT(M, at) ((M##_mask)AT(M, at))
 #define PICK_BITS(mask, a, b) (((mask) & (a)) | (~(mask) & (b)))
 

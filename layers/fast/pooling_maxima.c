@@ -76,8 +76,6 @@ static void index_columns(peaks *p)
     }
 }
 
-#define AT(M, at) (*(M##_loose *)(at))
-
 #define PEAKS(M)                                                                                             \
     M##_TARGET INLINE void M##_keep(const M##_vector *v, ptrdiff_t n, st_real *to, const st_real *end)       \
     {                                                                                                        \

@@ -30,8 +30,7 @@ enum { TOGETHER = 16 };                  /* taps that are added up first */
 enum { JOINED = 4 };                     /* vectors that joined rows fill, at least */
 enum { MOST_PICKS = 12 };                /* of an element */
 enum { BLOCK = 8192 / sizeof(st_real) }; /* elements of rows that are summed before they are picked from */
-#define AT(M, at) (*(M##_loose *)(at))
-#define NOWHERE (-(st_real)(1 << 24)) /* the row and the column of no element */
+#define NOWHERE (-(st_real)(1 << 24))    /* the row and the column of no element */
 
 /* How one tap of each of a vector of elements is read: from `parts` vectors of the row, lane l from
  * row[from[index[l] / lanes] + index[l] % lanes]; 0 parts: the lanes are adjacent. */

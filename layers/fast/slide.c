@@ -3,7 +3,6 @@
 #include "layers/fast/slide.h"
 #include "tensor/counts.h"
 
-#define VECTOR_AT(M, at) (*(M##_loose *)(at))
 #define EACH_ROW(i, count) _Pragma("GCC unroll 32") for (int i = 0; i < (count); i++)
 
 /* Loaded once, where gcc would load it again for each product. */
@@ -29,7 +28,7 @@
                 EACH_ROW(t, T) if (READS(j, t, S, R)) sum[(j - t) / S] += x * tap[t];                        \
             }                                                                                                \
         }                                                                                                    \
-        EACH_ROW(r, R) VECTOR_AT(M, c + r * far) = sum[r];                                                   \
+        EACH_ROW(r, R) AT(M, c + r * far) = sum[r];                                                          \
     }
 
 /* Four rows at a time, in two sums, as a chain of sums would wait. */
@@ -45,10 +44,10 @@
             const st_real *from = b + s->offset[k], *at = dy;                                                \
             M##_vector even[T], odd[T];                                                                      \
             ptrdiff_t r = 0;                                                                                 \
-            EACH_ROW(t, T) even[t] = VECTOR_AT(M, sum + t * LANES), odd[t] = (M##_vector){ 0 };              \
+            EACH_ROW(t, T) even[t] = AT(M, sum + t * LANES), odd[t] = (M##_vector){ 0 };                     \
             for (; r + R <= rows; r += R, at += R * far, from += R * s->pitch) {                             \
                 M##_vector d[R];                                                                             \
-                EACH_ROW(i, R) d[i] = (M##_vector)(keep & (M##_mask)VECTOR_AT(M, at + i * far));             \
+                EACH_ROW(i, R) d[i] = (M##_vector)(keep & (M##_mask)AT(M, at + i * far));                    \
                 EACH_ROW(j, (R - 1) * S + T)                                                                 \
                 {                                                                                            \
                     const M##_vector x = ONCE_AT(M, from + j / S * s->pitch + j % S * s->phase);             \
@@ -60,10 +59,10 @@
                 }                                                                                            \
             }                                                                                                \
             for (; r < rows; r++, at += far, from += s->pitch) {                                             \
-                const M##_vector d = (M##_vector)(keep & (M##_mask)VECTOR_AT(M, at));                        \
-                EACH_ROW(t, T) even[t] += d * VECTOR_AT(M, from + t / S * s->pitch + t % S * s->phase);      \
+                const M##_vector d = (M##_vector)(keep & (M##_mask)AT(M, at));                               \
+                EACH_ROW(t, T) even[t] += d * AT(M, from + t / S * s->pitch + t % S * s->phase);             \
             }                                                                                                \
-            EACH_ROW(t, T) VECTOR_AT(M, sum + t * LANES) = even[t] + odd[t];                                 \
+            EACH_ROW(t, T) AT(M, sum + t * LANES) = even[t] + odd[t];                                        \
         }                                                                                                    \
     }
 

@@ -20,9 +20,6 @@ typedef st_real lanes[POOL_LANES];
 /* gcc would unroll the loop first, and not make vectors of it. */
 #define EACH_WINDOW(k) _Pragma("GCC unroll 1") for (int k = 0; k < POOL_LANES; k++)
 
-/* The vector at a place. */
-#define AT(M, at) (*(M##_loose *)(at))
-
 /* Windows of a channel. x[offset[i] + k] is element i of window k; padding that is left out is -inf, and
  * other elements are finite. Windows between the rows of the grid and after its end have a dy of 0. */
 typedef struct lanes_call {

@@ -64,11 +64,9 @@
 
 /* ---- along both axes ----------------------------------------------------------------------------------- */
 
-#define AT(type, place) (*(type *)(place))
-
 /* `out` is kept: 9 out, and the sum is divided later. A fused multiply-add would not round the quotient of
  * out + e / 9. */
-#define NINE_TIMES(M, at) +AT(M##_loose, at) * NINE
+#define NINE_TIMES(M, at) +AT(M, at) * NINE
 #define NOTHING(M, at)
 
 #define TRANSFORM(M, NAME, T, FROM, TO, PLUS, FACTOR)                                                        \
@@ -78,7 +76,7 @@
             M##_vector half[TO][FROM], d[FROM], e[TO];                                                       \
             EACH(q, FROM)                                                                                    \
             {                                                                                                \
-                EACH(p, FROM) d[p] = AT(const M##_loose, in[p * FROM + q] + c);                              \
+                EACH(p, FROM) d[p] = AT(M, in[p * FROM + q] + c);                                            \
                 T(d, e);                                                                                     \
                 EACH(i, TO) half[i][q] = e[i];                                                               \
             }                                                                                                \
@@ -86,7 +84,7 @@
             {                                                                                                \
                 T(half[i], e);                                                                               \
                 EACH(j, TO)                                                                                  \
-                AT(M##_loose, out[i * TO + j] + c) = (e[j] PLUS(M, out[i * TO + j] + c)) * (FACTOR);         \
+                AT(M, out[i * TO + j] + c) = (e[j] PLUS(M, out[i * TO + j] + c)) * (FACTOR);                 \
             }                                                                                                \
         }                                                                                                    \
     }

@@ -30,6 +30,9 @@ typedef int machine_bits;
 
 #define MACHINE_LANES(M) ((int)(sizeof(M##_vector) / sizeof(st_real)))
 
+/* The vector at a place, which need not be aligned. */
+#define AT(M, place) (*(M##_loose *)(place))
+
 /* Selects a where the mask is set, else b. A macro, as passing vectors to a function needs the instruction
  * set. */
 #define MACHINE_PICK(M, mask, a, b) ((M##_vector)(((mask) & (M##_mask)(a)) | (~(mask) & (M##_mask)(b))))
