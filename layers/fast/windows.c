@@ -80,40 +80,58 @@ INLINE phase_rows rows_of_phase(const windows_plan *p, ptrdiff_t a, ptrdiff_t b,
     return s;
 }
 
-/* The channel x [H, W] as phases, with `fill` beyond it; vectors may read it up to `end`. What they write
- * beyond their place is overwritten by what follows. */
+/* One phase, with `fill` beyond it; vectors may read x up to `end`. What they write beyond their place is
+ * overwritten by what follows. */
+INLINE void to_phase(const windows_plan *p, phase_rows s, const st_real *end, st_real fill)
+{
+    const ptrdiff_t pitch = p->pitch, stride = p->axis[1].stride, down = p->axis[0].stride * p->axis[1].size,
+                    n = s.high - s.low;
+    st_real *row = s.row + s.top * pitch, *stop = s.row + p->phase;
+    fill_run(s.top * pitch, fill, s.row);
+    for (ptrdiff_t j = s.top; j < s.bottom; j++, row += pitch, s.from += down) {
+        fill_run(s.low, fill, row);
+        if (stride == 1) copy_run(n, s.from, end, row + s.low, stop);
+        else
+            for (ptrdiff_t i = 0; i < n; i++) row[s.low + i] = s.from[i * stride];
+        fill_run(pitch - s.high, fill, row + s.high);
+    }
+    fill_run((p->rows - largest(s.top, s.bottom)) * pitch, fill, row);
+}
+
+/* Both phases of a stride of 2, likewise: elements of s in a row are to the left of those of t. */
+INLINE void to_pair(const windows_plan *p, phase_rows s, phase_rows t, const st_real *end, st_real fill,
+                    part_function *part_runs)
+{
+    const ptrdiff_t pitch = p->pitch, down = p->axis[0].stride * p->axis[1].size, m = s.high - s.low,
+                    n = t.high - t.low, rest = (p->rows - largest(s.top, s.bottom)) * pitch;
+    const st_real *from = s.from;
+    st_real *row = s.row + s.top * pitch, *next = t.row + s.top * pitch;
+    ptrdiff_t j = s.top;
+    fill_run(s.top * pitch, fill, s.row), fill_run(s.top * pitch, fill, t.row);
+    if (s.low + t.low == 0 && m + n == 2 * pitch) /* fewer variables than below */
+        for (; j < s.bottom; j++, row += pitch, next += pitch, from += down)
+            part_runs(from, end, pitch, row, pitch, next);
+    for (; j < s.bottom; j++, row += pitch, next += pitch, from += down) {
+        fill_run(s.low, fill, row), fill_run(t.low, fill, next);
+        part_runs(from, end, m, row + s.low, n, next + t.low);
+        fill_run(pitch - s.high, fill, row + s.high), fill_run(pitch - t.high, fill, next + t.high);
+    }
+    fill_run(rest, fill, row), fill_run(rest, fill, next);
+}
+
+/* The channel x [H, W] as phases. */
 INLINE void to_phases(const windows_plan *p, const st_real *x, const st_real *end, st_real fill, st_real *to,
                       part_function *part_runs)
 {
-    const phase_axis *h = &p->axis[0], *w = &p->axis[1];
-    const ptrdiff_t pitch = p->pitch, down = h->stride * w->size, stride = w->stride;
-    const int by = stride == 2 ? w->phases : 1; /* a pair, whose runs are each other's neighbours */
-    for (ptrdiff_t a = 0; a < h->phases; a++)
-        for (ptrdiff_t b = 0; b < w->phases; b += by) {
-            const phase_rows one = rows_of_phase(p, a, b, x, to),
-                             two = rows_of_phase(p, a, b + by - 1, x, to);
-            const bool swap = two.from < one.from;
-            const phase_rows s = swap ? two : one, t = swap ? one : two;
-            const ptrdiff_t m = s.high - s.low, n = t.high - t.low;
-            const st_real *from = s.from;
-            st_real *row = s.row, *next = t.row;
-            fill_run(s.top * pitch, fill, row), fill_run(s.top * pitch, fill, next);
-            row += s.top * pitch, next += s.top * pitch;
-            ptrdiff_t j = s.top;
-            if (by == 2 && s.low + t.low == 0 && m + n == 2 * pitch) /* fewer variables than below */
-                for (; j < s.bottom; j++, row += pitch, next += pitch, from += down)
-                    part_runs(from, end, pitch, row, pitch, next);
-            for (; j < s.bottom; j++, row += pitch, next += pitch, from += down) {
-                fill_run(s.low, fill, row), fill_run(t.low, fill, next);
-                if (by == 2) part_runs(from, end, m, row + s.low, n, next + t.low);
-                else if (stride == 1) copy_run(m, from, end, row + s.low, s.row + p->phase);
-                else
-                    for (ptrdiff_t i = 0; i < m; i++) row[s.low + i] = from[i * stride];
-                fill_run(pitch - s.high, fill, row + s.high), fill_run(pitch - t.high, fill, next + t.high);
-            }
-            const ptrdiff_t rest = (p->rows - largest(s.top, s.bottom)) * pitch;
-            fill_run(rest, fill, row), fill_run(rest, fill, next);
-        }
+    const phase_axis *w = &p->axis[1];
+    const bool paired = w->stride == 2 && w->phases == 2;
+    for (ptrdiff_t a = 0; a < p->axis[0].phases; a++)
+        if (paired) {
+            const phase_rows s = rows_of_phase(p, a, 0, x, to), t = rows_of_phase(p, a, 1, x, to);
+            const bool swap = t.from < s.from;
+            to_pair(p, swap ? t : s, swap ? s : t, end, fill, part_runs);
+        } else
+            for (ptrdiff_t b = 0; b < w->phases; b++) to_phase(p, rows_of_phase(p, a, b, x, to), end, fill);
 }
 
 /* The adjoint of to_phases: writes all of the channel to [H, W]; vectors may write up to `end`. */
@@ -147,13 +165,13 @@ INLINE void from_phases(const windows_plan *p, const st_real *from, st_real *to,
                 join_run(done / 2, row + even, row + odd, to, end);
                 if (done % 2) to[done - 1] = row[even + done / 2];
             } else {
-                memset(to, 0, (size_t)w->size * sizeof *to);
+                memset(to, 0, (size_t)wide * sizeof *to);
                 for (ptrdiff_t b = 0; b < w->phases; b++) {
                     const st_real *column = row + b * p->phase;
                     for (ptrdiff_t i = w->low[b]; i < w->high[b]; i++)
                         to[i * w->stride + w->residue[b] - before] = column[i];
                 }
-                done = w->size;
+                done = wide;
             }
         }
         for (; done < wide; done++) to[done] = 0;
