@@ -89,17 +89,10 @@ const st_real *implicit_weights(const st_layer *l)
     return d->kept ? d->kept : st_data(l->param[CONV_WEIGHT]);
 }
 
-/* Takes those weights from all; or to dw adds their gradient, `kept`, to that of all. */
-static void move_kept(const implicit_plan *d, const st_real *weight, st_real *kept, st_real *dw)
+/* The taps in use of weights, or of their gradient, [N, C, KH, KW]. */
+static st_tensor taps_of(const implicit_plan *d, st_tensor weights)
 {
-    const ptrdiff_t all = (ptrdiff_t)d->kernel[0] * d->kernel[1], area = d->area;
-    for (ptrdiff_t tap = 0; tap < area; tap++) {
-        const ptrdiff_t row = d->skip[0] + tap / d->w.kernel[1], column = d->skip[1] + tap % d->w.kernel[1],
-                        at = row * d->kernel[1] + column, kernels = kernels_of(d);
-        for (ptrdiff_t i = 0; i < kernels; i++)
-            if (dw) dw[i * all + at] += kept[i * area + tap];
-            else kept[i * area + tap] = weight[i * all + at];
-    }
+    return st_narrow(st_narrow(weights, 2, d->skip[0], d->w.kernel[0]), 3, d->skip[1], d->w.kernel[1]);
 }
 
 static void plan_passes(implicit_plan *d, arena *a)
@@ -218,7 +211,10 @@ static void sum(const st_call *c, st_tensor wide, st_tensor narrow)
     layer_try_axis(&j.by, CHANNELS, d->narrow, whole ? d->narrow : products ? d->k->lanes : 1, 0.05);
     if (products) layer_try_axis(&j.by, TAPS, d->wide * d->area, 1, 0.1);
     run_parts(&j);
-    if (is_trimmed(d)) move_kept(d, NULL, st_data(sums), dw);
+    if (is_trimmed(d)) {
+        const st_tensor all = taps_of(d, st_grad(c, CONV_WEIGHT));
+        st_add(all, 1, st_reshape(sums, all.shape));
+    }
 }
 
 /* ---- hooks ----------------------------------------------------------------------------------------- */
@@ -234,7 +230,13 @@ static void prepare(const st_layer *l, bool backward)
 {
     const pass *p = pass_of(l, backward);
     const implicit_plan *d = l->plan;
-    if (d->kept) move_kept(d, st_data(l->param[CONV_WEIGHT]), d->kept, NULL);
+    if (d->kept) {
+        const st_tensor used = taps_of(d, l->param[CONV_WEIGHT]);
+        const ptrdiff_t row = d->w.kernel[1];
+        for (int i = 0; i < d->w.kernel[0]; i++)
+            d->k->move(kernels_of(d), row, st_data(used) + i * used.stride[2], used.stride[1],
+                       d->kept + i * row, d->area);
+    }
     if (p->channels) implicit_pack_channels(l, p);
     if (p->groups) implicit_pack_groups(l, p);
 }
