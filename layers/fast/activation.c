@@ -138,12 +138,13 @@ static void backward(const st_call *c, st_tensor x, st_tensor y, st_tensor dy, s
             dx[i * sx] = dy[i * sy] * leaky_relu_derivative(x[i * sf], w[i * sw], 0);                        \
     }
 
-/* Tests if an image has so few elements of a channel that they take less time than the call of a row. */
-static bool is_short(const st_layer *l)
+/* The elements of an image, if it has so few of a channel that they take less time than the call of a row;
+ * otherwise 0. */
+static ptrdiff_t short_image(const st_layer *l)
 {
     enum { FEW = 32 };
-    const ptrdiff_t channels = l->param[0].shape.n[0];
-    return channels > 1 && l->x.rank > 2 && st_shape_numel(l->x, "prelu") / l->x.n[0] < FEW * channels;
+    const ptrdiff_t channels = l->param[0].shape.n[0], image = st_shape_numel(l->x, "prelu") / l->x.n[0];
+    return channels > 1 && l->x.rank > 2 && image < FEW * channels ? image : 0;
 }
 
 /* A view of x's shape of the weight of each element; where channels are short, of a copy for one image. */
@@ -154,7 +155,7 @@ static st_tensor weights_of(const st_call *c, st_tensor x)
     const bool one = w.shape.n[0] == 1;
     w.shape = x.shape;
     for (int i = 0; i < x.shape.rank; i++) w.stride[i] = i == 1 && !one;
-    if (c->images < SOME || !is_short(c->layer)) return w;
+    if (c->images < SOME || short_image(c->layer) == 0) return w;
     const st_tensor image = st_select(w, 0, 0), copy = st_reshape(st_scratch(c, 0), image.shape);
     st_copy(copy, image);
     w = copy;
@@ -279,8 +280,7 @@ static const activation_rows prelu_rows[] = { EACH_MACHINE_OF(NAMES, prelu) };
 static int prelu_plan(st_layer *l, const void *given)
 {
     if (plan_with(l, given, prelu_rows)) return -1;
-    const ptrdiff_t image = is_short(l) ? st_shape_numel(l->x, "prelu") / l->x.n[0] : 0;
-    return st_layer_scratch(l, ST_SHAPE(image));
+    return st_layer_scratch(l, ST_SHAPE(short_image(l)));
 }
 
 const layer_algorithm prelu_vectors = { .type = &layer_type_prelu,

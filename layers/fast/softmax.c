@@ -319,21 +319,25 @@ static int plan(st_layer *l, const void *given, parallel_work *work)
     return 0;
 }
 
-static void forward(const st_call *c, st_tensor x, st_tensor y)
+/* x, or y and dy, to y or dx. */
+static void run(const st_call *c, st_tensor x, st_tensor dy, st_tensor to)
 {
     const fast_plan *p = c->plan;
-    if (!st_is_contiguous(x)) st_copy(y, x), x = y;
-    softmax_pass pass = { c, st_data(x), NULL, st_data(y), c->images * p->lines.lines / p->lines.step };
+    softmax_pass pass = { c, st_data(x), st_data(dy), st_data(to),
+                          c->images * p->lines.lines / p->lines.step };
     layer_each(c, MOST_THREADS, ceil_div(pass.blocks * p->parts, p->each), p->work, &pass);
+}
+
+static void forward(const st_call *c, st_tensor x, st_tensor y)
+{
+    if (!st_is_contiguous(x)) st_copy(y, x), x = y;
+    run(c, x, (st_tensor){ 0 }, y);
 }
 
 static void backward(const st_call *c, st_tensor x, st_tensor y, st_tensor dy, st_tensor dx)
 {
-    const fast_plan *p = c->plan;
     (void)x;
-    softmax_pass pass = { c, st_data(y), st_data(dy), st_data(dx),
-                          c->images * p->lines.lines / p->lines.step };
-    layer_each(c, MOST_THREADS, ceil_div(pass.blocks * p->parts, p->each), p->work, &pass);
+    run(c, y, dy, dx);
 }
 
 #define SOFTMAX_BY(M, NAME)                                                                                  \

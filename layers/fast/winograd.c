@@ -347,11 +347,6 @@ static void rows_of(ptrdiff_t taps, ptrdiff_t i, ptrdiff_t in, ptrdiff_t padded,
     for (int f = 0; f < WINOGRAD_PLACES; f++) element[f] = matrices + (f * in + i) * padded;
 }
 
-/* Some channels, or images. */
-typedef struct range {
-    ptrdiff_t first, count;
-} range;
-
 /* The work of a pass, and its division among threads. */
 typedef struct job {
     const st_call *c;
@@ -435,16 +430,15 @@ static void begin_with(const side *s, const st_real *bias, ptrdiff_t count)
 
 enum { OF_IMAGES, OF_MADE }; /* axes */
 
-/* The part of a thread, with its number: some images, or channels that are made, of the side at `made`. */
+/* The part of a thread, with its number: some images, or channels from `channel` on, of `made`. */
 static st_call part_of(const job *j, ptrdiff_t i, int thread, st_tensor *read, st_tensor *made,
-                       range *channels)
+                       ptrdiff_t *channel)
 {
     st_call c = *j->c;
     ptrdiff_t count, first = layer_part(&j->by, i, &count);
     c.thread = thread;
-    *channels = (range){ 0, made->shape.n[1] };
+    *channel = j->by.axis == OF_MADE ? first : 0;
     if (j->by.axis == OF_MADE) {
-        *channels = (range){ first, count };
         *made = st_narrow(*made, 1, first, count);
     } else {
         c.images = count;
@@ -460,8 +454,8 @@ static void make_part(ptrdiff_t i, int thread, void *context)
     const winograd_plan *p = j->c->plan;
     const bool back = j->transposed;
     st_tensor read = back ? j->y : j->x, made = back ? j->x : j->y;
-    range own;
-    const st_call c = part_of(j, i, thread, &read, &made, &own);
+    ptrdiff_t channel;
+    const st_call c = part_of(j, i, thread, &read, &made, &channel);
     const st_real *bias = back ? NULL : conv_bias(&c);
     side from = side_of(&c, read, back ? Y_PIXELS : X_PIXELS, back ? Y_TILES : X_TILES),
          to = side_of(&c, made, back ? DX_PIXELS : Y_PIXELS, back ? X_TILES : Y_TILES);
@@ -469,8 +463,8 @@ static void make_part(ptrdiff_t i, int thread, void *context)
     for (ptrdiff_t first = 0; first < tiles; first += BLOCK) {
         const ptrdiff_t count = smallest(BLOCK, tiles - first);
         transform_tiles(p, &from, back ? p->t->output_adjoint : p->t->input, false, first, count);
-        if (bias) begin_with(&to, bias + own.first, count);
-        multiply(p, &from, j->u + own.first, &to, count, bias != NULL);
+        if (bias) begin_with(&to, bias + channel, count);
+        multiply(p, &from, j->u + channel, &to, count, bias != NULL);
         transform_tiles(p, &to, back ? p->t->input_adjoint : p->t->output, true, first, count);
     }
 }
