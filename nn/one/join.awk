@@ -217,11 +217,12 @@ function find_names(path,    i) {
     for (i = code(path, 0); i; i = code(path, i)) i = read_declaration(path, i)
 }
 
+# The file's name, with its folder if a file of another folder has it, too.
 function stem(path,    name, base, i, other) {
-    name = base = path
+    name = path
     sub(/\.[ch]$/, "", name)
+    base = name
     sub(/.*\//, "", base)
-    sub(/\.[ch]$/, "", base)
     for (i = 1; i <= loads; i++) {
         other = order[i]
         if (other ~ "(^|/)" base "\\.[ch]$" && substr(other, 1, length(name) + 1) != name ".") {
