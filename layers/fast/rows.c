@@ -388,6 +388,7 @@ static ptrdiff_t planes_of_block(ptrdiff_t size)
         const st_real *row = a.from, *share = a.share ? a.share + i : NULL;                                  \
         st_real *to = b->to + i, rest[LANES];                                                                \
         for (ptrdiff_t g = 0; g < a.count; g++, row += a.pitch, to += k->out, share += a.shared) {           \
+            __builtin_prefetch(to + a.count * k->out, 1); /* of the next groups */                           \
             M##_vector sum = zero;                                                                           \
             for (ptrdiff_t j = 0; j < taps; j++) {                                                           \
                 M##_vector v;                                                                                \
