@@ -27,6 +27,7 @@
 #include <tgmath.h>
 
 enum { TOGETHER = 16 };                  /* taps that are added up first */
+enum { AHEAD = 2048 / sizeof(st_real) }; /* rows are fetched so far before they are read */
 enum { JOINED = 4 };                     /* vectors that joined rows fill, at least */
 enum { MOST_PICKS = 12 };                /* of an element */
 enum { BLOCK = 8192 / sizeof(st_real) }; /* elements of rows that are summed before they are picked from */
@@ -162,6 +163,7 @@ static void leave(const kernel *k, ptrdiff_t n, ptrdiff_t size, ptrdiff_t pitch,
                 M##_vector part[BESIDE] = { { 0 } };                                                         \
                 for (ptrdiff_t j = k; j < count && j < k + TOGETHER; j++) {                                  \
                     const st_real *row = x + t[j].from * pitch + done;                                       \
+                    EACH(v, BESIDE) __builtin_prefetch(row + v * LANES + AHEAD);                             \
                     EACH(v, BESIDE) part[v] += t[j].weight * AT(M, row + v * LANES);                         \
                 }                                                                                            \
                 EACH(v, BESIDE) sum[v] += part[v];                                                           \
@@ -177,8 +179,11 @@ static void leave(const kernel *k, ptrdiff_t n, ptrdiff_t size, ptrdiff_t pitch,
             else                                                                                             \
                 for (ptrdiff_t k = 0; k < count; k += TOGETHER) {                                            \
                     M##_vector part = { 0 };                                                                 \
-                    for (ptrdiff_t j = k; j < count && j < k + TOGETHER; j++)                                \
-                        part += t[j].weight * AT(M, x + t[j].from * pitch + i);                              \
+                    for (ptrdiff_t j = k; j < count && j < k + TOGETHER; j++) {                              \
+                        const st_real *at = x + t[j].from * pitch + i;                                       \
+                        __builtin_prefetch(at + AHEAD);                                                      \
+                        part += t[j].weight * AT(M, at);                                                     \
+                    }                                                                                        \
                     sum += part;                                                                             \
                 }                                                                                            \
             AT(M, to + i) = sum;                                                                             \
@@ -723,7 +728,9 @@ INLINE bool all_within(ptrdiff_t n, const st_real *x, st_real low, st_real high)
         for (; inside && (goes_on ? i < n : i + MACHINE_LANES(M) <= n); i += MACHINE_LANES(M)) {             \
             M##_vector most = AT(M, top + i), at = (M##_vector){ 0 } + (st_real)t->from;                     \
             for (ptrdiff_t k = 1; k < count; k++) {                                                          \
-                const M##_vector v = AT(M, top + k * step * n + i);                                          \
+                const st_real *next = top + k * step * n + i;                                                \
+                __builtin_prefetch(next + AHEAD);                                                            \
+                const M##_vector v = AT(M, next);                                                            \
                 const M##_mask exceeds = ~(v <= most) & (most == most);                                      \
                 most = MACHINE_PICK(M, exceeds, v, most);                                                    \
                 if (place) at = MACHINE_PICK(M, exceeds, (M##_vector){ 0 } + (st_real)t[k].from, at);        \
