@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # check.sh FOLDER: FOLDER/stride.c and stride.h, which make stride.c has joined, compile without a warning, with each
-# part left out, and train to the same bits whatever is left out.
+# part left out, and train to the same bits whatever is left out. The compilers run beside the rest.
 set -u
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/../.." && pwd)
 folder=$(cd "$1" && pwd)
@@ -25,35 +25,40 @@ warnings='-Wall -Wextra -Wpedantic'
 
 compiles() { "$@" -I"$folder" -c "$folder/stride.c" -o stride.o; }
 pooling=-DST_WITH_POOLING
-for compiler in gcc clang; do
-    have $compiler || { skip "stride.c by $compiler" $compiler; continue; }
-    for standard in c11 c17 c2x; do
-        # shellcheck disable=SC2086
-        claim "stride.c by $compiler as $standard" compiles $compiler -std=$standard -fsyntax-only $warnings $pooling
-    done
-    # shellcheck disable=SC2086
-    claim "stride.c by $compiler, optimised" compiles $compiler -O3 $warnings $pooling
-    # shellcheck disable=SC2086
-    claim "stride.c by $compiler, without stride-pooling.c" compiles $compiler -O3 $warnings
-    # shellcheck disable=SC2086
-    claim "stride.c by $compiler in double" compiles $compiler -fsyntax-only $warnings $pooling -DST_DOUBLE
-    # shellcheck disable=SC2046,SC2086
-    claim "stride.c by $compiler, the core alone" compiles $compiler -O0 $warnings $(printf -- '-D%s ' $parts)
-done
-for part in $parts; do
-    # shellcheck disable=SC2086
-    claim "stride.c with $part" compiles "${CC:-cc}" -O0 $warnings $pooling "-D$part"
-done
-if have tcc; then claim "stride.c by tcc" compiles tcc -Wall $pooling; else skip "stride.c by tcc" tcc; fi
 mingw=x86_64-w64-mingw32-gcc
-# shellcheck disable=SC2086
-if have $mingw; then claim "stride.c by mingw" compiles $mingw -O0 $warnings $pooling; else skip "stride.c by mingw" $mingw; fi
-for compiler in g++ clang++; do
-    have $compiler || { skip "stride.h by $compiler" $compiler; continue; }
-    echo '#include "stride.h"' >header.cc
+compilers() {
+    for compiler in gcc clang; do
+        have $compiler || { skip "stride.c by $compiler" $compiler; continue; }
+        for standard in c11 c17 c2x; do
+            # shellcheck disable=SC2086
+            claim "stride.c by $compiler as $standard" compiles $compiler -std=$standard -fsyntax-only $warnings $pooling
+        done
+        # shellcheck disable=SC2086
+        claim "stride.c by $compiler, optimised" compiles $compiler -O3 $warnings $pooling
+        # shellcheck disable=SC2086
+        claim "stride.c by $compiler, without stride-pooling.c" compiles $compiler -O0 $warnings
+        # shellcheck disable=SC2086
+        claim "stride.c by $compiler in double" compiles $compiler -fsyntax-only $warnings $pooling -DST_DOUBLE
+        # shellcheck disable=SC2046,SC2086
+        claim "stride.c by $compiler, the core alone" compiles $compiler -O0 $warnings $(printf -- '-D%s ' $parts)
+    done
+    for part in $parts; do
+        # shellcheck disable=SC2086
+        claim "stride.c with $part" compiles "${CC:-cc}" -O0 $warnings $pooling "-D$part"
+    done
+    if have tcc; then claim "stride.c by tcc" compiles tcc -Wall $pooling; else skip "stride.c by tcc" tcc; fi
     # shellcheck disable=SC2086
-    claim "stride.h by $compiler as C++20" $compiler -std=c++20 $warnings -I"$folder" -fsyntax-only header.cc
-done
+    if have $mingw; then claim "stride.c by mingw" compiles $mingw -O0 $warnings $pooling; else skip "stride.c by mingw" $mingw; fi
+    for compiler in g++ clang++; do
+        have $compiler || { skip "stride.h by $compiler" $compiler; continue; }
+        echo '#include "stride.h"' >header.cc
+        # shellcheck disable=SC2086
+        claim "stride.h by $compiler as C++20" $compiler -std=c++20 $warnings -I"$folder" -fsyntax-only header.cc
+    done
+    exit $failed
+}
+mkdir compilers && (cd compilers && compilers) >compilers.log &
+beside=$!
 
 # The programs of the header's first comment are those of docs/one-file.md, which make check-docs runs.
 same_programs() {
@@ -172,4 +177,6 @@ refuses() {
         grep -q '^join.awk: two headers declare word' refused
 }
 claim "a name that two headers share is refused" refuses
+wait $beside || failed=1
+cat compilers.log
 exit $failed
