@@ -132,9 +132,9 @@ claim "a run that is resumed from its checkpoint comes to the same bits" resumes
 
 # Nets that are saved here are read there, and the other way, to the same bits; the library's gradient checks pass.
 windows() {
-    $mingw -O1 -static -I"$folder" predict.c "$folder/stride.c" -o predict.exe -lm || return
-    $mingw -O1 -static -I"$folder" -DST_DOUBLE $pooling gradcheck.c "$folder/stride.c" -o gradcheck.exe -lm || return
-    ${CC:-cc} -O1 -I"$folder" predict.c "$folder/stride.c" -o predict -lm -lpthread || return
+    $mingw -O0 -static -I"$folder" predict.c "$folder/stride.c" -o predict.exe -lm || return
+    $mingw -O0 -static -I"$folder" -DST_DOUBLE $pooling gradcheck.c "$folder/stride.c" -o gradcheck.exe -lm || return
+    ${CC:-cc} -O0 -I"$folder" predict.c "$folder/stride.c" -o predict -lm -lpthread || return
     export WINEDEBUG=-all STRIDE_ENGINE=reference
     ./predict save here.st && wine predict.exe save there.st && cmp here.st there.st &&
         wine predict.exe load here.st | tr -d '\r' >there.txt && ./predict load there.st >here.txt &&
