@@ -37,6 +37,10 @@ enum {
     MOST_WEIGHTS = 1 << 18, /* channels times channels */
     MOST_SIZE = 1 << 16,    /* of an image, along either axis */
     CHUNK = 8,              /* images that a batch is assumed to have */
+    PARTS = 8,              /* the most of a gradient that are summed separately, */
+    TILES_OF_PART = 256,    /* with so many tiles, at least, */
+    SUMS = 5 << 18,         /* and bytes of their sums, at most */
+    TRANSFORMS = 24,        /* channels that take as long as transforming tiles */
     LITTLE = 10,            /* times as long: unless a chunk's tiles take that, a batch shares the weights; */
     SOME = 2,               /* and in inference, where chunks stay in cache, as many images as take that */
 
@@ -57,7 +61,8 @@ typedef struct side {
     st_real *pixels;  /* [rows, W, padded] of an image, rows `top` to `bottom` */
     st_real *outside; /* a pixel outside the image: zeros, or values to be dropped */
     ptrdiff_t top, bottom;
-    st_real *tiles; /* [places, tiles, padded], the places `plane` apart */
+    ptrdiff_t start, own; /* numbers of the first tile, and of the first one whose rows are given */
+    st_real *tiles;       /* [places, tiles, padded], the places `plane` apart */
     ptrdiff_t plane;
     const ptrdiff_t *by; /* the plan's multiples of `padded` */
 } side;
@@ -120,6 +125,24 @@ static bool opens_band(const winograd_plan *p, place at)
 static bool closes_band(const winograd_plan *p, place at)
 {
     return at.column == p->columns - 1 && ((at.row + 1) % p->band == 0 || at.row == p->rows - 1);
+}
+
+static ptrdiff_t bands_of(const winograd_plan *p)
+{
+    return ceil_div(p->rows, p->band);
+}
+
+/* The first tile of a band; bands are counted over all images. */
+static ptrdiff_t tile_of_band(const winograd_plan *p, ptrdiff_t band)
+{
+    const ptrdiff_t each = bands_of(p);
+    return (band / each * p->rows + band % each * p->band) * p->columns;
+}
+
+/* The tiles above a band, which begins with this tile, that add to the band's rows of dx. */
+static ptrdiff_t tiles_above(const winograd_plan *p, ptrdiff_t tile)
+{
+    return smallest((WINOGRAD_REACH - 1) / p->t->size * p->columns, tile % (p->rows * p->columns));
 }
 
 /* ---- pixels: [C, H, W] to [H, W, C] and back ----------------------------------------------------------- */
@@ -191,11 +214,11 @@ static void transform_tiles(const winograd_plan *p, side *s, winograd_transform 
     st_real *pixel[WINOGRAD_PLACES], *element[WINOGRAD_PLACES];
     for (ptrdiff_t t = 0; t < count; t++) {
         place at = place_of(p, first + t);
-        if (opens_band(p, at)) (give ? open_band : take_band)(p, s, at);
+        if (opens_band(p, at) || first + t == s->start) (give ? open_band : take_band)(p, s, at);
         pixels_of(p, s, at, pixel);
         for (int f = 0; f < WINOGRAD_PLACES; f++) element[f] = s->tiles + f * s->plane + t * s->padded;
         transform(s->columns, (const st_real *const *)(give ? element : pixel), give ? pixel : element);
-        if (give && closes_band(p, at)) give_band(p, s, at);
+        if (give && closes_band(p, at) && first + t >= s->own) give_band(p, s, at);
     }
 }
 
@@ -261,6 +284,20 @@ static bool suits(const st_layer *l)
     return kernels && (w->dilation[0] == 1 || pixels <= MOST_PIXELS) && pays(w, l->x, in * out);
 }
 
+/* The parts of a gradient of so many images, which are summed separately, by shapes alone. */
+static ptrdiff_t parts_of(const winograd_plan *p, ptrdiff_t images, ptrdiff_t sums)
+{
+    const ptrdiff_t tiles = images * p->rows * p->columns,
+                    fit = smallest(PARTS, SUMS / (sums * (ptrdiff_t)sizeof(st_real)));
+    return largest(1, smallest(fit, smallest(images * bands_of(p), tiles / TILES_OF_PART)));
+}
+
+/* Elements of a sum dU [places, C, O], with the bias's gradient. */
+static ptrdiff_t sums_of(const st_layer *l)
+{
+    return (WINOGRAD_PLACES * l->x.n[1] + 1) * kernel_padded(kernel_of(l), l->y.n[1]);
+}
+
 static ptrdiff_t table_size(const st_layer *l)
 {
     return largest(BLOCK, largest(l->x.n[1], l->y.n[1]));
@@ -290,13 +327,14 @@ static int plan(st_layer *l, const void *given)
                           .band = band };
     p->rows = tiles, p->columns = tiles_of(&w, 1);
     l->impl->tables = 3 * (size_t)table_size(l) * sizeof(ptrdiff_t);
+    const ptrdiff_t most = smallest(l->x.n[0], layer_chunk(l, l->x.n[0]));
     const st_shape scratch[] = { ST_SHAPE(in_pixels, in_padded),
                                  ST_SHAPE(in_pixels, in_padded),
                                  ST_SHAPE(out_pixels, out_padded),
                                  ST_SHAPE(WINOGRAD_PLACES, plane_of(in_padded)),
                                  ST_SHAPE(WINOGRAD_PLACES, plane_of(out_padded)),
                                  ST_SHAPE(WINOGRAD_PLACES, weights),
-                                 ST_SHAPE(WINOGRAD_PLACES, weights),
+                                 ST_SHAPE(parts_of(p, most, sums_of(l)), sums_of(l)),
                                  ST_SHAPE(w.kernel[0] * w.kernel[1], weights) };
     for (int i = 0; i <= BUFFER; i++)
         if (st_layer_scratch(l, scratch[i])) return -1;
@@ -354,6 +392,8 @@ typedef struct job {
     bool transposed; /* the weights that are transformed, */
     st_real *u;      /* to here */
     layer_division by;
+    ptrdiff_t units; /* of all tiles: bands, or a gradient's parts */
+    st_tensor dx;    /* which a gradient makes, too; null: without */
 } job;
 
 /* Some rows of U [places, C, O], or with `transposed` [places, O, C]. */
@@ -388,6 +428,15 @@ static void transform_weights(job *j)
     layer_each(j->c, MOST_THREADS, j->by.parts, transform_rows, j);
 }
 
+/* Adds the sums of the parts, in their order. */
+static void add_sums(const job *j, ptrdiff_t first, ptrdiff_t count)
+{
+    const ptrdiff_t all = sums_of(j->c->layer);
+    st_real *sum = (st_real *)st_data(st_scratch(j->c, WEIGHT_SUMS)) + first;
+    for (ptrdiff_t i = 1; i < j->units; i++)
+        for (ptrdiff_t k = 0; k < count; k++) sum[k] += sum[i * all + k];
+}
+
 /* dw += Gᵀ dU G of some channels of x, dU [places, C, O]. */
 static void add_weights(ptrdiff_t part, int thread, void *context)
 {
@@ -400,9 +449,16 @@ static void add_weights(ptrdiff_t part, int thread, void *context)
               each = count * taps;
     st_real *weight = st_data(st_grad(c, CONV_WEIGHT)) + first * taps, *row[WINOGRAD_TAPS],
             *element[WINOGRAD_PLACES], *buffer = st_data(st_scratch(c, BUFFER)),
-            *turned = st_data(st_scratch(c, WEIGHTS)) + first * taps * out;
+            *turned = st_data(st_scratch(c, WEIGHTS)) + first * taps * out,
+            *sums = st_data(st_scratch(c, WEIGHT_SUMS));
+    for (int f = 0; f < WINOGRAD_PLACES; f++) add_sums(j, (f * in + first) * padded, count * padded);
+    if (first == 0 && conv_bias(c)) {
+        st_real *bias = st_data(st_grad(c, CONV_BIAS)), *sum = sums + WINOGRAD_PLACES * in * padded;
+        add_sums(j, WINOGRAD_PLACES * in * padded, padded);
+        for (ptrdiff_t o = 0; o < out; o++) bias[o] += sum[o];
+    }
     for (ptrdiff_t i = first; i < first + count; i++) {
-        rows_of(taps, i, in, padded, buffer, st_data(st_scratch(c, WEIGHT_SUMS)), row, element);
+        rows_of(taps, i, in, padded, buffer, sums, row, element);
         p->t->weight_adjoint(padded, (const st_real *const *)element, row);
     }
     kernel_transpose(p->k, each, out, buffer + first * taps * padded, padded, turned, each, NULL);
@@ -428,23 +484,43 @@ static void begin_with(const side *s, const st_real *bias, ptrdiff_t count)
         for (ptrdiff_t c = 0; c < s->padded; c++) sum[c] = c < s->channels ? bias[c] * WINOGRAD_SCALE : 0;
 }
 
-enum { OF_IMAGES, OF_MADE }; /* axes */
+enum { OF_UNITS, OF_MADE }; /* axes */
 
-/* The part of a thread, with its number: some images, or channels from `channel` on, of `made`. */
-static st_call part_of(const job *j, ptrdiff_t i, int thread, st_tensor *read, st_tensor *made,
-                       ptrdiff_t *channel)
+/* The part of a thread: channels of x or dx, or of y, and units from `first` to before `end`. */
+typedef struct share {
+    ptrdiff_t channel, count, first, end;
+} share;
+
+static share share_of(const job *j, ptrdiff_t i, ptrdiff_t made)
 {
-    st_call c = *j->c;
     ptrdiff_t count, first = layer_part(&j->by, i, &count);
-    c.thread = thread;
-    *channel = j->by.axis == OF_MADE ? first : 0;
-    if (j->by.axis == OF_MADE) {
-        *made = st_narrow(*made, 1, first, count);
-    } else {
-        c.images = count;
-        *made = st_narrow(*made, 0, first, count), *read = st_narrow(*read, 0, first, count);
-    }
-    return c;
+    return j->by.axis == OF_MADE ? (share){ first, count, 0, j->units }
+                                 : (share){ 0, made, first, first + count };
+}
+
+/* The first tile of a unit. */
+static ptrdiff_t tile_of(const job *j, ptrdiff_t unit)
+{
+    const winograd_plan *p = j->c->plan;
+    return tile_of_band(p, j->c->images * bands_of(p) * unit / j->units);
+}
+
+/* Divides units, of which `again` of the work of all is done twice, or channels, for which each thread
+ * transforms all tiles that they read. */
+static void divide(job *j, ptrdiff_t made, double again, parallel_work *part)
+{
+    const winograd_plan *p = j->c->plan;
+    j->by = layer_undivided(j->c);
+    layer_try_axis(&j->by, OF_UNITS, j->units, 1, again);
+    layer_try_axis(&j->by, OF_MADE, made, p->k->lanes, TRANSFORMS / (double)(TRANSFORMS + made));
+    layer_each(j->c, MOST_THREADS, j->by.parts, part, j);
+}
+
+/* The part of the work that the tiles above a unit are. */
+static double again(const job *j)
+{
+    const winograd_plan *p = j->c->plan;
+    return 1 / (double)(j->c->images * p->rows);
 }
 
 /* From x to y, or with `transposed` from dy to dx. */
@@ -453,139 +529,120 @@ static void make_part(ptrdiff_t i, int thread, void *context)
     const job *j = context;
     const winograd_plan *p = j->c->plan;
     const bool back = j->transposed;
-    st_tensor read = back ? j->y : j->x, made = back ? j->x : j->y;
-    ptrdiff_t channel;
-    const st_call c = part_of(j, i, thread, &read, &made, &channel);
+    const st_tensor made = back ? j->x : j->y;
+    const share own = share_of(j, i, made.shape.n[1]);
+    const ptrdiff_t begin = tile_of(j, own.first), end = tile_of(j, own.end);
+    st_call c = *j->c;
+    c.thread = thread;
     const st_real *bias = back ? NULL : conv_bias(&c);
-    side from = side_of(&c, read, back ? Y_PIXELS : X_PIXELS, back ? Y_TILES : X_TILES),
-         to = side_of(&c, made, back ? DX_PIXELS : Y_PIXELS, back ? X_TILES : Y_TILES);
-    const ptrdiff_t tiles = c.images * p->rows * p->columns;
-    for (ptrdiff_t first = 0; first < tiles; first += BLOCK) {
-        const ptrdiff_t count = smallest(BLOCK, tiles - first);
+    side from = side_of(&c, back ? j->y : j->x, back ? Y_PIXELS : X_PIXELS, back ? Y_TILES : X_TILES),
+         to = side_of(&c, st_narrow(made, 1, own.channel, own.count), back ? DX_PIXELS : Y_PIXELS,
+                      back ? X_TILES : Y_TILES);
+    to.own = begin;
+    from.start = to.start = begin - (back ? tiles_above(p, begin) : 0);
+    for (ptrdiff_t first = to.start, count; first < end; first += count) {
+        count = smallest(BLOCK, end - first);
         transform_tiles(p, &from, back ? p->t->output_adjoint : p->t->input, false, first, count);
-        if (bias) begin_with(&to, bias + channel, count);
-        multiply(p, &from, j->u + channel, &to, count, bias != NULL);
+        if (bias) begin_with(&to, bias + own.channel, count);
+        multiply(p, &from, j->u + own.channel, &to, count, bias != NULL);
         transform_tiles(p, &to, back ? p->t->input_adjoint : p->t->output, true, first, count);
     }
 }
 
-/* Weights first; a part with some channels transforms all tiles that they read again. */
-static void run_job(job *j, ptrdiff_t made)
+/* Weights first. */
+static void make(job *j)
 {
-    const winograd_plan *p = j->c->plan;
+    j->units = j->c->images * bands_of(j->c->plan);
     transform_weights(j);
-    j->by = layer_undivided(j->c);
-    layer_try_axis(&j->by, OF_IMAGES, j->c->images, 1, 0);
-    layer_try_axis(&j->by, OF_MADE, made, p->k->lanes, 0.12);
-    layer_each(j->c, MOST_THREADS, j->by.parts, make_part, j);
+    divide(j, (j->transposed ? j->x : j->y).shape.n[1], j->transposed ? again(j) : 0, make_part);
 }
 
 static void forward(const st_call *c, st_tensor x, st_tensor y)
 {
-    run_job(&(job){ c, x, y, false, st_data(st_scratch(c, WEIGHTS)) }, y.shape.n[1]);
+    make(&(job){ c, x, y, false, st_data(st_scratch(c, WEIGHTS)) });
 }
 
-/* The element that adds equally to all outputs is the sum of dy. */
-static void add_bias(const side *s, st_real *bias, st_real *buffer, ptrdiff_t count)
+/* The sums of a part, and what they are made of. */
+typedef struct sums {
+    const job *j;
+    share own;
+    side x, dy, dx;
+    st_real *buffer; /* of the thread */
+} sums;
+
+/* dU [C, O] (+)= Vᵀ [C, tiles] dM [tiles, O] for each place, and after them the bias's gradient: the element
+ * that adds equally to all outputs is the sum of dy. */
+static void add_products(const sums *s, st_real *du, ptrdiff_t count, bool add)
 {
-    const st_real *sum = s->tiles + WINOGRAD_WHOLE * s->plane;
-    for (ptrdiff_t c = 0; c < s->channels; c++) buffer[c] = 0;
-    for (ptrdiff_t t = 0; t < count; t++, sum += s->padded)
-        for (ptrdiff_t c = 0; c < s->channels; c++) buffer[c] += sum[c];
-    for (ptrdiff_t c = 0; c < s->channels; c++) bias[c] += buffer[c];
+    const winograd_plan *p = s->j->c->plan;
+    const side *x = &s->x, *dy = &s->dy;
+    const ptrdiff_t each = s->j->x.shape.n[1] * dy->padded;
+    st_real *to = du + s->own.channel * dy->padded, *bias = du + WINOGRAD_PLACES * each;
+    for (int f = 0; f < WINOGRAD_PLACES; f++)
+        kernel_product(p->k, x->channels, dy->columns, count, x->tiles + f * x->plane, p->unit, x->by,
+                       dy->tiles + f * dy->plane, dy->by, to + f * each, dy->padded, add);
+    if (s->own.channel > 0) return;
+    const st_real *at = dy->tiles + WINOGRAD_WHOLE * dy->plane;
+    for (ptrdiff_t o = 0; o < dy->padded; o++) s->buffer[o] = 0;
+    for (ptrdiff_t t = 0; t < count; t++, at += dy->padded)
+        for (ptrdiff_t o = 0; o < dy->padded; o++) s->buffer[o] += at[o];
+    for (ptrdiff_t o = 0; o < dy->padded; o++) bias[o] = add ? bias[o] + s->buffer[o] : s->buffer[o];
 }
 
-enum { TAKERS = 8 }; /* the most of a side, as they are on the stack */
-
-/* A gradient's blocks of tiles, as many as there are threads, in their scratch. Each tile is transformed
- * once, by sides and some channels of them; then the places are divided among the threads. */
-typedef struct blocks {
-    const st_call *c;
-    side x, dy, taker[2 * TAKERS];
-    ptrdiff_t apart, first, count, tiles; /* elements between blocks; the first tile; blocks; all tiles */
-} blocks;
-
-static ptrdiff_t block_of(const blocks *b, ptrdiff_t i, ptrdiff_t *count)
+/* Tiles from `first` to before `end`; du NULL: dx alone. */
+static void sum_tiles(sums *s, ptrdiff_t first, ptrdiff_t end, st_real *du)
 {
-    const ptrdiff_t first = b->first + i * BLOCK;
-    *count = smallest(BLOCK, b->tiles - first);
-    return first;
-}
-
-static void take_tiles(ptrdiff_t n, int thread, void *context)
-{
-    (void)thread;
-    blocks *b = context;
-    const winograd_plan *p = b->c->plan;
-    side *s = &b->taker[n];
-    for (ptrdiff_t i = 0, count; i < b->count; i++, s->tiles += b->apart) {
-        const ptrdiff_t first = block_of(b, i, &count);
-        transform_tiles(p, s, n % 2 ? p->t->output_adjoint : p->t->input, false, first, count);
-    }
-    s->tiles -= b->count * b->apart;
-}
-
-/* dU [C, O] (+)= Vᵀ [C, tiles] dM [tiles, O] of a place, in the order of the tiles; the last item is the
- * bias's gradient. */
-static void add_place(ptrdiff_t f, int thread, void *context)
-{
-    (void)thread;
-    const blocks *b = context;
-    const winograd_plan *p = b->c->plan;
-    side x = b->x, dy = b->dy;
-    st_real *du = st_data(st_scratch(b->c, WEIGHT_SUMS)) + f * x.channels * dy.padded;
-    for (ptrdiff_t i = 0, count; i < b->count; i++, x.tiles += b->apart, dy.tiles += b->apart) {
-        const ptrdiff_t first = block_of(b, i, &count);
-        if (f == WINOGRAD_PLACES)
-            add_bias(&dy, st_data(st_grad(b->c, CONV_BIAS)), st_data(st_scratch(b->c, BUFFER)), count);
-        else
-            kernel_product(p->k, x.channels, dy.columns, count, x.tiles + f * x.plane, p->unit, x.by,
-                           dy.tiles + f * dy.plane, dy.by, du, dy.padded, first > 0);
+    const winograd_plan *p = s->j->c->plan;
+    for (ptrdiff_t at = first, count; at < end; at += count) {
+        count = smallest(BLOCK, end - at);
+        transform_tiles(p, &s->dy, p->t->output_adjoint, false, at, count);
+        if (du) {
+            transform_tiles(p, &s->x, p->t->input, false, at, count);
+            add_products(s, du, count, at > first);
+        }
+        if (st_is_null(s->j->dx)) continue;
+        multiply(p, &s->dy, s->j->u + s->own.channel, &s->dx, count, false);
+        transform_tiles(p, &s->dx, p->t->input_adjoint, true, at, count);
     }
 }
 
-/* Part i of so many of a side's channels, with the pixels of thread i. */
-static side taker_of(const st_call *c, const side *s, ptrdiff_t i, ptrdiff_t parts, int pixels, int tiles)
+/* Some parts of dU, or some channels of x of all; and of dx. */
+static void sum_part(ptrdiff_t i, int thread, void *context)
 {
-    const ptrdiff_t lanes = kernel_of(c->layer)->lanes, units = s->columns / lanes,
-                    first = units * i / parts * lanes;
-    st_call own = *c;
-    own.thread += (int)i;
-    side t = side_of(
-        &own, st_narrow(s->images, 1, first, smallest(units * (i + 1) / parts * lanes, s->channels) - first),
-        pixels, tiles);
-    t.tiles = s->tiles + first;
-    return t;
+    const job *j = context;
+    const bool back = !st_is_null(j->dx);
+    const share own = share_of(j, i, j->x.shape.n[1]);
+    const ptrdiff_t begin = tile_of(j, own.first),
+                    start = begin - (back ? tiles_above(j->c->plan, begin) : 0);
+    st_real *du = st_data(st_scratch(j->c, WEIGHT_SUMS));
+    st_call c = *j->c;
+    c.thread = thread;
+    sums s = { .j = j, .own = own, .dy = side_of(&c, j->y, Y_PIXELS, Y_TILES) };
+    s.x = side_of(&c, st_narrow(j->x, 1, own.channel, own.count), X_PIXELS, X_TILES);
+    if (back) s.dx = side_of(&c, st_narrow(j->dx, 1, own.channel, own.count), DX_PIXELS, X_TILES);
+    s.buffer = st_data(st_scratch(&c, BUFFER));
+    s.x.start = s.dx.own = begin, s.dy.start = s.dx.start = start;
+    sum_tiles(&s, start, begin, NULL);
+    for (ptrdiff_t unit = own.first; unit < own.end; unit++)
+        sum_tiles(&s, tile_of(j, unit), tile_of(j, unit + 1), du + unit * sums_of(j->c->layer));
 }
 
-/* dw and db; and dx, if it is not null, in one thread. */
+/* dw and db; and dx, if it is not null. */
 static void sum(const st_call *c, st_tensor x, st_tensor dy, st_tensor dx)
 {
-    const winograd_plan *p = c->plan;
-    blocks b = { .c = c, .x = side_of(c, x, X_PIXELS, X_TILES), .dy = side_of(c, dy, Y_PIXELS, Y_TILES) };
-    const int threads = st_is_null(dx) ? layer_call_threads(c) : 1, bias = conv_bias(c) ? 1 : 0;
-    const ptrdiff_t units = smallest(b.x.columns, b.dy.columns) / p->k->lanes,
-                    parts = smallest(smallest(units, TAKERS), ceil_div(threads, 2));
-    job j = { c, dx, dy, true, st_data(st_scratch(c, WEIGHTS)) };
-    side to = { 0 };
-    b.tiles = c->images * p->rows * p->columns, b.apart = c->layer->impl->run->block;
-    if (!st_is_null(dx)) transform_weights(&j), to = side_of(c, dx, DX_PIXELS, X_TILES);
-    for (ptrdiff_t i = 0; i < parts; i++) {
-        b.taker[2 * i] = taker_of(c, &b.x, i, parts, X_PIXELS, X_TILES);
-        b.taker[2 * i + 1] = taker_of(c, &b.dy, i, parts, Y_PIXELS, Y_TILES);
-    }
-    for (; b.first < b.tiles; b.first += b.count * BLOCK) {
-        b.count = smallest(threads, ceil_div(b.tiles - b.first, BLOCK));
-        layer_each(c, threads, 2 * parts, take_tiles, &b);
-        layer_each(c, threads, WINOGRAD_PLACES + bias, add_place, &b);
-        if (st_is_null(dx)) continue;
-        const ptrdiff_t count = smallest(BLOCK, b.tiles - b.first);
-        multiply(p, &b.dy, j.u, &to, count, false);
-        transform_tiles(p, &to, p->t->input_adjoint, true, b.first, count);
-    }
+    const st_layer *l = c->layer;
+    job j = { c,
+              x,
+              dy,
+              true,
+              st_data(st_scratch(c, WEIGHTS)),
+              .units = parts_of(c->plan, c->images, sums_of(l)),
+              .dx = dx };
+    if (!st_is_null(dx)) transform_weights(&j);
+    divide(&j, x.shape.n[1], st_is_null(dx) ? 0 : again(&j), sum_part);
     j.by = layer_undivided(c);
     layer_try_axis(&j.by, 0, x.shape.n[1], 1, 0);
-    layer_each(c, threads, j.by.parts, add_weights, &j);
+    layer_each(c, MOST_THREADS, j.by.parts, add_weights, &j);
 }
 
 static void gradient(const st_call *c, st_tensor x, st_tensor y, st_tensor dy)
@@ -594,18 +651,16 @@ static void gradient(const st_call *c, st_tensor x, st_tensor y, st_tensor dy)
     sum(c, x, dy, (st_tensor){ 0 });
 }
 
+static void both(const st_call *c, st_tensor x, st_tensor y, st_tensor dy, st_tensor dx)
+{
+    (void)y;
+    sum(c, x, dy, dx);
+}
+
 static void backward(const st_call *c, st_tensor x, st_tensor y, st_tensor dy, st_tensor dx)
 {
     (void)x, (void)y;
-    run_job(&(job){ c, dx, dy, true, st_data(st_scratch(c, WEIGHTS)) }, dx.shape.n[1]);
-}
-
-/* In one thread both share the tiles of dy. */
-static void both(const st_call *c, st_tensor x, st_tensor y, st_tensor dy, st_tensor dx)
-{
-    const bool shared = layer_call_threads(c) == 1;
-    sum(c, x, dy, shared ? dx : (st_tensor){ 0 });
-    if (!shared) backward(c, x, y, dy, dx);
+    make(&(job){ c, dx, dy, true, st_data(st_scratch(c, WEIGHTS)) });
 }
 
 const layer_algorithm conv_winograd = {

@@ -488,6 +488,16 @@ TEST(any_number_of_threads_comes_to_the_same_bits)
     use_engine(NULL);
 }
 
+/* Tiles overlap in dx, also where the threads' bands of an image meet, and where parts of a gradient do. */
+TEST(threads_that_share_bands_of_tiles_come_to_the_same_bits)
+{
+    for (int size = 3; size <= 5; size += 2)
+        for (int images = 1; images <= 3; images += 2) {
+            auto_layer *l = st_conv2d(.out_channels = 16, .kernel = { size, size }, .padding = { 1, 2 });
+            threads_change_nothing_of(l, ST_SHAPE(images, 16, 65, 90), images, images);
+        }
+}
+
 /* If a layer can run in place, y overwrites x and dx overwrites dy, to the same bits. */
 static void in_place_is_as_apart(const layer_case *c, dice *d, st_layer *l, st_shape s)
 {
