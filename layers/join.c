@@ -2,6 +2,28 @@
 #include "layers/types.h"
 #include "tensor/counts.h"
 
+/* ---- images, one by one -------------------------------------------------------------------------------- */
+
+/* to = from + plus; without `from`, to += plus. */
+typedef struct images {
+    st_tensor to, from, plus;
+} images;
+
+static void join_image(ptrdiff_t i, void *context)
+{
+    const images *j = context;
+    const st_tensor to = st_select(j->to, 0, i);
+    if (!st_is_null(j->from)) st_copy(to, st_select(j->from, 0, i));
+    if (!st_is_null(j->plus)) st_add(to, 1, st_select(j->plus, 0, i));
+}
+
+static void join(const st_call *c, st_tensor to, st_tensor from, st_tensor plus)
+{
+    st_parallel_for(c, c->images, join_image, &(images){ to, from, plus });
+}
+
+static const st_tensor none;
+
 /* ---- residual: y = body(x) + x, or + projection(x): He et al. 2016 ------------------------------------- */
 
 enum { BODY, PROJECTION };
@@ -25,8 +47,7 @@ static void residual_forward(const st_call *c, st_tensor x, st_tensor y)
 {
     st_tensor body = st_forward_child(c, BODY, x);
     st_tensor through = c->layer->children > 1 ? st_forward_child(c, PROJECTION, x) : x;
-    st_copy(y, body);
-    st_add(y, 1, through);
+    join(c, y, body, through);
 }
 
 static void residual_backward(const st_call *c, st_tensor x, st_tensor y, st_tensor dy, st_tensor dx)
@@ -39,7 +60,7 @@ static void residual_backward(const st_call *c, st_tensor x, st_tensor y, st_ten
         through = wanted ? st_narrow(st_scratch(c, RESIDUAL_DX), 0, 0, c->images) : dx;
         st_backward_child(c, PROJECTION, x, dy, through);
     }
-    if (wanted) st_add(dx, 1, through);
+    if (wanted) join(c, dx, none, through);
 }
 
 static const char *const residual_children[] = { "body", "projection", NULL };
@@ -97,7 +118,7 @@ static void concat_forward(const st_call *c, st_tensor x, st_tensor y)
     ptrdiff_t at = 0;
     for (int i = 0; i < c->layer->children; i++) {
         st_tensor out = st_forward_child(c, i, x);
-        st_copy(st_narrow(y, 1, at, out.shape.n[1]), out);
+        join(c, st_narrow(y, 1, at, out.shape.n[1]), out, none);
         at += out.shape.n[1];
     }
 }
@@ -113,9 +134,9 @@ static void concat_backward(const st_call *c, st_tensor x, st_tensor y, st_tenso
                   branch_dx = dx;
         if (wanted && i > 0) branch_dx = st_narrow(st_scratch(c, CONCAT_DX), 0, 0, c->images);
         part = st_reshape(part, s);
-        st_copy(part, st_narrow(dy, 1, at, s.n[1]));
+        join(c, part, st_narrow(dy, 1, at, s.n[1]), none);
         st_backward_child(c, i, x, part, branch_dx);
-        if (wanted && i > 0) st_add(dx, 1, branch_dx);
+        if (wanted && i > 0) join(c, dx, none, branch_dx);
         at += s.n[1];
     }
 }
@@ -176,24 +197,39 @@ static int multiply_plan(st_layer *l, st_shape x, st_shape *y)
     return st_layer_scratch(l, x) || st_layer_scratch(l, *y) || st_layer_scratch(l, ST_SHAPE(sum)) ? -1 : 0;
 }
 
-/* y = the branches but one; -1: all of them. */
-static void multiply_others(const st_call *c, int one, st_tensor y)
+typedef struct others {
+    const st_call *c;
+    int one;
+    st_tensor y, also;
+} others;
+
+/* An image of the branches but one. */
+static void multiply_image(ptrdiff_t i, void *context)
 {
+    const others *o = context;
+    const st_tensor y = st_select(o->y, 0, i);
     bool any = false;
-    for (int i = 0; i < c->layer->children; i++) {
-        if (i == one) continue;
-        st_tensor branch = st_expand(st_child_output(c, i), y.shape);
+    for (int k = 0; k < o->c->layer->children; k++) {
+        if (k == o->one) continue;
+        const st_tensor branch = st_select(st_expand(st_child_output(o->c, k), o->y.shape), 0, i);
         if (any) st_mul(y, branch);
         else st_copy(y, branch);
         any = true;
     }
     if (!any) st_fill(y, 1);
+    if (!st_is_null(o->also)) st_mul(y, st_select(o->also, 0, i));
+}
+
+/* y = the branches but one, and `also`; -1: all of them. */
+static void multiply_others(const st_call *c, int one, st_tensor y, st_tensor also)
+{
+    st_parallel_for(c, c->images, multiply_image, &(others){ c, one, y, also });
 }
 
 static void multiply_forward(const st_call *c, st_tensor x, st_tensor y)
 {
     for (int i = 0; i < c->layer->children; i++) st_forward_child(c, i, x);
-    multiply_others(c, -1, y);
+    multiply_others(c, -1, y, none);
 }
 
 /* dy of branch i. */
@@ -201,8 +237,7 @@ static st_tensor multiply_dy(const st_call *c, int i, st_tensor dy)
 {
     const st_shape s = st_child_output(c, i).shape;
     st_tensor product = st_narrow(st_scratch(c, MULTIPLY_DY), 0, 0, c->images);
-    multiply_others(c, i, product);
-    st_mul(product, dy);
+    multiply_others(c, i, product, dy);
     if (st_shape_equal(s, dy.shape)) return product;
     st_tensor sum = st_narrow(st_scratch(c, MULTIPLY_SUM), 0, 0, st_shape_numel(s, "multiply"));
     sum = st_reshape(sum, s);
@@ -219,7 +254,7 @@ static void multiply_backward(const st_call *c, st_tensor x, st_tensor y, st_ten
         st_tensor branch_dx = dx;
         if (wanted && i > 0) branch_dx = st_narrow(st_scratch(c, MULTIPLY_DX), 0, 0, c->images);
         st_backward_child(c, i, x, multiply_dy(c, i, dy), branch_dx);
-        if (wanted && i > 0) st_add(dx, 1, branch_dx);
+        if (wanted && i > 0) join(c, dx, none, branch_dx);
     }
 }
 
