@@ -5,8 +5,8 @@
  * are picked from the row by shuffles; short rows are joined for it. Otherwise as many rows as a vector has
  * lanes, of any channels, are transposed, so that columns are vectors, of which those of y are weighted sums.
  * The adjoint is the same with the transposed matrices. Where B only shifts runs of columns, as borders do,
- * rows of A x are rows of y. Small images may be one row each, or are picked from whole planes. The way with
- * the least estimated instructions is chosen.
+ * rows of A x are rows of y. Small images may be one row each, or are picked from whole planes, as maxima and
+ * their gradients are. The way with the least estimated instructions is chosen.
  *
  * A p-norm is a sum of powers, with powers of x before it and roots of y after it; where they leave the
  * range, a channel is left to the definition. Maxima are the maxima of columns, with their rows, and then
@@ -42,8 +42,8 @@ typedef struct pick {
 } pick;
 
 /* The picks of vectors of elements, in their order, each with an index and a weight for each lane. Those of
- * maxima have a column instead of a weight, NOWHERE for a lane without this tap. Short rows are joined, so
- * that they fill vectors. */
+ * maxima have a column instead of a weight, or a place in the plane, -1 outside, and NOWHERE for a lane
+ * without this tap. Short rows are joined, so that they fill vectors. */
 typedef struct picks {
     bool used;                 /* otherwise columns are vectors */
     ptrdiff_t rows, step, out; /* rows at once, `step` from each other; the elements that they make */
@@ -77,7 +77,7 @@ typedef struct rows_plan {
         separable separable;
     } definition;          /* comes first, for the definition's functions */
     axis axis[2], each[2]; /* rows, columns */
-    axis back[2];          /* the transposed matrices, unless they are of maxima */
+    axis back[2];          /* the transposed matrices, without taps outside */
     run *runs;             /* of columns, if each has at most one tap, of weight 1, and they are few: */
     ptrdiff_t run_count;   /* 0: they are not */
     bool by_runs[2];       /* forward, backward: runs, not picks */
@@ -330,7 +330,11 @@ typedef struct groups {
     const st_real *from, *share; /* the shares of means, `shared` apart, or NULL, */
     ptrdiff_t shared;
     st_real none, *to, *end; /* the value without a tap; nothing is written beyond the end */
+    st_real *places;         /* of maxima, beside `to` or, on the way back, `from`; NULL: they are not kept */
 } groups;
+
+/* Weighted sums; maxima with their places, and the adjoint: each y whose maximum has the place. */
+typedef enum picking { SUMS, MAXIMA, BACK } picking;
 
 /* So many rows at once, of images that are so high; and planes. */
 static ptrdiff_t rows_of_block(const picks *k, ptrdiff_t high)
@@ -372,8 +376,8 @@ static ptrdiff_t planes_of_block(ptrdiff_t size)
     }                                                                                                        \
                                                                                                              \
     /* Elements i, i + 1, ... of each group by `taps` picks from `at` on. `few`: of two parts at most. */    \
-    M##_TARGET INLINE void M##_pick_vector(const picks *k, ptrdiff_t at, ptrdiff_t taps, bool few,           \
-                                           bool lacks, const groups *b, ptrdiff_t i)                         \
+    M##_TARGET INLINE void M##_pick_vector(const picks *k, picking how, ptrdiff_t at, ptrdiff_t taps,        \
+                                           bool few, bool lacks, const groups *b, ptrdiff_t i)               \
     {                                                                                                        \
         enum { LANES = MACHINE_LANES(M) };                                                                   \
         const pick *p = k->pick + at;                                                                        \
@@ -385,33 +389,51 @@ static ptrdiff_t planes_of_block(ptrdiff_t size)
             weight[j] = AT(M, k->weight + (at + j) * LANES);                                                 \
             first[j] = p[j].from[0], second[j] = p[j].from[1];                                               \
             index[j] = (M##_mask)AT(M, k->index + (at + j) * LANES);                                         \
-            has[j] = p[j].lacks ? weight[j] != 0 : zero == 0;                                                \
+            has[j] = !p[j].lacks ? zero == 0 : how == SUMS ? weight[j] != 0 : weight[j] > NOWHERE;           \
         }                                                                                                    \
         const ptrdiff_t room = b->end - b->to - i - LANES;                                                   \
         const ptrdiff_t whole = room < 0 ? 0 : smallest(room / k->out + 1, b->count);                        \
         const groups a = *b;                                                                                 \
         const st_real *row = a.from, *share = a.share ? a.share + i : NULL;                                  \
-        st_real *to = b->to + i, rest[LANES];                                                                \
+        st_real *to = b->to + i, rest[2][LANES], *places = a.places;                                         \
+        if (how == MAXIMA && places) places += i;                                                            \
         for (ptrdiff_t g = 0; g < a.count; g++, row += a.pitch, to += k->out, share += a.shared) {           \
             __builtin_prefetch(to + a.count * k->out, 1); /* of the next groups */                           \
-            M##_vector sum = zero;                                                                           \
+            M##_vector sum = zero, place = zero - 1;                                                         \
             for (ptrdiff_t j = 0; j < taps; j++) {                                                           \
-                M##_vector v;                                                                                \
+                M##_vector v, from = zero;                                                                   \
                 if (few) v = SHUFFLE_BY(M, AT(M, row + first[j]), AT(M, row + second[j]), index[j]);         \
                 else v = M##_pick(&p[j], k->index + (at + j) * LANES, row);                                  \
+                if (how == BACK && few)                                                                      \
+                    from = SHUFFLE_BY(M, AT(M, places + first[j]), AT(M, places + second[j]), index[j]);     \
+                else if (how == BACK) from = M##_pick(&p[j], k->index + (at + j) * LANES, places);           \
+                if (how == BACK) sum += MACHINE_PICK(M, from == weight[j], v, zero);                         \
+                if (how == MAXIMA) {                                                                         \
+                    M##_mask exceeds = has[j];                                                               \
+                    if (lacks) v = MACHINE_PICK(M, weight[j] < 0, zero, v);                                  \
+                    if (j > 0) exceeds &= ~(v <= sum) & (sum == sum);                                        \
+                    sum = MACHINE_PICK(M, exceeds, v, j > 0 ? sum : none);                                   \
+                    place = MACHINE_PICK(M, exceeds, weight[j], place);                                      \
+                }                                                                                            \
+                if (how != SUMS) continue;                                                                   \
                 v = v * weight[j];                                                                           \
                 const M##_vector before = j > 0 ? sum : none;                                                \
                 sum = j > 0 ? sum + v : v;                                                                   \
                 if (lacks) sum = MACHINE_PICK(M, has[j], sum, before);                                       \
             }                                                                                                \
             if (share) sum = sum * AT(M, share);                                                             \
-            AT(M, g < whole ? to : rest) = sum;                                                              \
-            if (g >= whole && to < a.end)                                                                    \
-                memcpy(to, rest, (size_t)smallest(a.end - to, LANES) * sizeof *to);                          \
+            AT(M, g < whole ? to : rest[0]) = sum;                                                           \
+            if (how == MAXIMA && places) AT(M, g < whole ? places : rest[1]) = place;                        \
+            if (g >= whole && to < a.end) {                                                                  \
+                const size_t bytes = (size_t)smallest(a.end - to, LANES) * sizeof *to;                       \
+                memcpy(to, rest[0], bytes);                                                                  \
+                if (how == MAXIMA && places) memcpy(places, rest[1], bytes);                                 \
+            }                                                                                                \
+            if (how != SUMS && places) places += how == BACK ? a.pitch : k->out;                             \
         }                                                                                                    \
     }                                                                                                        \
                                                                                                              \
-    M##_TARGET static void M##_pick_groups(const picks *given, const groups *b)                              \
+    M##_TARGET static void M##_pick_groups(const picks *given, picking how, const groups *b)                 \
     {                                                                                                        \
         enum { LANES = MACHINE_LANES(M) };                                                                   \
         const picks k = *given;                                                                              \
@@ -422,13 +444,17 @@ static ptrdiff_t planes_of_block(ptrdiff_t size)
             bool few = M##_SHUFFLES, lacks = false;                                                          \
             for (ptrdiff_t j = 0; j < taps; j++)                                                             \
                 few = few && k.pick[at + j].parts <= 2, lacks = lacks || k.pick[at + j].lacks;               \
-            if (!few) M##_pick_vector(&k, at, taps, false, true, b, i);                                      \
-            else if (taps == 1 && lacks) M##_pick_vector(&k, at, 1, true, true, b, i);                       \
-            else if (taps == 1) M##_pick_vector(&k, at, 1, true, false, b, i);                               \
-            else if (taps == 2 && !lacks) M##_pick_vector(&k, at, 2, true, false, b, i);                     \
-            else if (taps == 2) M##_pick_vector(&k, at, 2, true, true, b, i);                                \
-            else if (taps == 4) M##_pick_vector(&k, at, 4, true, true, b, i);                                \
-            else M##_pick_vector(&k, at, taps, true, true, b, i);                                            \
+            if (how == MAXIMA && few) M##_pick_vector(&k, MAXIMA, at, taps, true, true, b, i);               \
+            else if (how == MAXIMA) M##_pick_vector(&k, MAXIMA, at, taps, false, true, b, i);                \
+            else if (how == BACK && few) M##_pick_vector(&k, BACK, at, taps, true, true, b, i);              \
+            else if (how == BACK) M##_pick_vector(&k, BACK, at, taps, false, true, b, i);                    \
+            else if (!few) M##_pick_vector(&k, SUMS, at, taps, false, true, b, i);                           \
+            else if (taps == 1 && lacks) M##_pick_vector(&k, SUMS, at, 1, true, true, b, i);                 \
+            else if (taps == 1) M##_pick_vector(&k, SUMS, at, 1, true, false, b, i);                         \
+            else if (taps == 2 && !lacks) M##_pick_vector(&k, SUMS, at, 2, true, false, b, i);               \
+            else if (taps == 2) M##_pick_vector(&k, SUMS, at, 2, true, true, b, i);                          \
+            else if (taps == 4) M##_pick_vector(&k, SUMS, at, 4, true, true, b, i);                          \
+            else M##_pick_vector(&k, SUMS, at, taps, true, true, b, i);                                      \
             at += taps;                                                                                      \
         }                                                                                                    \
     }                                                                                                        \
@@ -473,7 +499,7 @@ static ptrdiff_t planes_of_block(ptrdiff_t size)
                 else if (copied) M##_sum_rows(wide, t, count, from, wide, from + area + LANES <= end, next); \
                 if (++oh == rows->out) oh = 0, from += area;                                                 \
             }                                                                                                \
-            M##_pick_groups(k, &b);                                                                          \
+            M##_pick_groups(k, SUMS, &b);                                                                    \
         }                                                                                                    \
     }                                                                                                        \
                                                                                                              \
@@ -503,7 +529,7 @@ static ptrdiff_t planes_of_block(ptrdiff_t size)
                     M##_shares(&shares[0], i % high, n, &shares[1], w->share);                               \
                 for (ptrdiff_t j = 0; j < n * wide && copied; j++)                                           \
                     w->block[j] = means ? from[j] * w->share[j] : from[j];                                   \
-                M##_pick_groups(k, &b);                                                                      \
+                M##_pick_groups(k, SUMS, &b);                                                                \
             }                                                                                                \
             for (ptrdiff_t i = 0; i < planes * rows->out; i++, to += out) {                                  \
                 const ptrdiff_t oh = i % rows->out, first = rows->begin[oh];                                 \
@@ -519,22 +545,24 @@ enum { PLANE = 4096, GROUPS = 8 }; /* elements, at most; groups of planes, at le
 
 #define PLANES(M)                                                                                            \
     /* Planes of `to` are picked from those of `from`, or from copies where vectors would pass the end. */   \
-    M##_TARGET INLINE void M##_pick_planes(const work *w, const axis *a, const st_real *share,               \
-                                           st_real value, const st_real *from, st_real *to)                  \
+    M##_TARGET INLINE void M##_pick_planes(const work *w, const axis *a, picking how, const st_real *share,  \
+                                           st_real value, const st_real *from, st_real *places, st_real *to) \
     {                                                                                                        \
         const picks *k = &a->picks;                                                                          \
         const ptrdiff_t last = w->planes * a->size - k->reach, step = k->rows * a->size;                     \
         const ptrdiff_t most = largest(BLOCK / largest(step, k->out), GROUPS);                               \
         const ptrdiff_t direct = last < 0 ? 0 : last / step + 1, all = ceil_div(w->planes, k->rows);         \
-        groups b = { .pitch = step, .share = share, .none = value, .to = to };                               \
+        groups b = { .pitch = step, .share = share, .none = value, .to = to, .places = places };             \
         b.end = to + w->planes * a->out;                                                                     \
         for (ptrdiff_t g = 0; g < all; g += b.count, b.to += b.count * k->out) {                             \
             b.count = g < direct ? smallest(most, direct - g) : 1;                                           \
             b.from = g < direct ? from + g * step : w->block;                                                \
-            if (g >= direct)                                                                                 \
-                memcpy(w->block, from + g * step,                                                            \
-                       (size_t)smallest(step, w->planes * a->size - g * step) * sizeof *from);               \
-            M##_pick_groups(k, &b);                                                                          \
+            const size_t bytes = (size_t)smallest(step, w->planes * a->size - g * step) * sizeof *from;      \
+            if (g >= direct) memcpy(w->block, from + g * step, bytes);                                       \
+            if (how == BACK) b.places = g < direct ? places + g * step : w->share;                           \
+            if (how == BACK && g >= direct) memcpy(w->share, places + g * step, bytes);                      \
+            M##_pick_groups(k, how, &b);                                                                     \
+            if (how == MAXIMA && places) b.places += b.count * k->out;                                       \
         }                                                                                                    \
     }
 
@@ -760,7 +788,7 @@ INLINE bool all_within(ptrdiff_t n, const st_real *x, st_real low, st_real high)
         }                                                                                                    \
     }                                                                                                        \
                                                                                                              \
-    M##_TARGET INLINE void M##_maxima_of_rows(const work *w, ptrdiff_t r, bool placed, bool flat)            \
+    M##_TARGET INLINE void M##_maxima_of_rows(const work *w, ptrdiff_t r, bool placed)                       \
     {                                                                                                        \
         const axis *rows = &w->plan->axis[0], *columns = &w->plan->axis[1];                                  \
         const M##_vector zero = { 0 };                                                                       \
@@ -779,14 +807,13 @@ INLINE bool all_within(ptrdiff_t n, const st_real *x, st_real low, st_real high)
                 M##_mask exceeds = ~(v <= most) & (most == most);                                            \
                 if (placed) {                                                                                \
                     at = AT(M, tops);                                                                        \
-                    if (inside && flat) at = zero;                                                           \
-                    else if (inside) at = AT(M, w->place_columns + from * MACHINE_LANES(M));                 \
-                    if (!flat) exceeds |= ((v == most) | ((v != v) & (most != most))) & (at < row);          \
+                    if (inside) at = AT(M, w->place_columns + from * MACHINE_LANES(M));                      \
+                    exceeds |= ((v == most) | ((v != v) & (most != most))) & (at < row);                     \
                 }                                                                                            \
                 if (k == columns->begin[i]) exceeds = ~(M##_mask){ 0 };                                      \
                 most = MACHINE_PICK(M, exceeds, v, most);                                                    \
                 if (!placed) continue;                                                                       \
-                row = flat ? zero : MACHINE_PICK(M, exceeds, at, row);                                       \
+                row = MACHINE_PICK(M, exceeds, at, row);                                                     \
                 column = MACHINE_PICK(M, exceeds, zero + (st_real)from, column);                             \
             }                                                                                                \
             AT(M, w->out_columns + i * MACHINE_LANES(M)) = most;                                             \
@@ -876,28 +903,23 @@ INLINE bool all_within(ptrdiff_t n, const st_real *x, st_real low, st_real high)
         const ptrdiff_t total = w->planes * rows.out, area = rows.size * columns.size;                       \
         for (ptrdiff_t r = 0, n; r < total; r += n) {                                                        \
             n = smallest(total - r, MACHINE_LANES(M));                                                       \
-            if (p->flat)                                                                                     \
-                enter(w->kernel, n, columns.size, columns.pitch, x + r * area, w->rows, w->columns);         \
-            else {                                                                                           \
-                if (n < MACHINE_LANES(M))                                                                    \
-                    memset(w->rows, 0, (size_t)(MACHINE_LANES(M) * columns.pitch) * sizeof *w->rows);        \
-                if (n < MACHINE_LANES(M) && places)                                                          \
-                    memset(w->places, 0, (size_t)(MACHINE_LANES(M) * columns.pitch) * sizeof *w->places);    \
-                for (ptrdiff_t l = 0; l < n; l++) {                                                          \
-                    const ptrdiff_t plane = (r + l) / rows.out;                                              \
-                    M##_maxima_of_columns(p, (r + l) % rows.out, x + plane * area,                           \
-                                          plane < w->planes - 1 && area >= MACHINE_LANES(M),                 \
-                                          w->rows + l * columns.pitch,                                       \
-                                          places ? w->places + l * columns.pitch : NULL);                    \
-                }                                                                                            \
-                kernel_transpose(w->kernel, MACHINE_LANES(M), columns.pitch, w->rows, columns.pitch,         \
-                                 w->columns, MACHINE_LANES(M), NULL);                                        \
-                if (places)                                                                                  \
-                    kernel_transpose(w->kernel, MACHINE_LANES(M), columns.pitch, w->places, columns.pitch,   \
-                                     w->place_columns, MACHINE_LANES(M), NULL);                              \
+            if (n < MACHINE_LANES(M))                                                                        \
+                memset(w->rows, 0, (size_t)(MACHINE_LANES(M) * columns.pitch) * sizeof *w->rows);            \
+            if (n < MACHINE_LANES(M) && places)                                                              \
+                memset(w->places, 0, (size_t)(MACHINE_LANES(M) * columns.pitch) * sizeof *w->places);        \
+            for (ptrdiff_t l = 0; l < n; l++) {                                                              \
+                const ptrdiff_t plane = (r + l) / rows.out;                                                  \
+                M##_maxima_of_columns(p, (r + l) % rows.out, x + plane * area,                               \
+                                      plane < w->planes - 1 && area >= MACHINE_LANES(M),                     \
+                                      w->rows + l * columns.pitch,                                           \
+                                      places ? w->places + l * columns.pitch : NULL);                        \
             }                                                                                                \
-            if (p->flat) M##_maxima_of_rows(w, r, places != NULL, true);                                     \
-            else M##_maxima_of_rows(w, r, places != NULL, false);                                            \
+            kernel_transpose(w->kernel, MACHINE_LANES(M), columns.pitch, w->rows, columns.pitch, w->columns, \
+                             MACHINE_LANES(M), NULL);                                                        \
+            if (places)                                                                                      \
+                kernel_transpose(w->kernel, MACHINE_LANES(M), columns.pitch, w->places, columns.pitch,       \
+                                 w->place_columns, MACHINE_LANES(M), NULL);                                  \
+            M##_maxima_of_rows(w, r, places != NULL);                                                        \
             leave(w->kernel, n, columns.out, columns.out_pitch, w->out_columns, w->out_rows,                 \
                   y + r * columns.out);                                                                      \
             if (places)                                                                                      \
@@ -928,7 +950,7 @@ static void copy_all(const work *w, const st_real *from, st_real *to)
 }
 
 typedef void image_pass(const work *w, const st_real *from, st_real *to);
-typedef void maxima_pass(const work *w, const st_real *x, st_real *y, st_real *places);
+typedef void maxima_pass(const work *w, bool back, const st_real *from, st_real *places, st_real *to);
 typedef void norm_pass(ptrdiff_t n, const st_real *x, double p, st_real *to);
 
 #define STAMP(M)                                                                                             \
@@ -942,7 +964,7 @@ typedef void norm_pass(ptrdiff_t n, const st_real *x, double p, st_real *to);
         const rows_plan *p = w->plan;                                                                        \
         if (w->plan->same) copy_all(w, x, y);                                                                \
         else if (p->by_planes[0])                                                                            \
-            M##_pick_planes(w, &p->plane[0], p->means ? p->shares : NULL, p->value, x, y);                   \
+            M##_pick_planes(w, &p->plane[0], SUMS, p->means ? p->shares : NULL, p->value, x, NULL, y);       \
         else if (w->plan->by_runs[0]) M##_runs_of_rows(w, x, y);                                             \
         else if (columns->picks.used && w->plan->tall) M##_picks_and_rows(w, rows, columns, x, y);           \
         else if (columns->picks.used) M##_rows_and_picks(w, rows, columns, w->plan->value, x, y);            \
@@ -952,17 +974,23 @@ typedef void norm_pass(ptrdiff_t n, const st_real *x, double p, st_real *to);
     {                                                                                                        \
         const axis *rows = &w->plan->back[0], *columns = &w->plan->back[1];                                  \
         if (w->plan->same) copy_all(w, dy, dx);                                                              \
-        else if (w->plan->by_planes[1]) M##_pick_planes(w, &w->plan->plane[1], NULL, 0, dy, dx);             \
+        else if (w->plan->by_planes[1]) M##_pick_planes(w, &w->plan->plane[1], SUMS, NULL, 0, dy, NULL, dx); \
         else if (w->plan->by_runs[1]) M##_runs_back(w, dy, dx);                                              \
         else if (columns->picks.used && (w->plan->tall || (rows->ordered && !w->plan->means)))               \
             M##_rows_and_picks(w, rows, columns, 0, dy, dx);                                                 \
         else if (columns->picks.used) M##_picks_and_rows(w, rows, columns, dy, dx);                          \
         else M##_sums_back(w, dy, dx);                                                                       \
     }                                                                                                        \
-    M##_TARGET static void M##_maxima_any(const work *w, const st_real *x, st_real *y, st_real *places)      \
+    M##_TARGET static void M##_maxima_any(const work *w, bool back, const st_real *from, st_real *places,    \
+                                          st_real *to)                                                       \
     {                                                                                                        \
-        if (places) M##_maxima(w, x, y, places);                                                             \
-        else M##_maxima(w, x, y, NULL);                                                                      \
+        const axis *planes = &w->plan->plane[back];                                                          \
+        if (w->plan->by_planes[back] && back) M##_pick_planes(w, planes, BACK, NULL, 0, from, places, to);   \
+        else if (w->plan->by_planes[back])                                                                   \
+            M##_pick_planes(w, planes, MAXIMA, NULL, -(st_real)INFINITY, from, places, to);                  \
+        else if (back) maxima_back(w, from, places, to);                                                     \
+        else if (places) M##_maxima(w, from, to, places);                                                    \
+        else M##_maxima(w, from, to, NULL);                                                                  \
     }                                                                                                        \
     M##_TARGET static void M##_powers(ptrdiff_t n, const st_real *x, double p, st_real *to)                  \
     {                                                                                                        \
@@ -1059,8 +1087,7 @@ static void run_piece(ptrdiff_t i, int thread, void *context)
     st_real *to = d->to + first * (d->back ? area : count),
             *places = d->places ? d->places + first * count : NULL;
     const int machine = c.layer->impl->machine;
-    if (d->maxima && d->back) maxima_back(&w, from, places, to);
-    else if (d->maxima) machines[machine].maxima(&w, from, to, places);
+    if (d->maxima) machines[machine].maxima(&w, d->back, from, places, to);
     else (d->back ? machines[machine].backward : machines[machine].forward)(&w, from, to);
 }
 
@@ -1291,11 +1318,9 @@ int rows_plan_for(st_layer *l, const void *given)
         p->back[a] = axis_of(p->each[a].out, p->each[a].size);
     }
     const axis one = axis_of(1, 1), all = axis_of(l->x.n[2] * l->x.n[3], l->y.n[2] * l->y.n[3]);
-    for (int a = 0; a < 2 && !maxima; a++)
-        l->impl->tables += table_of(&p->back[a], taps[a], a * MOST_PICKS, lanes);
-    p->flat = suits_flat(p->each, taps, maxima || l->type == &layer_type_pad2d ? 16 : 32);
-    const bool planes = !maxima && suits_planes(p->each);
-    if (planes)
+    for (int a = 0; a < 2; a++) l->impl->tables += table_of(&p->back[a], taps[a], a * MOST_PICKS, lanes);
+    p->flat = !maxima && suits_flat(p->each, taps, l->type == &layer_type_pad2d ? 16 : 32);
+    if (suits_planes(p->each))
         l->impl->tables += bytes_of_picks(room_of_planes(p->each, lanes), lanes) +
                            (size_t)room_of_means(p->each) * sizeof(st_real);
     p->axis[1] = p->flat ? all : p->each[1];
@@ -1303,7 +1328,7 @@ int rows_plan_for(st_layer *l, const void *given)
     if (p->flat) {
         taps[1] *= taps[0], taps[0] = 1;
         l->impl->tables += table_of(&one, 1, 0, lanes) + table_of(&all, taps[1], 0, lanes);
-        for (int a = 0; a < 2 && !maxima; a++) l->impl->tables += table_of(&back[a], taps[a], 0, lanes);
+        for (int a = 0; a < 2; a++) l->impl->tables += table_of(&back[a], taps[a], 0, lanes);
     }
     if (!is_separable(l) && pool_request_scratch(l, &p->definition.pool)) return -1;
     p->scratch = l->impl->scratches;
@@ -1313,8 +1338,7 @@ int rows_plan_for(st_layer *l, const void *given)
     const ptrdiff_t row = (maxima ? 4 : 2) * columns->pitch + 3 * columns->out_pitch;
     if (st_layer_scratch(l, ST_SHAPE(LANES_MOST * row))) return -1;
     if (st_layer_scratch(l, ST_SHAPE(l->x.n[1] * largest(area, count)))) return -1;
-    const ptrdiff_t picked = room_of_half(p->each) + 2 * room_of_block(p->each);
-    return st_layer_scratch(l, ST_SHAPE(maxima ? 0 : picked));
+    return st_layer_scratch(l, ST_SHAPE(room_of_half(p->each) + 2 * room_of_block(p->each)));
 }
 
 /* The columns as runs, if they are few. */
@@ -1402,24 +1426,25 @@ static void flatten(rows_plan *p)
         for (ptrdiff_t i = rows->begin[oh]; i < rows->begin[oh + 1]; i++)
             for (ptrdiff_t j = columns->begin[ow]; j < columns->begin[ow + 1]; j++) {
                 const tap a = rows->taps[i], b = columns->taps[j];
-                const bool outside = is_outside(rows, a) || is_outside(columns, b);
-                all->taps[n++] = (tap){ outside ? -1 : a.from * columns->size + b.from, a.weight * b.weight };
+                all->taps[n++] = (tap){ a.from * columns->size + b.from, a.weight * b.weight };
             }
         all->begin[o + 1] = n;
         all->counted[o] = rows->counted[oh] * columns->counted[ow];
     }
 }
 
-/* The transposed matrix. */
+/* The transposed matrix, without taps outside. */
 static void transpose(const axis *a, axis *to)
 {
     memset(to->begin, 0, (size_t)(to->out + 1) * sizeof *to->begin);
-    const ptrdiff_t all = a->begin[a->out];
-    for (ptrdiff_t k = 0; k < all; k++) to->begin[a->taps[k].from + 1]++;
+    for (ptrdiff_t k = 0; k < a->begin[a->out]; k++)
+        if (!is_outside(a, a->taps[k])) to->begin[a->taps[k].from + 1]++;
     for (ptrdiff_t i = 0; i < to->out; i++) to->begin[i + 1] += to->begin[i];
+    const ptrdiff_t all = to->begin[to->out];
     for (ptrdiff_t i = a->out - 1; i >= 0; i--) /* begin[i + 1] goes down to where it begins, */
         for (ptrdiff_t k = a->begin[i]; k < a->begin[i + 1]; k++)
-            to->taps[--to->begin[a->taps[k].from + 1]] = (tap){ i, a->taps[k].weight };
+            if (!is_outside(a, a->taps[k]))
+                to->taps[--to->begin[a->taps[k].from + 1]] = (tap){ i, a->taps[k].weight };
     for (ptrdiff_t i = 0; i < to->out; i++) to->begin[i] = to->begin[i + 1]; /* and back to its place */
     to->begin[to->out] = all;
 }
@@ -1443,7 +1468,7 @@ static tap tap_of(const axis *a, ptrdiff_t i, ptrdiff_t k)
 }
 
 /* Tap k of the elements from i on; returns about how many instructions it takes. */
-static double find_pick(const axis *a, const matrix *m, bool maxima, ptrdiff_t i, ptrdiff_t k, int lanes,
+static double find_pick(const axis *a, const matrix *m, picking how, ptrdiff_t i, ptrdiff_t k, int lanes,
                         bool shuffles, pick *p, machine_bits *index, st_real *weight)
 {
     ptrdiff_t from[LANES_MOST] = { 0 };
@@ -1453,7 +1478,7 @@ static double find_pick(const axis *a, const matrix *m, bool maxima, ptrdiff_t i
         const ptrdiff_t plane = (i + l) / a->out, o = (i + l) % a->out;
         const ptrdiff_t oh = o / m->out_wide, ow = o % m->out_wide;
         const ptrdiff_t beside = count_of(m->columns, ow), taps = count_of(m->rows, oh) * beside;
-        from[l] = PTRDIFF_MIN, weight[l] = maxima ? NOWHERE : 0, index[l] = 0;
+        from[l] = PTRDIFF_MIN, weight[l] = how == SUMS ? 0 : NOWHERE, index[l] = 0;
         if (plane >= a->picks.rows) continue;
         p->taps = largest(p->taps, taps);
         if (k >= taps) {
@@ -1461,9 +1486,11 @@ static double find_pick(const axis *a, const matrix *m, bool maxima, ptrdiff_t i
             continue;
         }
         const tap row = tap_of(m->rows, oh, k / beside), column = tap_of(m->columns, ow, k % beside);
-        const ptrdiff_t at = row.from * m->wide + column.from;
-        from[l] = at + plane * a->picks.step;
-        weight[l] = maxima ? (st_real)column.from : row.weight * column.weight;
+        const bool outside = m->rows && (is_outside(m->rows, row) || is_outside(m->columns, column));
+        const ptrdiff_t at = outside ? -1 : row.from * m->wide + column.from;
+        if (outside) p->lacks = true, adjacent = false;
+        else from[l] = at + plane * a->picks.step;
+        weight[l] = how == SUMS ? row.weight * column.weight : (st_real)(how == BACK ? o : at);
         if (m->shares) weight[l] *= m->shares[at];
         adjacent = adjacent && from[l] == from[0] + l;
     }
@@ -1481,16 +1508,17 @@ static double find_pick(const axis *a, const matrix *m, bool maxima, ptrdiff_t i
     }
     if (!adjacent && p->parts == 0) p->parts = 1;
     const double each = shuffles ? p->parts + (p->parts + 1) / 2 * 2 - 1 : 2 * lanes;
-    if (maxima) return 10 + 2 * (p->parts == 0 ? 0 : each);
+    if (how != SUMS)
+        return (m->rows ? 6 : 10) + (how == BACK || !m->rows ? 2 : 1) * (p->parts == 0 ? 0 : each);
     return (shuffles && p->parts <= 2 ? 4 : 6 + each) + (p->lacks ? 1 : 0);
 }
 
 /* The picks of rows or planes that are joined; returns about how many instructions one takes. */
-static double find_picks(axis *a, const matrix *m, bool maxima, int most, int lanes, bool shuffles)
+static double find_picks(axis *a, const matrix *m, picking how, int most, int lanes, bool shuffles)
 {
     picks *p = &a->picks;
     ptrdiff_t at = 0;
-    double picked = maxima ? 8 : 2;
+    double picked = how == SUMS ? 2 : 8;
     if (p->step > INT_MAX / (2 * LANES_MOST)) return INFINITY;
     p->reach = 0, p->out = p->rows * a->out;
     for (ptrdiff_t begin = 0; begin < p->out; begin += lanes, picked += 6) {
@@ -1498,7 +1526,7 @@ static double find_picks(axis *a, const matrix *m, bool maxima, int most, int la
         for (ptrdiff_t k = 0, taps = 1; k < taps; k++, at++) {
             if (at == p->room || taps > most) return INFINITY;
             pick *to = &p->pick[at];
-            picked += find_pick(a, m, maxima, i, k, lanes, shuffles, to, p->index + at * lanes,
+            picked += find_pick(a, m, how, i, k, lanes, shuffles, to, p->index + at * lanes,
                                 p->weight + at * lanes);
             taps = to->taps;
             for (int j = 0; j < LANES_MOST; j++) p->reach = largest(p->reach, to->from[j] + lanes);
@@ -1524,7 +1552,8 @@ static double choose_columns(axis *a, bool maxima, int lanes, bool shuffles, dou
     p->step = largest(p->high, a->size) - p->low;
     p->rows = smallest(ceil_div(JOINED * lanes, a->out), room / p->step);
     const matrix m = { NULL, a, a->size, a->out, NULL };
-    const double picked = p->rows < 1 ? INFINITY : find_picks(a, &m, maxima, MOST_PICKS, lanes, shuffles);
+    const double picked =
+        p->rows < 1 ? INFINITY : find_picks(a, &m, maxima ? MAXIMA : SUMS, MOST_PICKS, lanes, shuffles);
     p->used = picked < transposed && p->reach - p->low <= LANES_MOST * a->pitch;
     return p->used ? picked : transposed;
 }
@@ -1540,15 +1569,15 @@ static ptrdiff_t planes_joined(ptrdiff_t size, ptrdiff_t out, int lanes)
 
 /* Picks of planes: sums of few elements, in the order of the definition. Returns about how many instructions
  * a plane takes. */
-static double find_planes(axis *a, const axis *rows, const axis *columns, const rows_plan *p, bool back,
+static double find_planes(axis *a, const axis *rows, const axis *columns, picking how, const st_real *shares,
                           picks *room, int lanes, bool shuffles)
 {
-    const matrix m = { rows, columns, columns->size, columns->out, back && p->means ? p->shares : NULL };
+    const matrix m = { rows, columns, columns->size, columns->out, shares };
     a->size = rows->size * columns->size, a->out = rows->out * columns->out;
     a->picks = *room;
     a->picks.step = a->size;
     a->picks.rows = planes_joined(a->size, a->out, lanes);
-    const double picked = find_picks(a, &m, false, MOST_PICKS, lanes, shuffles);
+    const double picked = find_picks(a, &m, how, MOST_PICKS, lanes, shuffles);
     room->pick += a->picks.room, room->index += a->picks.room * lanes;
     room->weight += a->picks.room * lanes, room->room -= a->picks.room;
     return picked;
@@ -1601,20 +1630,28 @@ static double choose_rows(rows_plan *p, bool maxima, int lanes, bool shuffles, p
                     count = p->tall ? high : down;
     double each = choose_columns(&p->axis[1], maxima, lanes, shuffles, maxima ? 14 : 7);
     double costs[] = { cost_of_rows(rows, wide, lanes, count, each), 0 };
-    if (maxima) return costs[0] - flat;
-    each = choose_columns(&p->back[1], false, lanes, shuffles, 10);
-    costs[1] = cost_of_rows(back, wide, lanes, count, each);
-    for (int i = 0; i < 2 && p->run_count > 0; i++) {
-        const double runs = (double)down * cost_of_runs(p, lanes, i == 1);
-        p->by_runs[i] = !(i == 0 ? columns : back + 1)->picks.used || runs <= costs[i];
-        if (p->by_runs[i]) costs[i] = runs;
+    if (maxima)
+        costs[1] = 30 + (double)(rows->size * columns->size) / lanes + 2 * (double)(down * columns->out);
+    else {
+        each = choose_columns(&p->back[1], false, lanes, shuffles, 10);
+        costs[1] = cost_of_rows(back, wide, lanes, count, each);
+        for (int i = 0; i < 2 && p->run_count > 0; i++) {
+            const double runs = (double)down * cost_of_runs(p, lanes, i == 1);
+            p->by_runs[i] = !(i == 0 ? columns : back + 1)->picks.used || runs <= costs[i];
+            if (p->by_runs[i]) costs[i] = runs;
+        }
     }
     double rest = 0;
     for (int i = 0; i < 2; i++) {
+        const double most = i == 1 && maxima ? costs[1] : fmin(flat, costs[i]);
         p->by_planes[i] =
-            room->room > 0 && find_planes(&p->plane[i], i == 0 ? rows : back, i == 0 ? columns : back + 1, p,
-                                          i == 1, room, lanes, shuffles) < 1.25 * fmin(flat, costs[i]);
-        if (!p->by_planes[i]) rest += costs[i] - flat;
+            room->room > 0 && find_planes(&p->plane[i], i == 0 ? rows : back, i == 0 ? columns : back + 1,
+                                          !maxima  ? SUMS
+                                          : i == 0 ? MAXIMA
+                                                   : BACK,
+                                          i == 1 && p->means ? p->shares : NULL, room, lanes,
+                                          shuffles) < (maxima ? 1 : 1.25) * most;
+        if (!p->by_planes[i] && !(i == 1 && maxima)) rest += costs[i] - flat;
     }
     return rest;
 }
@@ -1649,7 +1686,6 @@ void rows_fill(st_layer *l, void *tables)
     for (int i = 0; i < 2; i++) {
         p->axis[i] = p->each[i];
         p->back[i] = axis_of(p->each[i].out, p->each[i].size);
-        if (maxima) continue;
         at = lay_out(&p->back[i], taps[i], i * MOST_PICKS, lanes, at, &runs, &spans);
         transpose(&p->axis[i], &p->back[i]);
         p->back[i].ordered = p->axis[i].ordered;
@@ -1657,10 +1693,10 @@ void rows_fill(st_layer *l, void *tables)
     if (is_separable(l)) find_runs(p);
     p->tall = is_separable(l) && p->run_count == 0 && p->each[0].out > p->each[0].size;
     p->by_planes[0] = p->by_planes[1] = false;
-    if (!maxima && suits_planes(p->each)) at = lay_out_planes(p, &room, lanes, at);
+    if (suits_planes(p->each)) at = lay_out_planes(p, &room, lanes, at);
     const ptrdiff_t area = p->each[0].size * p->each[1].size, count = p->each[0].out * p->each[1].out;
     const double all = (double)p->each[0].begin[p->each[0].out] * (double)p->each[1].begin[p->each[1].out];
-    const double each = 0.7 * (14 * (double)(area + count) + (maxima ? 8 : 5) * all) / lanes;
+    const double each = 0.7 * (14 * (double)(padded(area) + padded(count)) + 5 * all) / lanes;
     if (choose_rows(p, maxima, lanes, shuffles, &room, flat ? each : INFINITY) <= 0 || !flat) return;
     p->flat = true;
     p->run_count = 0;
@@ -1670,7 +1706,7 @@ void rows_fill(st_layer *l, void *tables)
     taps[1] *= taps[0], taps[0] = 1;
     for (int i = 0; i < 2; i++) at = lay_out(&p->axis[i], taps[i], 0, lanes, at, &runs, &spans);
     flatten(p);
-    for (int i = 0; i < 2 && !maxima; i++) {
+    for (int i = 0; i < 2; i++) {
         at = lay_out(&p->back[i], taps[i], 0, lanes, at, &runs, &spans);
         transpose(&p->axis[i], &p->back[i]);
     }
