@@ -57,38 +57,38 @@ typedef struct picks {
 
 /* The matrix of an axis: taps begin[i] ... begin[i + 1] - 1 make element i of y. Those of maxima may lie
  * outside, where there are zeros. */
-typedef struct axis {
+typedef struct sparse {
     ptrdiff_t size, out, pitch, out_pitch; /* pitches: sizes that are multiples of LANES_MOST */
     ptrdiff_t *begin;
     tap *taps;
     st_real *counted;   /* elements of a mean along the axis */
     bool ordered, even; /* y is x along the axis; all of counted are alike */
     picks picks;
-} axis;
+} sparse;
 
 /* y[to], y[to + 1], ... = x[from], x[from + step], ...; step is 1, -1 or 0. */
-typedef struct run {
+typedef struct stretch {
     ptrdiff_t to, from, count, step;
-} run;
+} stretch;
 
 typedef struct rows_plan {
     union {
         pool_plan pool;
         separable separable;
-    } definition;          /* comes first, for the definition's functions */
-    axis axis[2], each[2]; /* rows, columns */
-    axis back[2];          /* the transposed matrices, without taps outside */
-    run *runs;             /* of columns, if each has at most one tap, of weight 1, and they are few: */
-    ptrdiff_t run_count;   /* 0: they are not */
-    bool by_runs[2];       /* forward, backward: runs, not picks */
-    axis plane[2];         /* the matrices of planes as picks, */
-    bool by_planes[2];     /* if they are used */
-    st_real *shares;       /* 1 / the number of elements of each mean, for as many planes as are joined */
-    bool flat, tall, same; /* tall: columns come before rows, which become more; same: y is x */
-    bool means;            /* zeros: taps outside are zeros */
-    st_real value;         /* where there is no tap */
-    double p;              /* of a p-norm; 0: it is none */
-    int scratch;           /* the first slot */
+    } definition;            /* comes first, for the definition's functions */
+    sparse axis[2], each[2]; /* rows, columns */
+    sparse back[2];          /* the transposed matrices, without taps outside */
+    stretch *runs;           /* of columns, if each has at most one tap, of weight 1, and they are few: */
+    ptrdiff_t run_count;     /* 0: they are not */
+    bool by_runs[2];         /* forward, backward: runs, not picks */
+    sparse plane[2];         /* the matrices of planes as picks, */
+    bool by_planes[2];       /* if they are used */
+    st_real *shares;         /* 1 / the number of elements of each mean, for as many planes as are joined */
+    bool flat, tall, same;   /* tall: columns come before rows, which become more; same: y is x */
+    bool means;              /* zeros: taps outside are zeros */
+    st_real value;           /* where there is no tap */
+    double p;                /* of a p-norm; 0: it is none */
+    int scratch;             /* the first slot */
 } rows_plan;
 
 enum { ROOM, IMAGE, HALF }; /* scratch, from the plan's first slot on; an image; a channel, half resized */
@@ -215,7 +215,7 @@ static void leave(const kernel *k, ptrdiff_t n, ptrdiff_t size, ptrdiff_t pitch,
 
 #define SUMS(M)                                                                                              \
     /* The number of elements of a mean in each of n rows from row r on. */                                  \
-    M##_TARGET INLINE void M##_count_rows(M##_vector *counts, const axis *rows, ptrdiff_t r, ptrdiff_t n)    \
+    M##_TARGET INLINE void M##_count_rows(M##_vector *counts, const sparse *rows, ptrdiff_t r, ptrdiff_t n)  \
     {                                                                                                        \
         st_real count[MACHINE_LANES(M)] = { 0 };                                                             \
         for (ptrdiff_t l = 0; l < n; l++) count[l] = rows->counted[(r + l) % rows->out];                     \
@@ -223,7 +223,7 @@ static void leave(const kernel *k, ptrdiff_t n, ptrdiff_t size, ptrdiff_t pitch,
     }                                                                                                        \
                                                                                                              \
     /* Columns as vectors: sums of those of `from`, times 1 / counts in a mean. */                           \
-    M##_TARGET INLINE void M##_sum_columns(const axis *a, st_real value, const st_real *from,                \
+    M##_TARGET INLINE void M##_sum_columns(const sparse *a, st_real value, const st_real *from,              \
                                            const st_real *counted, M##_vector counts, st_real *to)           \
     {                                                                                                        \
         enum { LANES = MACHINE_LANES(M) };                                                                   \
@@ -250,7 +250,7 @@ static void leave(const kernel *k, ptrdiff_t n, ptrdiff_t size, ptrdiff_t pitch,
                                                                                                              \
     M##_TARGET INLINE void M##_share_columns(const work *w, M##_vector counts)                               \
     {                                                                                                        \
-        const axis *columns = &w->plan->axis[1];                                                             \
+        const sparse *columns = &w->plan->axis[1];                                                           \
         for (ptrdiff_t i = 0; i < columns->out; i++) {                                                       \
             st_real *at = w->out_columns + i * MACHINE_LANES(M);                                             \
             AT(M, at) = AT(M, at) * SHARE(M, counts * columns->counted[i]);                                  \
@@ -260,7 +260,7 @@ static void leave(const kernel *k, ptrdiff_t n, ptrdiff_t size, ptrdiff_t pitch,
     M##_TARGET INLINE void M##_sums_of_rows(const work *w, const st_real *x, st_real *y)                     \
     {                                                                                                        \
         const rows_plan *p = w->plan;                                                                        \
-        const axis rows = p->axis[0], columns = p->axis[1];                                                  \
+        const sparse rows = p->axis[0], columns = p->axis[1];                                                \
         const ptrdiff_t total = w->planes * rows.out, area = rows.size * columns.size;                       \
         const st_real *end = x + w->planes * area;                                                           \
         for (ptrdiff_t r = 0, n; r < total; r += n) {                                                        \
@@ -292,7 +292,7 @@ static void leave(const kernel *k, ptrdiff_t n, ptrdiff_t size, ptrdiff_t pitch,
     M##_TARGET INLINE void M##_sums_back(const work *w, const st_real *dy, st_real *dx)                      \
     {                                                                                                        \
         const rows_plan *p = w->plan;                                                                        \
-        const axis rows = p->axis[0], columns = p->axis[1];                                                  \
+        const sparse rows = p->axis[0], columns = p->axis[1];                                                \
         const ptrdiff_t total = w->planes * rows.out, area = rows.size * columns.size;                       \
         const st_real *end = dx + w->planes * area;                                                          \
         if (!p->flat) memset(dx, 0, (size_t)(w->planes * area) * sizeof *dx);                                \
@@ -460,7 +460,7 @@ static ptrdiff_t planes_of_block(ptrdiff_t size)
     }                                                                                                        \
                                                                                                              \
     /* 1 / counted, of means in n rows from row r on. */                                                     \
-    M##_TARGET INLINE void M##_shares(const axis *rows, ptrdiff_t r, ptrdiff_t n, const axis *columns,       \
+    M##_TARGET INLINE void M##_shares(const sparse *rows, ptrdiff_t r, ptrdiff_t n, const sparse *columns,   \
                                       st_real *share)                                                        \
     {                                                                                                        \
         for (ptrdiff_t l = 0; l < n; l++, share += columns->out, r = r + 1 < rows->out ? r + 1 : 0)          \
@@ -471,7 +471,7 @@ static ptrdiff_t planes_of_block(ptrdiff_t size)
     }                                                                                                        \
                                                                                                              \
     /* Rows of `to` are weighted sums of rows of `from`, and then columns are picked. */                     \
-    M##_TARGET INLINE void M##_rows_and_picks(const work *w, const axis *rows, const axis *columns,          \
+    M##_TARGET INLINE void M##_rows_and_picks(const work *w, const sparse *rows, const sparse *columns,      \
                                               st_real value, const st_real *from, st_real *to)               \
     {                                                                                                        \
         enum { LANES = MACHINE_LANES(M) };                                                                   \
@@ -504,14 +504,14 @@ static ptrdiff_t planes_of_block(ptrdiff_t size)
     }                                                                                                        \
                                                                                                              \
     /* The other way round. Means, here those of dy, are shared out first. */                                \
-    M##_TARGET INLINE void M##_picks_and_rows(const work *w, const axis *rows, const axis *columns,          \
+    M##_TARGET INLINE void M##_picks_and_rows(const work *w, const sparse *rows, const sparse *columns,      \
                                               const st_real *from, st_real *to)                              \
     {                                                                                                        \
         enum { LANES = MACHINE_LANES(M) };                                                                   \
         const picks *k = &columns->picks;                                                                    \
         const ptrdiff_t wide = columns->size, out = columns->out, high = rows->size,                         \
                         most = rows_of_block(k, high), some = planes_of_block(high * largest(wide, out));    \
-        const axis *shares = w->plan->axis;                                                                  \
+        const sparse *shares = w->plan->axis;                                                                \
         const st_real *end = from + w->planes * high * wide, *to_end = to + w->planes * rows->out * out;     \
         const bool means = w->plan->means;                                                                   \
         groups b = { .pitch = k->rows * k->step };                                                           \
@@ -545,8 +545,9 @@ enum { PLANE = 4096, GROUPS = 8 }; /* elements, at most; groups of planes, at le
 
 #define PLANES(M)                                                                                            \
     /* Planes of `to` are picked from those of `from`, or from copies where vectors would pass the end. */   \
-    M##_TARGET INLINE void M##_pick_planes(const work *w, const axis *a, picking how, const st_real *share,  \
-                                           st_real value, const st_real *from, st_real *places, st_real *to) \
+    M##_TARGET INLINE void M##_pick_planes(const work *w, const sparse *a, picking how,                      \
+                                           const st_real *share, st_real value, const st_real *from,         \
+                                           st_real *places, st_real *to)                                     \
     {                                                                                                        \
         const picks *k = &a->picks;                                                                          \
         const ptrdiff_t last = w->planes * a->size - k->reach, step = k->rows * a->size;                     \
@@ -569,7 +570,7 @@ enum { PLANE = 4096, GROUPS = 8 }; /* elements, at most; groups of planes, at le
 /* ---- runs of columns ---------------------------------------------------------------------------------- */
 
 /* A run that goes back, or stays at an element; and its adjoint. */
-INLINE void turn(const run *r, const tap *t, ptrdiff_t count, const st_real *x, ptrdiff_t pitch,
+INLINE void turn(const stretch *r, const tap *t, ptrdiff_t count, const st_real *x, ptrdiff_t pitch,
                  st_real *restrict y)
 {
     for (ptrdiff_t j = 0; j < r->count; j++) y[j] = 0;
@@ -582,7 +583,7 @@ INLINE void turn(const run *r, const tap *t, ptrdiff_t count, const st_real *x, 
     }
 }
 
-INLINE void turn_back(const run *r, st_real weight, const st_real *restrict dy, st_real *restrict row)
+INLINE void turn_back(const stretch *r, st_real weight, const st_real *restrict dy, st_real *restrict row)
 {
     st_real *restrict to = row + r->from, sum = 0;
     if (r->step == -1)
@@ -598,7 +599,7 @@ INLINE void turn_back(const run *r, st_real weight, const st_real *restrict dy, 
         const M##_vector value = (M##_vector){ 0 } + p->value;                                               \
         const ptrdiff_t out = p->axis[1].out;                                                                \
         ptrdiff_t done = 0;                                                                                  \
-        for (const run *r = p->runs; x && r < p->runs + p->run_count; r++) {                                 \
+        for (const stretch *r = p->runs; x && r < p->runs + p->run_count; r++) {                             \
             for (; done < r->to; done += MACHINE_LANES(M)) AT(M, y + done) = value;                          \
             const st_real *from = x + r->from;                                                               \
             st_real *to = y + r->to;                                                                         \
@@ -617,7 +618,7 @@ INLINE void turn_back(const run *r, st_real weight, const st_real *restrict dy, 
     M##_TARGET INLINE void M##_runs_of_rows(const work *w, const st_real *x, st_real *y)                     \
     {                                                                                                        \
         const rows_plan *p = w->plan;                                                                        \
-        const axis rows = p->axis[0], columns = p->axis[1];                                                  \
+        const sparse rows = p->axis[0], columns = p->axis[1];                                                \
         const ptrdiff_t total = w->planes * rows.out, area = rows.size * columns.size;                       \
         const st_real *end = x + w->planes * area, *y_end = y + total * columns.out;                         \
         for (ptrdiff_t r = 0, oh = 0; r < total; r++, y += columns.out) {                                    \
@@ -630,7 +631,7 @@ INLINE void turn_back(const run *r, st_real weight, const st_real *restrict dy, 
                 M##_copy_runs(p, row, y);                                                                    \
                 continue;                                                                                    \
             }                                                                                                \
-            const run *runs = p->runs;                                                                       \
+            const stretch *runs = p->runs;                                                                   \
             const tap *t = rows.taps + first;                                                                \
             for (ptrdiff_t k = 0, done = 0; k <= p->run_count; k++) {                                        \
                 const ptrdiff_t next = k < p->run_count && count > 0 ? runs[k].to : columns.out;             \
@@ -649,10 +650,10 @@ INLINE void turn_back(const run *r, st_real weight, const st_real *restrict dy, 
     M##_TARGET INLINE void M##_runs_back(const work *w, const st_real *dy, st_real *dx)                      \
     {                                                                                                        \
         const rows_plan *p = w->plan;                                                                        \
-        const axis rows = p->back[0], columns = p->axis[1];                                                  \
+        const sparse rows = p->back[0], columns = p->axis[1];                                                \
         const ptrdiff_t total = w->planes * rows.out, wide = columns.size;                                   \
         const st_real *end = dy + w->planes * rows.size * columns.out, *dx_end = dx + total * wide;          \
-        const run *runs = p->runs, *whole = runs;                                                            \
+        const stretch *runs = p->runs, *whole = runs;                                                        \
         while (whole < runs + p->run_count && (whole->from > 0 || whole->count < wide || whole->step != 1))  \
             whole++;                                                                                         \
         if (whole == runs + p->run_count) whole = NULL;                                                      \
@@ -663,7 +664,7 @@ INLINE void turn_back(const run *r, st_real weight, const st_real *restrict dy, 
                                dy + (rows.size + 1) * columns.out + MACHINE_LANES(M) <= end;                 \
             M##_sum_rows(wide, t, count, whole ? dy + whole->to : dy, columns.out, loose, dx);               \
             for (ptrdiff_t k = rows.begin[h]; k < rows.begin[h + 1]; k++, t++)                               \
-                for (const run *at = runs; at < runs + p->run_count; at++) {                                 \
+                for (const stretch *at = runs; at < runs + p->run_count; at++) {                             \
                     const st_real *from = dy + t->from * columns.out + at->to;                               \
                     if (at->step != 1) turn_back(at, t->weight, from, dx);                                   \
                     else if (at != whole) M##_add_run(at->count, dx + at->from, t->weight, from);            \
@@ -675,7 +676,7 @@ INLINE void turn_back(const run *r, st_real weight, const st_real *restrict dy, 
 /* ---- p-norms ------------------------------------------------------------------------------------------ */
 
 /* |x|^e, or 0 for 0. */
-INLINE st_real power(st_real x, double e)
+INLINE st_real power_of(st_real x, double e)
 {
     const st_real size = fabs(x);
     return size == 0 ? 0 : (st_real)wide_exp(e * wide_log((double)size));
@@ -690,7 +691,7 @@ INLINE void powers(ptrdiff_t n, const st_real *x, double e, st_real *to)
     else if (e == 3)
         for (ptrdiff_t i = 0; i < n; i++) to[i] = x[i] * x[i] * fabs(x[i]);
     else
-        for (ptrdiff_t i = 0; i < n; i++) to[i] = power(x[i], e);
+        for (ptrdiff_t i = 0; i < n; i++) to[i] = power_of(x[i], e);
 }
 
 /* y^(1/p). */
@@ -699,7 +700,7 @@ INLINE void roots(ptrdiff_t n, st_real *y, double p)
     if (p == 2)
         for (ptrdiff_t i = 0; i < n; i++) y[i] = sqrt(y[i]);
     else if (p != 1)
-        for (ptrdiff_t i = 0; i < n; i++) y[i] = power(y[i], 1 / p);
+        for (ptrdiff_t i = 0; i < n; i++) y[i] = power_of(y[i], 1 / p);
 }
 
 /* q *= y^(1-p), or 0 if y is. */
@@ -710,7 +711,7 @@ INLINE void norms_before(ptrdiff_t n, const st_real *y, double p, st_real *q)
     else if (p == 2)
         for (ptrdiff_t i = 0; i < n; i++) q[i] = y[i] == 0 ? 0 : q[i] / y[i];
     else
-        for (ptrdiff_t i = 0; i < n; i++) q[i] *= power(y[i], 1 - p);
+        for (ptrdiff_t i = 0; i < n; i++) q[i] *= power_of(y[i], 1 - p);
 }
 
 /* dx *= sign(x) |x|^(p-1) */
@@ -723,7 +724,7 @@ INLINE void norms_after(ptrdiff_t n, const st_real *x, double p, st_real *dx)
     else if (p == 3)
         for (ptrdiff_t i = 0; i < n; i++) dx[i] *= x[i] * fabs(x[i]);
     else
-        for (ptrdiff_t i = 0; i < n; i++) dx[i] *= copysign(power(x[i], p - 1), x[i]);
+        for (ptrdiff_t i = 0; i < n; i++) dx[i] *= copysign(power_of(x[i], p - 1), x[i]);
 }
 
 /* Tests if all of x are 0 or within limits. */
@@ -746,7 +747,7 @@ INLINE bool all_within(ptrdiff_t n, const st_real *x, st_real low, st_real high)
     M##_TARGET INLINE void M##_maxima_of_columns(const rows_plan *p, ptrdiff_t oh, const st_real *x,         \
                                                  bool goes_on, st_real *best, st_real *place)                \
     {                                                                                                        \
-        const axis *rows = &p->axis[0];                                                                      \
+        const sparse *rows = &p->axis[0];                                                                    \
         const ptrdiff_t n = p->axis[1].size, first = rows->begin[oh], last = rows->begin[oh + 1];            \
         const tap *t = rows->taps + first;                                                                   \
         const ptrdiff_t count = last - first, step = count > 1 ? t[1].from - t[0].from : 0;                  \
@@ -790,7 +791,7 @@ INLINE bool all_within(ptrdiff_t n, const st_real *x, st_real low, st_real high)
                                                                                                              \
     M##_TARGET INLINE void M##_maxima_of_rows(const work *w, ptrdiff_t r, bool placed)                       \
     {                                                                                                        \
-        const axis *rows = &w->plan->axis[0], *columns = &w->plan->axis[1];                                  \
+        const sparse *rows = &w->plan->axis[0], *columns = &w->plan->axis[1];                                \
         const M##_vector zero = { 0 };                                                                       \
         st_real tops[MACHINE_LANES(M)];                                                                      \
         for (int l = 0; l < MACHINE_LANES(M) && placed; l++) {                                               \
@@ -830,7 +831,7 @@ INLINE bool all_within(ptrdiff_t n, const st_real *x, st_real low, st_real high)
                                            bool loose, ptrdiff_t n, st_real *y, st_real *places)             \
     {                                                                                                        \
         enum { LANES = MACHINE_LANES(M) };                                                                   \
-        const axis *size = w->plan->axis;                                                                    \
+        const sparse *size = w->plan->axis;                                                                  \
         const picks k = size[1].picks;                                                                       \
         const M##_vector zero = { 0 };                                                                       \
         const st_real high = (st_real)size[0].size, wide = (st_real)size[1].size;                            \
@@ -870,7 +871,7 @@ INLINE bool all_within(ptrdiff_t n, const st_real *x, st_real low, st_real high)
     {                                                                                                        \
         enum { LANES = MACHINE_LANES(M) };                                                                   \
         const rows_plan *p = w->plan;                                                                        \
-        const axis rows = p->axis[0], columns = p->axis[1];                                                  \
+        const sparse rows = p->axis[0], columns = p->axis[1];                                                \
         const picks k = columns.picks;                                                                       \
         const ptrdiff_t wide = columns.size, out = columns.out, area = rows.size * wide,                     \
                         total = w->planes * rows.out, left = largest(-k.low, 0),                             \
@@ -899,7 +900,7 @@ INLINE bool all_within(ptrdiff_t n, const st_real *x, st_real low, st_real high)
             return;                                                                                          \
         }                                                                                                    \
         const rows_plan *p = w->plan;                                                                        \
-        const axis rows = p->axis[0], columns = p->axis[1];                                                  \
+        const sparse rows = p->axis[0], columns = p->axis[1];                                                \
         const ptrdiff_t total = w->planes * rows.out, area = rows.size * columns.size;                       \
         for (ptrdiff_t r = 0, n; r < total; r += n) {                                                        \
             n = smallest(total - r, MACHINE_LANES(M));                                                       \
@@ -930,7 +931,7 @@ INLINE bool all_within(ptrdiff_t n, const st_real *x, st_real low, st_real high)
 
 static void maxima_back(const work *w, const st_real *dy, const st_real *places, st_real *dx)
 {
-    const axis *rows = &w->plan->axis[0], *columns = &w->plan->axis[1];
+    const sparse *rows = &w->plan->axis[0], *columns = &w->plan->axis[1];
     const ptrdiff_t area = rows->size * columns->size, count = rows->out * columns->out;
     for (ptrdiff_t plane = 0; plane < w->planes; plane++, dx += area, dy += count, places += count) {
         memset(dx, 0, (size_t)area * sizeof *dx);
@@ -945,13 +946,14 @@ static void maxima_back(const work *w, const st_real *dy, const st_real *places,
 
 static void copy_all(const work *w, const st_real *from, st_real *to)
 {
-    const axis *each = w->plan->each;
+    const sparse *each = w->plan->each;
     memcpy(to, from, (size_t)(w->planes * each[0].size * each[1].size) * sizeof *to);
 }
 
 typedef void image_pass(const work *w, const st_real *from, st_real *to);
 typedef void maxima_pass(const work *w, bool back, const st_real *from, st_real *places, st_real *to);
-typedef void norm_pass(ptrdiff_t n, const st_real *x, double p, st_real *to);
+typedef enum norms_step { POWERS, ROOTS, BEFORE, AFTER } norms_step;
+typedef void norm_pass(norms_step step, ptrdiff_t n, const st_real *x, double p, st_real *to);
 
 #define STAMP(M)                                                                                             \
     ROWS(M)                                                                                                  \
@@ -960,23 +962,24 @@ typedef void norm_pass(ptrdiff_t n, const st_real *x, double p, st_real *to);
     PLANES(M)                                                                                                \
     RUNS(M) MAXIMA(M) M##_TARGET static void M##_forward(const work *w, const st_real *x, st_real *y)        \
     {                                                                                                        \
-        const axis *rows = &w->plan->axis[0], *columns = &w->plan->axis[1];                                  \
         const rows_plan *p = w->plan;                                                                        \
-        if (w->plan->same) copy_all(w, x, y);                                                                \
+        const sparse *rows = p->axis, *columns = rows + 1;                                                   \
+        if (p->same) copy_all(w, x, y);                                                                      \
         else if (p->by_planes[0])                                                                            \
-            M##_pick_planes(w, &p->plane[0], SUMS, p->means ? p->shares : NULL, p->value, x, NULL, y);       \
-        else if (w->plan->by_runs[0]) M##_runs_of_rows(w, x, y);                                             \
-        else if (columns->picks.used && w->plan->tall) M##_picks_and_rows(w, rows, columns, x, y);           \
-        else if (columns->picks.used) M##_rows_and_picks(w, rows, columns, w->plan->value, x, y);            \
+            M##_pick_planes(w, p->plane, SUMS, p->means ? p->shares : NULL, p->value, x, NULL, y);           \
+        else if (p->by_runs[0]) M##_runs_of_rows(w, x, y);                                                   \
+        else if (columns->picks.used && p->tall) M##_picks_and_rows(w, rows, columns, x, y);                 \
+        else if (columns->picks.used) M##_rows_and_picks(w, rows, columns, p->value, x, y);                  \
         else M##_sums_of_rows(w, x, y);                                                                      \
     }                                                                                                        \
     M##_TARGET static void M##_backward(const work *w, const st_real *dy, st_real *dx)                       \
     {                                                                                                        \
-        const axis *rows = &w->plan->back[0], *columns = &w->plan->back[1];                                  \
-        if (w->plan->same) copy_all(w, dy, dx);                                                              \
-        else if (w->plan->by_planes[1]) M##_pick_planes(w, &w->plan->plane[1], SUMS, NULL, 0, dy, NULL, dx); \
-        else if (w->plan->by_runs[1]) M##_runs_back(w, dy, dx);                                              \
-        else if (columns->picks.used && (w->plan->tall || (rows->ordered && !w->plan->means)))               \
+        const rows_plan *p = w->plan;                                                                        \
+        const sparse *rows = p->back, *columns = rows + 1;                                                   \
+        if (p->same) copy_all(w, dy, dx);                                                                    \
+        else if (p->by_planes[1]) M##_pick_planes(w, p->plane + 1, SUMS, NULL, 0, dy, NULL, dx);             \
+        else if (p->by_runs[1]) M##_runs_back(w, dy, dx);                                                    \
+        else if (columns->picks.used && (p->tall || (rows->ordered && !p->means)))                           \
             M##_rows_and_picks(w, rows, columns, 0, dy, dx);                                                 \
         else if (columns->picks.used) M##_picks_and_rows(w, rows, columns, dy, dx);                          \
         else M##_sums_back(w, dy, dx);                                                                       \
@@ -984,7 +987,7 @@ typedef void norm_pass(ptrdiff_t n, const st_real *x, double p, st_real *to);
     M##_TARGET static void M##_maxima_any(const work *w, bool back, const st_real *from, st_real *places,    \
                                           st_real *to)                                                       \
     {                                                                                                        \
-        const axis *planes = &w->plan->plane[back];                                                          \
+        const sparse *planes = &w->plan->plane[back];                                                        \
         if (w->plan->by_planes[back] && back) M##_pick_planes(w, planes, BACK, NULL, 0, from, places, to);   \
         else if (w->plan->by_planes[back])                                                                   \
             M##_pick_planes(w, planes, MAXIMA, NULL, -(st_real)INFINITY, from, places, to);                  \
@@ -992,44 +995,33 @@ typedef void norm_pass(ptrdiff_t n, const st_real *x, double p, st_real *to);
         else if (places) M##_maxima(w, from, to, places);                                                    \
         else M##_maxima(w, from, to, NULL);                                                                  \
     }                                                                                                        \
-    M##_TARGET static void M##_powers(ptrdiff_t n, const st_real *x, double p, st_real *to)                  \
+    M##_TARGET static void M##_norms(norms_step step, ptrdiff_t n, const st_real *x, double p, st_real *to)  \
     {                                                                                                        \
-        powers(n, x, p, to);                                                                                 \
-    }                                                                                                        \
-    M##_TARGET static void M##_roots(ptrdiff_t n, const st_real *x, double p, st_real *y)                    \
-    {                                                                                                        \
-        (void)x;                                                                                             \
-        roots(n, y, p);                                                                                      \
-    }                                                                                                        \
-    M##_TARGET static void M##_before(ptrdiff_t n, const st_real *y, double p, st_real *dy)                  \
-    {                                                                                                        \
-        norms_before(n, y, p, dy);                                                                           \
-    }                                                                                                        \
-    M##_TARGET static void M##_after(ptrdiff_t n, const st_real *x, double p, st_real *dx)                   \
-    {                                                                                                        \
-        norms_after(n, x, p, dx);                                                                            \
+        if (step == POWERS) powers(n, x, p, to);                                                             \
+        else if (step == ROOTS) roots(n, to, p);                                                             \
+        else if (step == BEFORE) norms_before(n, x, p, to);                                                  \
+        else norms_after(n, x, p, to);                                                                       \
     }
-#define FUNCTIONS(M)                                                                                         \
-    { M##_forward, M##_backward, M##_maxima_any, M##_powers, M##_roots, M##_before, M##_after },
+#define FUNCTIONS(M) { M##_forward, M##_backward, M##_maxima_any, M##_norms },
 
 EACH_MACHINE(STAMP)
 static const struct {
     image_pass *forward, *backward;
     maxima_pass *maxima;
-    norm_pass *powers, *roots, *before, *after;
-} machines[] = { EACH_MACHINE(FUNCTIONS) };
+    norm_pass *norms;
+} passes_of[] = { EACH_MACHINE(FUNCTIONS) };
 
 #define SHUFFLES(M) M##_SHUFFLES,
 static const bool machine_shuffles[] = { EACH_MACHINE(SHUFFLES) };
 
 /* Channels of which columns alone are resized; a block. */
-static ptrdiff_t room_of_half(const axis each[])
+static ptrdiff_t room_of_half(const sparse each[])
 {
     const ptrdiff_t high = largest(each[0].size, each[0].out);
     return largest(high * largest(each[1].pitch, each[1].out_pitch), BLOCK) + 4 * LANES_MOST;
 }
 
-static ptrdiff_t room_of_block(const axis each[])
+static ptrdiff_t room_of_block(const sparse each[])
 {
     const ptrdiff_t row = LANES_MOST * (each[1].pitch + each[1].out_pitch);
     return largest(row, largest(BLOCK, PLANE)) + 4 * LANES_MOST;
@@ -1081,14 +1073,14 @@ static void run_piece(ptrdiff_t i, int thread, void *context)
     c.thread = thread;
     const ptrdiff_t first = i * d->size;
     const work w = work_of(&c, smallest(d->size, d->planes - first));
-    const axis *each = w.plan->each;
+    const sparse *each = w.plan->each;
     const ptrdiff_t area = each[0].size * each[1].size, count = each[0].out * each[1].out;
     const st_real *from = d->from + first * (d->back ? count : area);
     st_real *to = d->to + first * (d->back ? area : count),
             *places = d->places ? d->places + first * count : NULL;
     const int machine = c.layer->impl->machine;
-    if (d->maxima) machines[machine].maxima(&w, d->back, from, places, to);
-    else (d->back ? machines[machine].backward : machines[machine].forward)(&w, from, to);
+    if (d->maxima) passes_of[machine].maxima(&w, d->back, from, places, to);
+    else (d->back ? passes_of[machine].backward : passes_of[machine].forward)(&w, from, to);
 }
 
 /* The bits of a channel do not depend on those beside it. */
@@ -1167,11 +1159,11 @@ static void norms_forward(const st_call *c, st_tensor x, st_tensor y)
         st_real *to = st_data(st_select(y, 0, i));
         for (ptrdiff_t k = 0; k < channels; k++)
             if (all_within(area, from + k * area, (st_real)low, (st_real)high))
-                machines[machine].powers(area, from + k * area, p->p, raised + k * area);
+                passes_of[machine].norms(POWERS, area, from + k * area, p->p, raised + k * area);
             else
                 for (ptrdiff_t j = 0; j < area; j++) raised[k * area + j] = NAN;
-        machines[machine].forward(&w, raised, to);
-        machines[machine].roots(channels * count, NULL, p->p, to);
+        passes_of[machine].forward(&w, raised, to);
+        passes_of[machine].norms(ROOTS, channels * count, NULL, p->p, to);
         for (ptrdiff_t k = 0; k < channels; k++) {
             int lost = 0;
             for (ptrdiff_t j = 0; j < count; j++) lost |= isnan(to[k * count + j]);
@@ -1194,12 +1186,12 @@ static void norms_backward(const st_call *c, st_tensor x, st_tensor y, st_tensor
         const st_real *norms = st_data(st_select(y, 0, i)), *g = st_data(st_select(dy, 0, i));
         st_real *to = st_data(st_select(dx, 0, i));
         memcpy(q, g, (size_t)(channels * count) * sizeof *q);
-        machines[machine].before(channels * count, norms, p->p, q);
-        machines[machine].backward(&w, q, to);
+        passes_of[machine].norms(BEFORE, channels * count, norms, p->p, q);
+        passes_of[machine].backward(&w, q, to);
         const st_real *from = image_of(c, x, i);
         for (ptrdiff_t k = 0; k < channels; k++)
             if (all_within(area, from + k * area, (st_real)low, (st_real)high))
-                machines[machine].after(area, from + k * area, p->p, to + k * area);
+                passes_of[machine].norms(AFTER, area, from + k * area, p->p, to + k * area);
             else
                 pool_adjoint_plane(c, false, i, k, st_select(st_select(x, 0, i), 0, k), norms + k * count,
                                    g + k * count, st_select(st_select(dx, 0, i), 0, k));
@@ -1246,12 +1238,12 @@ static ptrdiff_t padded(ptrdiff_t n)
 }
 
 /* The vectors of an axis's picks, `most` for each; of picks of planes; and bytes of picks. */
-static ptrdiff_t room_of_picks(const axis *a, ptrdiff_t most, int lanes)
+static ptrdiff_t room_of_picks(const sparse *a, ptrdiff_t most, int lanes)
 {
     return (a->out_pitch / lanes + JOINED + 1) * most;
 }
 
-static ptrdiff_t room_of_planes(const axis each[], int lanes)
+static ptrdiff_t room_of_planes(const sparse each[], int lanes)
 {
     const ptrdiff_t size = each[0].size * each[1].size, out = each[0].out * each[1].out;
     return smallest((ceil_div(size, lanes) + ceil_div(out, lanes) + MOST_JOINED) * MOST_PICKS, 1 << 11);
@@ -1263,20 +1255,20 @@ static size_t bytes_of_picks(ptrdiff_t room, int lanes)
 }
 
 /* Bytes of an axis's table, with `most` picks an element. */
-static size_t table_of(const axis *a, ptrdiff_t taps, ptrdiff_t most, int lanes)
+static size_t table_of(const sparse *a, ptrdiff_t taps, ptrdiff_t most, int lanes)
 {
-    return (size_t)taps * sizeof(tap) + (size_t)(a->out + 1) * (sizeof(ptrdiff_t) + sizeof(run)) +
+    return (size_t)taps * sizeof(tap) + (size_t)(a->out + 1) * (sizeof(ptrdiff_t) + sizeof(stretch)) +
            (size_t)padded(a->out) * sizeof(double) + (size_t)a->out * sizeof(pool_span) +
            bytes_of_picks(room_of_picks(a, most, lanes), lanes);
 }
 
-static axis axis_of(ptrdiff_t size, ptrdiff_t out)
+static sparse axis_of(ptrdiff_t size, ptrdiff_t out)
 {
-    return (axis){ .size = size, .out = out, .pitch = padded(size), .out_pitch = padded(out) };
+    return (sparse){ .size = size, .out = out, .pitch = padded(size), .out_pitch = padded(out) };
 }
 
 /* Images so narrow that rows fill few vectors are one row each, unless they are large, or windows are. */
-static bool suits_flat(const axis each[], const ptrdiff_t taps[], ptrdiff_t narrow)
+static bool suits_flat(const sparse each[], const ptrdiff_t taps[], ptrdiff_t narrow)
 {
     enum { SMALL = 1024, FEW = 16 };
     const ptrdiff_t size = each[0].size * each[1].size, out = each[0].out * each[1].out;
@@ -1285,14 +1277,14 @@ static bool suits_flat(const axis each[], const ptrdiff_t taps[], ptrdiff_t narr
 }
 
 /* Narrow images that are not large are picked from planes. */
-static bool suits_planes(const axis each[])
+static bool suits_planes(const sparse each[])
 {
     enum { NARROW = 64 };
     const ptrdiff_t high = largest(each[0].size, each[0].out), wide = largest(each[1].size, each[1].out);
     return smallest(each[1].size, each[1].out) < NARROW && high <= PLANE / wide;
 }
 
-static ptrdiff_t room_of_means(const axis each[])
+static ptrdiff_t room_of_means(const sparse each[])
 {
     return padded(largest(each[0].out * each[1].out, MOST_JOINED * LANES_MOST)) + LANES_MOST;
 }
@@ -1317,14 +1309,14 @@ int rows_plan_for(st_layer *l, const void *given)
         l->impl->tables += table_of(&p->each[a], taps[a], a * MOST_PICKS, lanes);
         p->back[a] = axis_of(p->each[a].out, p->each[a].size);
     }
-    const axis one = axis_of(1, 1), all = axis_of(l->x.n[2] * l->x.n[3], l->y.n[2] * l->y.n[3]);
+    const sparse one = axis_of(1, 1), all = axis_of(l->x.n[2] * l->x.n[3], l->y.n[2] * l->y.n[3]);
     for (int a = 0; a < 2; a++) l->impl->tables += table_of(&p->back[a], taps[a], a * MOST_PICKS, lanes);
     p->flat = !maxima && suits_flat(p->each, taps, l->type == &layer_type_pad2d ? 16 : 32);
     if (suits_planes(p->each))
         l->impl->tables += bytes_of_picks(room_of_planes(p->each, lanes), lanes) +
                            (size_t)room_of_means(p->each) * sizeof(st_real);
     p->axis[1] = p->flat ? all : p->each[1];
-    const axis back[] = { axis_of(one.out, one.size), axis_of(all.out, all.size) };
+    const sparse back[] = { axis_of(one.out, one.size), axis_of(all.out, all.size) };
     if (p->flat) {
         taps[1] *= taps[0], taps[0] = 1;
         l->impl->tables += table_of(&one, 1, 0, lanes) + table_of(&all, taps[1], 0, lanes);
@@ -1332,7 +1324,7 @@ int rows_plan_for(st_layer *l, const void *given)
     }
     if (!is_separable(l) && pool_request_scratch(l, &p->definition.pool)) return -1;
     p->scratch = l->impl->scratches;
-    const axis *columns = &p->axis[1];
+    const sparse *columns = &p->axis[1];
     const ptrdiff_t area = l->x.n[2] * l->x.n[3], count = l->y.n[2] * l->y.n[3];
     if (maxima && st_layer_memory(l, ST_SHAPE(l->x.n[0], l->x.n[1], count))) return -1;
     const ptrdiff_t row = (maxima ? 4 : 2) * columns->pitch + 3 * columns->out_pitch;
@@ -1345,25 +1337,25 @@ int rows_plan_for(st_layer *l, const void *given)
 static void find_runs(rows_plan *p)
 {
     enum { FEW = 3 };
-    const axis *a = &p->axis[1];
+    const sparse *a = &p->axis[1];
     ptrdiff_t count = 0;
     for (ptrdiff_t i = 0; i < a->out; i++) {
         const tap *t = a->taps + a->begin[i];
         if (a->begin[i + 1] - a->begin[i] > 1) return;
         if (a->begin[i + 1] == a->begin[i]) continue;
         if (t->weight != 1) return;
-        run *last = count > 0 ? &p->runs[count - 1] : NULL;
+        stretch *last = count > 0 ? &p->runs[count - 1] : NULL;
         const bool next = last && last->to + last->count == i;
         const ptrdiff_t step = next ? t->from - (last->from + (last->count - 1) * last->step) : 2;
         if (next && step >= -1 && step <= 1 && (last->count == 1 || step == last->step)) {
             last->step = step;
             last->count++;
-        } else p->runs[count++] = (run){ i, t->from, 1, 1 };
+        } else p->runs[count++] = (stretch){ i, t->from, 1, 1 };
     }
     if (count <= FEW || count * RUN <= a->out) p->run_count = count;
 }
 
-static bool is_identity(const axis *a)
+static bool is_identity(const sparse *a)
 {
     for (ptrdiff_t i = 0; i < a->out; i++) {
         const tap *t = a->taps + a->begin[i];
@@ -1375,7 +1367,7 @@ static bool is_identity(const axis *a)
 static void fill_pooling(const st_layer *l, rows_plan *p, int i, pool_span *spans)
 {
     const pool_plan *pool = &p->definition.pool;
-    axis *a = &p->each[i];
+    sparse *a = &p->each[i];
     const st_window at = { .options = l->options };
     const bool exclude =
         l->type == &layer_type_avgpool && ((const st_avgpool_options *)l->options)->count_exclude_pad;
@@ -1398,11 +1390,11 @@ static char *lay_out_picks(picks *p, ptrdiff_t room, int lanes, char *at)
 }
 
 /* The table of an axis at `at`; returns its end. */
-static char *lay_out(axis *a, ptrdiff_t taps, ptrdiff_t most, int lanes, char *at, run **runs,
-                     pool_span **spans)
+static char *lay_out_axis(sparse *a, ptrdiff_t taps, ptrdiff_t most, int lanes, char *at, stretch **runs,
+                          pool_span **spans)
 {
     a->taps = (tap *)(void *)at, at += (size_t)taps * sizeof *a->taps;
-    *runs = (run *)(void *)at, at += (size_t)(a->out + 1) * sizeof **runs;
+    *runs = (stretch *)(void *)at, at += (size_t)(a->out + 1) * sizeof **runs;
     *spans = (pool_span *)(void *)at, at += (size_t)a->out * sizeof **spans;
     a->begin = (ptrdiff_t *)(void *)at, at += (size_t)(a->out + 1) * sizeof *a->begin;
     a->counted = (st_real *)(void *)at, at += (size_t)padded(a->out) * sizeof(double);
@@ -1410,7 +1402,7 @@ static char *lay_out(axis *a, ptrdiff_t taps, ptrdiff_t most, int lanes, char *a
     return lay_out_picks(&a->picks, room_of_picks(a, most, lanes), lanes, at);
 }
 
-static bool is_outside(const axis *a, tap t)
+static bool is_outside(const sparse *a, tap t)
 {
     return t.from < 0 || t.from >= a->size;
 }
@@ -1418,8 +1410,8 @@ static bool is_outside(const axis *a, tap t)
 /* Every element of y as one of a row: its taps are those of its row and its column. */
 static void flatten(rows_plan *p)
 {
-    const axis *rows = &p->each[0], *columns = &p->each[1];
-    axis *one = &p->axis[0], *all = &p->axis[1];
+    const sparse *rows = &p->each[0], *columns = &p->each[1];
+    sparse *one = &p->axis[0], *all = &p->axis[1];
     one->taps[0] = (tap){ 0, 1 }, one->begin[1] = 1, one->counted[0] = 1;
     for (ptrdiff_t o = 0, n = 0; o < all->out; o++) {
         const ptrdiff_t oh = o / columns->out, ow = o % columns->out;
@@ -1434,7 +1426,7 @@ static void flatten(rows_plan *p)
 }
 
 /* The transposed matrix, without taps outside. */
-static void transpose(const axis *a, axis *to)
+static void transpose(const sparse *a, sparse *to)
 {
     memset(to->begin, 0, (size_t)(to->out + 1) * sizeof *to->begin);
     for (ptrdiff_t k = 0; k < a->begin[a->out]; k++)
@@ -1452,23 +1444,23 @@ static void transpose(const axis *a, axis *to)
 /* The matrix of a plane from those of its axes, NULL for one that is as it was, or of a row: `rows` is NULL.
  * Taps of means that go back are shares. */
 typedef struct matrix {
-    const axis *rows, *columns;
+    const sparse *rows, *columns;
     ptrdiff_t wide, out_wide;
     const st_real *shares;
 } matrix;
 
-static ptrdiff_t count_of(const axis *a, ptrdiff_t i)
+static ptrdiff_t count_of(const sparse *a, ptrdiff_t i)
 {
     return a ? a->begin[i + 1] - a->begin[i] : 1;
 }
 
-static tap tap_of(const axis *a, ptrdiff_t i, ptrdiff_t k)
+static tap tap_of(const sparse *a, ptrdiff_t i, ptrdiff_t k)
 {
     return a ? a->taps[a->begin[i] + k] : (tap){ i, 1 };
 }
 
 /* Tap k of the elements from i on; returns about how many instructions it takes. */
-static double find_pick(const axis *a, const matrix *m, picking how, ptrdiff_t i, ptrdiff_t k, int lanes,
+static double find_pick(const sparse *a, const matrix *m, picking how, ptrdiff_t i, ptrdiff_t k, int lanes,
                         bool shuffles, pick *p, machine_bits *index, st_real *weight)
 {
     ptrdiff_t from[LANES_MOST] = { 0 };
@@ -1514,7 +1506,7 @@ static double find_pick(const axis *a, const matrix *m, picking how, ptrdiff_t i
 }
 
 /* The picks of rows or planes that are joined; returns about how many instructions one takes. */
-static double find_picks(axis *a, const matrix *m, picking how, int most, int lanes, bool shuffles)
+static double find_picks(sparse *a, const matrix *m, picking how, int most, int lanes, bool shuffles)
 {
     picks *p = &a->picks;
     ptrdiff_t at = 0;
@@ -1539,7 +1531,7 @@ static double find_picks(axis *a, const matrix *m, picking how, int most, int la
 /* Picks, or vectors of columns, of which each takes `each`: whichever takes the fewest instructions, whose
  * number it returns about. Rows that are joined, and what vectors pass their ends by, are within the room of
  * rows. */
-static double choose_columns(axis *a, bool maxima, int lanes, bool shuffles, double each)
+static double choose_columns(sparse *a, bool maxima, int lanes, bool shuffles, double each)
 {
     picks *p = &a->picks;
     const ptrdiff_t room = LANES_MOST * (a->pitch - 3);
@@ -1569,8 +1561,8 @@ static ptrdiff_t planes_joined(ptrdiff_t size, ptrdiff_t out, int lanes)
 
 /* Picks of planes: sums of few elements, in the order of the definition. Returns about how many instructions
  * a plane takes. */
-static double find_planes(axis *a, const axis *rows, const axis *columns, picking how, const st_real *shares,
-                          picks *room, int lanes, bool shuffles)
+static double find_planes(sparse *a, const sparse *rows, const sparse *columns, picking how,
+                          const st_real *shares, picks *room, int lanes, bool shuffles)
 {
     const matrix m = { rows, columns, columns->size, columns->out, shares };
     a->size = rows->size * columns->size, a->out = rows->out * columns->out;
@@ -1586,7 +1578,7 @@ static double find_planes(axis *a, const axis *rows, const axis *columns, pickin
 /* Picks of planes, and the shares of their means. */
 static char *lay_out_planes(rows_plan *p, picks *room, int lanes, char *at)
 {
-    const axis *rows = &p->each[0], *columns = &p->each[1];
+    const sparse *rows = &p->each[0], *columns = &p->each[1];
     const ptrdiff_t count = rows->out * columns->out;
     at = lay_out_picks(room, room_of_planes(p->each, lanes), lanes, at);
     p->shares = (st_real *)(void *)at;
@@ -1598,7 +1590,7 @@ static char *lay_out_planes(rows_plan *p, picks *room, int lanes, char *at)
 }
 
 /* About how many instructions a channel takes by rows, of which one takes `each` after or before the sums. */
-static double cost_of_rows(const axis *rows, ptrdiff_t wide, int lanes, ptrdiff_t count, double each)
+static double cost_of_rows(const sparse *rows, ptrdiff_t wide, int lanes, ptrdiff_t count, double each)
 {
     const double vectors = (double)ceil_div(wide, lanes);
     const double sums =
@@ -1611,7 +1603,7 @@ static double cost_of_runs(const rows_plan *p, int lanes, bool back)
 {
     double cost = 10;
     for (ptrdiff_t k = 0; k < p->run_count; k++) {
-        const run r = p->runs[k];
+        const stretch r = p->runs[k];
         const bool whole = r.from == 0 && r.count == p->axis[1].size;
         const double by_one = (double)r.count, vectors = (double)ceil_div(r.count, lanes);
         if (back && r.step < 1) cost += 6 + 3 * by_one;
@@ -1625,7 +1617,7 @@ static double cost_of_runs(const rows_plan *p, int lanes, bool back)
  * more than if each way took `flat`. */
 static double choose_rows(rows_plan *p, bool maxima, int lanes, bool shuffles, picks *room, double flat)
 {
-    const axis *rows = p->axis, *columns = rows + 1, *back = p->back;
+    const sparse *rows = p->axis, *columns = rows + 1, *back = p->back;
     const ptrdiff_t high = rows->size, down = rows->out, wide = p->tall ? columns->out : columns->size,
                     count = p->tall ? high : down;
     double each = choose_columns(&p->axis[1], maxima, lanes, shuffles, maxima ? 14 : 7);
@@ -1643,15 +1635,13 @@ static double choose_rows(rows_plan *p, bool maxima, int lanes, bool shuffles, p
     }
     double rest = 0;
     for (int i = 0; i < 2; i++) {
-        const double most = i == 1 && maxima ? costs[1] : fmin(flat, costs[i]);
+        const sparse *from = i == 0 ? rows : back;
+        const picking how = maxima ? MAXIMA + i : SUMS;
+        const st_real *shares = i == 1 && p->means ? p->shares : NULL;
         p->by_planes[i] =
-            room->room > 0 && find_planes(&p->plane[i], i == 0 ? rows : back, i == 0 ? columns : back + 1,
-                                          !maxima  ? SUMS
-                                          : i == 0 ? MAXIMA
-                                                   : BACK,
-                                          i == 1 && p->means ? p->shares : NULL, room, lanes,
-                                          shuffles) < (maxima ? 1 : 1.25) * most;
-        if (!p->by_planes[i] && !(i == 1 && maxima)) rest += costs[i] - flat;
+            room->room > 0 && find_planes(&p->plane[i], from, from + 1, how, shares, room, lanes, shuffles) <
+                                  (maxima ? 1 : 1.25) * fmin(flat, costs[i]);
+        if (!p->by_planes[i]) rest += costs[i] - flat;
     }
     return rest;
 }
@@ -1662,14 +1652,14 @@ void rows_fill(st_layer *l, void *tables)
     char *at = tables;
     ptrdiff_t taps[2];
     pool_span *spans;
-    run *runs;
+    stretch *runs;
     picks room = { 0 };
     const bool maxima = is_maxima(l), shuffles = machine_shuffles[l->impl->machine], flat = p->flat;
     const int lanes = kernel_of(l)->lanes;
     for (int i = 0; i < 2; i++) {
-        axis *a = &p->each[i];
+        sparse *a = &p->each[i];
         taps[i] = most_taps(l, &p->definition, i);
-        at = lay_out(a, taps[i], i * MOST_PICKS, lanes, at, &runs, &spans);
+        at = lay_out_axis(a, taps[i], i * MOST_PICKS, lanes, at, &runs, &spans);
         if (i == 1) p->runs = runs;
         if (!is_separable(l)) fill_pooling(l, p, i, spans);
         else
@@ -1686,7 +1676,7 @@ void rows_fill(st_layer *l, void *tables)
     for (int i = 0; i < 2; i++) {
         p->axis[i] = p->each[i];
         p->back[i] = axis_of(p->each[i].out, p->each[i].size);
-        at = lay_out(&p->back[i], taps[i], i * MOST_PICKS, lanes, at, &runs, &spans);
+        at = lay_out_axis(&p->back[i], taps[i], i * MOST_PICKS, lanes, at, &runs, &spans);
         transpose(&p->axis[i], &p->back[i]);
         p->back[i].ordered = p->axis[i].ordered;
     }
@@ -1704,10 +1694,10 @@ void rows_fill(st_layer *l, void *tables)
     p->axis[0] = axis_of(1, 1), p->axis[1] = axis_of(area, count);
     p->back[0] = axis_of(1, 1), p->back[1] = axis_of(count, area);
     taps[1] *= taps[0], taps[0] = 1;
-    for (int i = 0; i < 2; i++) at = lay_out(&p->axis[i], taps[i], 0, lanes, at, &runs, &spans);
+    for (int i = 0; i < 2; i++) at = lay_out_axis(&p->axis[i], taps[i], 0, lanes, at, &runs, &spans);
     flatten(p);
     for (int i = 0; i < 2; i++) {
-        at = lay_out(&p->back[i], taps[i], 0, lanes, at, &runs, &spans);
+        at = lay_out_axis(&p->back[i], taps[i], 0, lanes, at, &runs, &spans);
         transpose(&p->axis[i], &p->back[i]);
     }
 }
