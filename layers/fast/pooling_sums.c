@@ -12,27 +12,34 @@
 
 #include <math.h>
 
-/* Terms below exp(LEAST_EXPONENT) are as great as that one, which is a normal number; in sums from FEWEST on
- * it is nothing, and so is SOME. */
+/* Terms below exp(LEAST_EXPONENT), or 2^LEAST_POWER, are as great as that one, which is a normal number; in
+ * sums from FEWEST on it is nothing. */
+#define LOG2_E (st_real)1.44269504088896340736
+#define LN_2 (st_real)0.693147180559945309417
 #ifdef STRIDE_DOUBLE
 enum { RAISED = 440 };
+#define LOWERED 0x1p-440
+#define LEAST_NORMAL 0x1p-1022
 #define FEWEST 1e-175
-#define SOME 1e-307
+#define LEAST_TERM 2.5e-175
 #else
 enum { RAISED = 58 };
+#define LOWERED 0x1p-58f
+#define LEAST_NORMAL 0x1p-126f
+#define LEAST_POWER ((st_real)-180)
 #define FEWEST ((st_real)1e-22)
-#define SOME ((st_real)2e-38)
+#define LEAST_TERM ((st_real)1.4e-20)
 #endif
 
 /* ---- log and powers in st_real ------------------------------------------------------------------------- */
 
-/* log(2^-lower x) of a normal x > 0, to two units in the last place: n log(2) + log(1 + s), s between
- * sqrt(1/2) - 1 and sqrt(2) - 1; log(1 + s) = s - s²/2 + s³ p(s) with the smallest greatest relative error,
- * 2^-27 (Remez's exchange). */
-INLINE st_real fast_log(st_real x, int lower)
+/* log2(2^-lower x) of a normal x > 0, to two units in the last place: n + log2(1 + s), s between
+ * sqrt(1/2) - 1 and sqrt(2) - 1; log2(1 + s) = s p(s) with the smallest greatest relative error, 2^-27
+ * (Remez's exchange). */
+INLINE st_real fast_log2(st_real x, int lower)
 {
 #ifdef STRIDE_DOUBLE
-    return wide_log(lower ? x * 0x1p-440 : x);
+    return wide_log(lower ? x * 0x1p-440 : x) * LOG2_E;
 #else
     uint32_t bits;
     float m;
@@ -40,12 +47,30 @@ INLINE st_real fast_log(st_real x, int lower)
     const int32_t n = (int32_t)(bits - 0x3f3504f3) >> 23; /* m is from sqrt(1/2) on */
     bits -= (uint32_t)n << 23;
     memcpy(&m, &bits, sizeof m);
-    const float s = m - 1, t = s * s;
-    float p = -0.0763450290965f;
-    p = p * s + 0.127615772781f, p = p * s - 0.131601804663f, p = p * s + 0.14201757998f;
-    p = p * s - 0.166233575350f, p = p * s + 0.20001226873f, p = p * s - 0.250008210285f;
-    p = p * s + 0.333333317078f;
-    return (float)(n - lower) * 0x1.62e430p-1f + (s - (t * 0.5f - t * s * p));
+    const float s = m - 1;
+    float p = -0.109949225789f;
+    p = p * s + 0.186174605084f, p = p * s - 0.191062703923f, p = p * s + 0.204600672281f;
+    p = p * s - 0.239617416735f, p = p * s + 0.288567406207f, p = p * s - 0.360696648795f;
+    p = p * s + 0.480898241083f, p = p * s - 0.721347351507f, p = p * s + 1.44269504083f;
+    return p * s + (float)(n - lower);
+#endif
+}
+
+/* 2^(x + RAISED), in the range of raised_exp; 2^r = 1 + r p(r), |r| <= 1/2, likewise to 2^-26. */
+INLINE st_real raised_exp2(st_real x)
+{
+#ifdef STRIDE_DOUBLE
+    const exponent e = exponent_of(x * LN_2);
+    return (1 + e.less_1) * power_of_2(e.biased - BIAS + RAISED);
+#else
+    const float in = x < LEAST_POWER ? LEAST_POWER : x, round = ROUND, shifted = in + round,
+                r = in - (shifted - round);
+    uint32_t bits;
+    memcpy(&bits, &shifted, sizeof bits);
+    float p = 0.000154035175304f;
+    p = p * r + 0.00133907354285f, p = p * r + 0.00961823747976f, p = p * r + 0.0555035743383f;
+    p = p * r + 0.24022649795f, p = p * r + 0.693147187927f;
+    return (1 + r * p) * power_of_2(bits + BIAS + RAISED);
 #endif
 }
 
@@ -56,25 +81,19 @@ INLINE st_real raised_exp(st_real x)
     return (1 + e.less_1) * power_of_2(e.biased - BIAS + RAISED);
 }
 
-INLINE st_real greatest(ptrdiff_t n, const st_real *x)
+/* The binary logarithm of the mean of a window's f. */
+INLINE st_real log_of_mean(st_real s, st_real inside)
 {
-    lanes most;
-    EACH_WINDOW(k) most[k] = x[0];
-    ptrdiff_t i = 0;
-    for (; i + POOL_LANES <= n; i += POOL_LANES)
-        EACH_WINDOW(k) most[k] = x[i + k] > most[k] ? x[i + k] : most[k];
-    for (; i < n; i++) most[0] = x[i] > most[0] ? x[i] : most[0];
-    for (int k = 1; k < POOL_LANES; k++) most[0] = most[k] > most[0] ? most[k] : most[0];
-    return most[0];
+    return fast_log2(s / inside, RAISED);
 }
 
 /* Tests if the sums of all windows with elements are in range, or, with `zeros`, exactly 0. */
-INLINE bool in_range(const sums_call *b, bool zeros)
+INLINE bool in_range(const sums_call *b, st_real fewest, bool zeros)
 {
-    const st_real *s = b->s[0];
+    const st_real *s = b->s[0], *inside = b->inside;
     int outside = 0;
     for (ptrdiff_t i = 0; i < b->n; i++)
-        outside |= (int)(b->inside[i] > 0) & (int)!(s[i] >= FEWEST) & (int)!(zeros && s[i] == 0);
+        outside |= (int)(inside[i] > 0) & (int)!(s[i] >= fewest) & (int)!(zeros && s[i] == 0);
     return !outside;
 }
 
@@ -82,9 +101,8 @@ INLINE bool in_range(const sums_call *b, bool zeros)
 
 INLINE void soft_terms(sums_call *b)
 {
-    const st_real shift = greatest(b->n, b->x), *x = b->x;
+    const st_real shift = b->shift = b->most, *x = b->x;
     st_real *restrict power = b->f[0], *restrict weighted = b->f[1];
-    b->shift = (double)shift;
     for (ptrdiff_t i = 0; i < b->n; i++) {
         const st_real z = x[i] - shift, e = raised_exp(z);
         power[i] = e, weighted[i] = e * z;
@@ -93,29 +111,36 @@ INLINE void soft_terms(sums_call *b)
 
 INLINE bool soft_values(const sums_call *b)
 {
-    const st_real *s = b->s[0], *weighted = b->s[1], shift = (st_real)b->shift;
-    if (!in_range(b, false)) return false;
-    for (ptrdiff_t i = 0; i < b->n; i++) b->y[i] = shift + weighted[i] / s[i];
-    return true;
+    const st_real *s = b->s[0], *weighted = b->s[1], shift = b->shift;
+    st_real *restrict y = b->y;
+    for (ptrdiff_t i = 0; i < b->n; i++) y[i] = shift + weighted[i] / s[i];
+    return in_range(b, FEWEST, false);
 }
 
-INLINE bool soft_slopes(const sums_call *b)
+/* q = -dy (y - shift) / s, dy / s */
+INLINE void weighted_slopes(const sums_call *b, st_real shift)
 {
-    const st_real *s = b->s[0], *weighted = b->s[1], *dy = b->dy;
+    const st_real *s = b->s[0], *y = b->y, *dy = b->dy;
     st_real *restrict p = b->q[0], *restrict q = b->q[1];
-    if (!in_range(b, false)) return false;
     for (ptrdiff_t i = 0; i < b->n; i++) {
-        const st_real share = dy[i] / s[i];
-        p[i] = -share * (weighted[i] / s[i]), q[i] = share;
+        const st_real share = s[i] > 0 ? dy[i] / s[i] : 0;
+        p[i] = share * (shift - y[i]), q[i] = share;
     }
-    return true;
+}
+
+INLINE void soft_slopes(const sums_call *b)
+{
+    weighted_slopes(b, b->shift);
 }
 
 INLINE void soft_back(const sums_call *b)
 {
-    const st_real *f = b->f[0], *x = b->x, *p = b->q[0], *q = b->q[1], shift = (st_real)b->shift;
+    const st_real *x = b->x, *p = b->q[0], *q = b->q[1], shift = b->shift;
     st_real *restrict dx = b->dx;
-    for (ptrdiff_t i = 0; i < b->n; i++) dx[i] = f[i] * (p[i] + (1 + (x[i] - shift)) * q[i]);
+    for (ptrdiff_t i = 0; i < b->n; i++) {
+        const st_real z = x[i] - shift;
+        dx[i] = raised_exp(z) * (p[i] + (1 + z) * q[i]);
+    }
 }
 
 /* ---- log-sum-exp: f = exp(r (x - shift)) --------------------------------------------------------------- */
@@ -127,37 +152,34 @@ INLINE st_real sharpness(const sums_call *b)
 
 INLINE void logsumexp_terms(sums_call *b)
 {
-    const st_real shift = greatest(b->n, b->x), r = sharpness(b), *x = b->x;
+    const st_real shift = b->shift = b->most, r = sharpness(b), *x = b->x;
     st_real *restrict power = b->f[0];
-    b->shift = (double)shift;
     for (ptrdiff_t i = 0; i < b->n; i++) power[i] = raised_exp(r * (x[i] - shift));
 }
 
 INLINE bool logsumexp_values(const sums_call *b)
 {
-    const st_real *s = b->s[0], r = sharpness(b), shift = (st_real)b->shift;
-    if (!in_range(b, false)) return false;
-    for (ptrdiff_t i = 0; i < b->n; i++) b->y[i] = shift + fast_log(s[i] / b->inside[i], RAISED) / r;
-    return true;
+    const st_real *s = b->s[0], *inside = b->inside, r = sharpness(b), over = LN_2 / r, shift = b->shift;
+    st_real *restrict y = b->y;
+    for (ptrdiff_t i = 0; i < b->n; i++) y[i] = shift + log_of_mean(s[i], inside[i]) * over;
+    return r > 0 && in_range(b, FEWEST, false);
 }
 
-INLINE bool logsumexp_slopes(const sums_call *b)
+INLINE void logsumexp_slopes(const sums_call *b)
 {
     const st_real *s = b->s[0], *dy = b->dy;
     st_real *restrict q = b->q[0];
-    if (!in_range(b, false)) return false;
-    for (ptrdiff_t i = 0; i < b->n; i++) q[i] = dy[i] / s[i];
-    return true;
+    for (ptrdiff_t i = 0; i < b->n; i++) q[i] = s[i] > 0 ? dy[i] / s[i] : 0;
 }
 
 INLINE void logsumexp_back(const sums_call *b)
 {
-    const st_real *f = b->f[0], *q = b->q[0];
+    const st_real *x = b->x, *q = b->q[0], shift = b->shift, r = sharpness(b);
     st_real *restrict dx = b->dx;
-    for (ptrdiff_t i = 0; i < b->n; i++) dx[i] = f[i] * q[i];
+    for (ptrdiff_t i = 0; i < b->n; i++) dx[i] = raised_exp(r * (x[i] - shift)) * q[i];
 }
 
-/* ---- powers: f = (a / most)^p, log(a / most), (a / most)^(p - 1), with a >= 0, most the greatest ------- */
+/* ---- powers: f = (a / shift)^p, with a >= 0, shift the greatest ---------------------------------------- */
 
 /* a of an element: |x|, or max(x, epsilon). */
 INLINE st_real base(st_real x, bool sizes, st_real epsilon)
@@ -165,77 +187,79 @@ INLINE st_real base(st_real x, bool sizes, st_real epsilon)
     return sizes ? fabs(x) : x < epsilon ? epsilon : x;
 }
 
+/* 1 / shift, or 0 where that is out of range. */
+INLINE st_real scale_of(const sums_call *b)
+{
+    const st_real scale = 1 / b->shift;
+    return scale <= ST_REAL_MAX ? scale : 0;
+}
+
 INLINE void power_terms(sums_call *b, bool sizes, st_real epsilon, st_real p)
 {
     const st_real *x = b->x;
-    st_real *restrict power = b->f[0], *restrict logs = b->f[1], *restrict less = b->f[2];
-    for (ptrdiff_t i = 0; i < b->n; i++) logs[i] = base(x[i], sizes, epsilon);
-    const st_real most = greatest(b->n, logs), scale = 1 / most;
-    b->shift = (double)most;
-    if (!(scale <= ST_REAL_MAX)) { /* all are 0, or out of range */
-        for (ptrdiff_t i = 0; i < b->n; i++) power[i] = logs[i] > 0 ? SOME : 0, logs[i] = less[i] = 0;
-        return;
-    }
+    st_real *restrict power = b->f[0];
+    b->shift = sizes && -b->least > b->most ? -b->least : base(b->most, sizes, epsilon);
+    const st_real scale = scale_of(b);
     for (ptrdiff_t i = 0; i < b->n; i++) {
-        const st_real a = logs[i], ratio = a * scale, log = fast_log(ratio, 0), f = raised_exp((p - 1) * log);
-        less[i] = a > 0 ? f : 0;
-        power[i] = a > 0 ? f * ratio + SOME : 0; /* only the power of 0 is 0 */
-        logs[i] = a > 0 ? log : 0;
+        const st_real a = base(x[i], sizes, epsilon), f = raised_exp2(p * fast_log2(a * scale, 0));
+        power[i] = a > 0 ? f : 0; /* only the power of 0 is 0 */
     }
 }
 
-/* The logarithm of the mean of a window's powers, of 1 for 0. */
-INLINE st_real log_of_mean(st_real s, st_real inside)
-{
-    return fast_log(s > 0 ? s / inside : 1, RAISED);
-}
-
+/* Below LEAST_NORMAL, logarithms are not right: sums of such powers are out of range. */
 INLINE bool power_values(const sums_call *b, st_real p)
 {
-    const st_real *s = b->s[0], most = (st_real)b->shift;
-    if (!in_range(b, true)) return false;
+    const st_real *s = b->s[0], *inside = b->inside, over = 1 / p, most = b->shift;
+    st_real *restrict to = b->y;
     for (ptrdiff_t i = 0; i < b->n; i++) {
-        const st_real y = most * fast_exp(log_of_mean(s[i], b->inside[i]) / p);
-        b->y[i] = s[i] > 0 ? y : 0;
+        const st_real y = raised_exp2(log_of_mean(s[i], inside[i]) * over) * LOWERED * most;
+        to[i] = s[i] > 0 ? y : 0;
     }
-    return true;
+    return (most == 0 || scale_of(b) > 0) && in_range(b, (st_real)b->taps * LEAST_TERM, true);
 }
 
-/* Writes q = dy (y / most) / s, and adds dy y log(mean) to *sum. */
-INLINE bool power_slopes(const sums_call *b, double *sum)
+/* Writes q = dy (y / shift) / s, and adds dy y log(mean of f) to *sum. */
+INLINE void power_slopes(const sums_call *b, double *sum)
 {
-    const st_real *s = b->s[0], *dy = b->dy, *y = b->y, scale = b->shift > 0 ? (st_real)(1 / b->shift) : 0;
+    const st_real *s = b->s[0], *dy = b->dy, *y = b->y, *inside = b->inside, scale = scale_of(b);
     st_real *restrict q = b->q[0];
     double sums[POOL_LANES] = { 0 };
-    if (!in_range(b, true)) return false;
-    for (ptrdiff_t i = 0; i < b->n; i += POOL_LANES) EACH_WINDOW(k)
+    for (ptrdiff_t i = 0; i < b->n; i += POOL_LANES) {
+        lanes part;
+        EACH_WINDOW(k)
         {
-            const st_real slope = dy[i + k] * (y[i + k] * scale);
-            const bool is = ((int)(b->inside[i + k] > 0) & (int)(s[i + k] > 0)) != 0;
-            q[i + k] = is ? slope / s[i + k] : 0;
-            sums[k] += is ? (double)(slope * log_of_mean(s[i + k], b->inside[i + k])) : 0;
+            const st_real slope = dy[i + k] * (y[i + k] * scale), in = s[i + k],
+                          log = log_of_mean(in, inside[i + k]);
+            q[i + k] = in > 0 ? slope / in : 0;
+            part[k] = in > 0 ? slope * log : 0;
         }
-    for (int k = 0; k < POOL_LANES; k++) *sum += sums[k] * b->shift;
-    return true;
+        EACH_WINDOW(k) sums[k] += (double)part[k];
+    }
+    for (int k = 1; k < POOL_LANES; k++) sums[0] += sums[k];
+    *sum += sums[0] * (double)(b->shift * LN_2);
 }
 
-/* dx = q (a / most)^(p - 1), with the sign of x, or 0 up to epsilon; returns the sum of
- * most q f log(a / most). */
-INLINE double power_back(const sums_call *b, bool sizes, st_real epsilon)
+/* dx = q (a / shift)^(p - 1), with the sign of x, or 0 up to epsilon; returns the sum of
+ * shift q f log(a / shift). */
+INLINE double power_back(const sums_call *b, bool sizes, st_real epsilon, st_real p)
 {
-    const st_real *f = b->f[0], *logs = b->f[1], *less = b->f[2], *q = b->q[0], *x = b->x;
-    st_real *restrict dx = b->dx;
+    const st_real scale = scale_of(b), less_1 = p - 1;
     double sums[POOL_LANES] = { 0 };
-    ptrdiff_t i = 0;
-    for (ptrdiff_t k = 0; k < b->n; k++) {
-        const st_real share = less[k] * q[k];
-        dx[k] = sizes ? copysign((st_real)1, x[k]) * share : x[k] > epsilon ? share : 0;
+    for (ptrdiff_t i = 0; i < b->n; i += POOL_LANES) {
+        const st_real *x = b->x + i, *q = b->q[0] + i;
+        st_real *restrict dx = b->dx + i;
+        lanes part;
+        EACH_WINDOW(k)
+        {
+            const st_real a = base(x[k], sizes, epsilon), ratio = a * scale, log = fast_log2(ratio, 0);
+            const st_real less = raised_exp2(less_1 * log), share = a > 0 ? less * q[k] : 0;
+            dx[k] = sizes ? (x[k] < 0 ? -share : share) : x[k] > epsilon ? share : 0;
+            part[k] = share * ratio * log;
+        }
+        EACH_WINDOW(k) sums[k] += (double)part[k];
     }
-    for (; i + POOL_LANES <= b->n; i += POOL_LANES)
-        EACH_WINDOW(k) sums[k] += (double)(f[i + k] * q[i + k] * logs[i + k]);
-    for (; i < b->n; i++) sums[0] += (double)(f[i] * q[i] * logs[i]);
     for (int k = 1; k < POOL_LANES; k++) sums[0] += sums[k];
-    return sums[0] * b->shift;
+    return sums[0] * (double)(b->shift * LN_2);
 }
 
 /* ---- generalised means --------------------------------------------------------------------------------- */
@@ -253,22 +277,22 @@ INLINE void gem_terms(sums_call *b)
 /* Near p = 0, dy/dp is a difference of numbers that grow as 1 / p². */
 INLINE bool gem_values(const sums_call *b)
 {
-    const st_real p = b->at->param[0][0];
-    return p > (st_real)0.5 && power_values(b, p);
+    const st_real p = b->at->param[0][0], least = base(b->least, false, gem_epsilon(b)) * scale_of(b);
+    return p > (st_real)0.5 && (p >= 1 || least >= LEAST_NORMAL) && power_values(b, p);
 }
 
-INLINE bool gem_slopes(const sums_call *b)
+INLINE void gem_slopes(const sums_call *b)
 {
-    const st_real p = b->at->param[0][0];
     double sum = 0;
-    if (!(p > (st_real)0.5) || !power_slopes(b, &sum)) return false;
-    b->at->dparam[0][0] -= sum / ((double)p * (double)p);
-    return true;
+    power_slopes(b, &sum);
+    const double p = (double)b->at->param[0][0];
+    b->at->dparam[0][0] -= sum / (p * p);
 }
 
 INLINE void gem_back(const sums_call *b)
 {
-    b->at->dparam[0][0] += power_back(b, false, gem_epsilon(b)) / (double)b->at->param[0][0];
+    const st_real p = b->at->param[0][0];
+    b->at->dparam[0][0] += power_back(b, false, gem_epsilon(b), p) / (double)p;
 }
 
 /* ---- learned norms ------------------------------------------------------------------------------------- */
@@ -295,25 +319,24 @@ INLINE bool learned_norm_values(const sums_call *b)
     return power_values(b, (st_real)order(b));
 }
 
-INLINE bool learned_norm_slopes(const sums_call *b)
+INLINE void learned_norm_slopes(const sums_call *b)
 {
-    const double p = order(b);
     double sum = 0;
-    if (!power_slopes(b, &sum)) return false;
-    b->at->dparam[0][0] -= order_slope(b) * sum / (p * p);
-    return true;
+    power_slopes(b, &sum);
+    b->at->dparam[0][0] -= order_slope(b) * sum / (order(b) * order(b));
 }
 
 INLINE void learned_norm_back(const sums_call *b)
 {
-    b->at->dparam[0][0] += order_slope(b) * power_back(b, true, 0) / order(b);
+    const double p = order(b);
+    b->at->dparam[0][0] += order_slope(b) * power_back(b, true, 0, (st_real)p) / p;
 }
 
 /* ---- local importance: f = exp(g), exp(g) x, whose g are a function of all channels -------------------- */
 
 INLINE void local_importance_terms(sums_call *b)
 {
-    const st_real shift = greatest(b->n, b->g), *x = b->x, *g = b->g;
+    const st_real shift = b->shift = b->most, *x = b->x, *g = b->g;
     st_real *restrict power = b->f[0], *restrict weighted = b->f[1];
     for (ptrdiff_t i = 0; i < b->n; i++) {
         const st_real e = raised_exp(g[i] - shift);
@@ -324,23 +347,24 @@ INLINE void local_importance_terms(sums_call *b)
 INLINE bool local_importance_values(const sums_call *b)
 {
     const st_real *s = b->s[0], *weighted = b->s[1];
-    if (!in_range(b, false)) return false;
-    for (ptrdiff_t i = 0; i < b->n; i++) b->y[i] = weighted[i] / s[i];
-    return true;
+    st_real *restrict y = b->y;
+    for (ptrdiff_t i = 0; i < b->n; i++) y[i] = weighted[i] / s[i];
+    return in_range(b, FEWEST, false);
 }
 
-INLINE bool local_importance_slopes(const sums_call *b)
+INLINE void local_importance_slopes(const sums_call *b)
 {
-    return soft_slopes(b);
+    weighted_slopes(b, 0);
 }
 
 INLINE void local_importance_back(const sums_call *b)
 {
-    const st_real *f = b->f[0], *x = b->x, *p = b->q[0], *q = b->q[1];
+    const st_real *x = b->x, *g = b->g, *p = b->q[0], *q = b->q[1], shift = b->shift;
     st_real *restrict dx = b->dx, *restrict dg = b->dg;
     for (ptrdiff_t i = 0; i < b->n; i++) {
-        dx[i] = f[i] * q[i];
-        dg[i] = f[i] * (p[i] + x[i] * q[i]);
+        const st_real e = raised_exp(g[i] - shift);
+        dx[i] = e * q[i];
+        dg[i] = e * (p[i] + x[i] * q[i]);
     }
 }
 
@@ -366,9 +390,9 @@ static void importances_back(const st_call *c, bool gradient, st_tensor x, st_te
     {                                                                                                        \
         return NAME##_values(b);                                                                             \
     }                                                                                                        \
-    M##_TARGET static bool M##_##NAME##_slopes(const sums_call *b)                                           \
+    M##_TARGET static void M##_##NAME##_slopes(const sums_call *b)                                           \
     {                                                                                                        \
-        return NAME##_slopes(b);                                                                             \
+        NAME##_slopes(b);                                                                                    \
     }                                                                                                        \
     M##_TARGET static void M##_##NAME##_back(const sums_call *b)                                             \
     {                                                                                                        \
@@ -376,12 +400,12 @@ static void importances_back(const st_call *c, bool gradient, st_tensor x, st_te
     }
 #define FORM_OF(M, NAME) { M##_##NAME##_terms, M##_##NAME##_values, M##_##NAME##_slopes, M##_##NAME##_back },
 
-#define ALGORITHM(NAME, TERMS, SUMS, ...)                                                                    \
+#define ALGORITHM(NAME, SUMS, ...)                                                                           \
     EACH_MACHINE_OF(STAMP, NAME)                                                                             \
     static const sums_functions NAME##_functions[] = { EACH_MACHINE_OF(FORM_OF, NAME) };                     \
     static int NAME##_plan(st_layer *l, const void *given)                                                   \
     {                                                                                                        \
-        static const sums_form form = { TERMS, SUMS, NAME##_functions, __VA_ARGS__ };                        \
+        static const sums_form form = { SUMS, NAME##_functions, __VA_ARGS__ };                               \
         return windows_plan_for(l, given, NULL, &form);                                                      \
     }                                                                                                        \
     const layer_algorithm NAME##_pool_sums = { .type = &layer_type_##NAME##_pool,                            \
@@ -389,8 +413,8 @@ static void importances_back(const st_call *c, bool gradient, st_tensor x, st_te
                                                .plan = NAME##_plan,                                          \
                                                .fill = windows_fill,                                         \
                                                .hooks = WINDOWS_HOOKS };
-ALGORITHM(soft, 2, 2, .reads_y = false)
-ALGORITHM(logsumexp, 1, 1, .reads_y = false)
-ALGORITHM(gem, 3, 1, .reads_y = true)
-ALGORITHM(learned_norm, 3, 1, .reads_y = true)
-ALGORITHM(local_importance, 2, 2, .logits = importances, .end = importances_back)
+ALGORITHM(soft, 2, .reads_y = true)
+ALGORITHM(logsumexp, 1, .reads_y = false)
+ALGORITHM(gem, 1, .reads_y = true)
+ALGORITHM(learned_norm, 1, .reads_y = true)
+ALGORITHM(local_importance, 2, .reads_y = true, .logits = importances, .end = importances_back)

@@ -182,10 +182,12 @@ INLINE void from_phases(const windows_plan *p, const st_real *from, st_real *to,
 /* Windows [OH, OW] as a grid, 0 elsewhere; and back, `none` where a window has no element. */
 INLINE void to_grid(const windows_plan *p, const st_real *from, const st_real *end, st_real *to)
 {
-    const ptrdiff_t out = p->axis[1].out;
-    for (ptrdiff_t row = 0; row < p->axis[0].out; row++, from += out, to += p->pitch) {
+    const bool dense = p->pitch == p->axis[1].out;
+    const ptrdiff_t rows = dense ? 1 : p->axis[0].out, out = p->axis[1].out * (dense ? p->axis[0].out : 1),
+                    pitch = dense ? out : p->pitch;
+    for (ptrdiff_t row = 0; row < rows; row++, from += out, to += pitch) {
         copy_run(out, from, end, to, to + out + RUN);
-        for (ptrdiff_t i = out; i < p->pitch; i++) to[i] = 0;
+        for (ptrdiff_t i = out; i < pitch; i++) to[i] = 0;
     }
     EACH_WINDOW(k) to[k] = 0;
 }
@@ -193,9 +195,10 @@ INLINE void to_grid(const windows_plan *p, const st_real *from, const st_real *e
 INLINE void from_grid(const windows_plan *p, const st_real *from, st_real none, st_real *to,
                       const st_real *end)
 {
-    const ptrdiff_t out = p->axis[1].out;
+    const bool dense = p->pitch == p->axis[1].out;
+    const ptrdiff_t rows = dense ? 1 : p->axis[0].out, out = p->axis[1].out * (dense ? p->axis[0].out : 1);
     const st_real *inside = p->inside;
-    for (ptrdiff_t row = 0; row < p->axis[0].out; row++, from += p->pitch, inside += p->pitch, to += out) {
+    for (ptrdiff_t row = 0; row < rows; row++, from += p->pitch, inside += p->pitch, to += out) {
         copy_run(out, from, from + out + RUN, to, end);
         for (ptrdiff_t i = 0; i < out && !p->full; i++) to[i] = inside[i] > 0 ? to[i] : none;
     }
@@ -213,97 +216,168 @@ INLINE void add_windows(const windows_plan *p, ptrdiff_t first, ptrdiff_t count,
     }
 }
 
-/* to[i] = the sum of count rows, from[0][i], from[1][i], ...; n is a multiple of POOL_LANES. */
-INLINE void add_up(ptrdiff_t n, ptrdiff_t count, const st_real *const from[], st_real *restrict to)
-{
-    const st_real *a = from[0], *b = from[count > 1], *c = from[count > 2 ? 2 : 0];
-    if (count == 1)
-        for (ptrdiff_t i = 0; i < n; i++) to[i] = a[i];
-    else if (count == 2)
-        for (ptrdiff_t i = 0; i < n; i++) to[i] = a[i] + b[i];
-    else
-        for (ptrdiff_t i = 0; i < n; i++) to[i] = a[i] + b[i] + c[i];
-    for (ptrdiff_t k = 3; k < count; k++) {
-        const st_real *more = from[k];
-        for (ptrdiff_t i = 0; i < n; i++) to[i] += more[i];
-    }
-}
-
-/* Of a row of elements along an axis, at most this many are added up at once. */
-enum { ROWS_AT_ONCE = 16 };
-
 INLINE ptrdiff_t whole(ptrdiff_t n)
 {
     return ceil_div(n, POOL_LANES) * POOL_LANES;
 }
 
-/* The sum of rows begin[k] for elements k of an axis in phase a (any: -1), or added to `to`. */
-INLINE void add_elements(const phase_axis *h, ptrdiff_t a, ptrdiff_t n, const st_real *from, ptrdiff_t phase,
-                         ptrdiff_t shift, st_real *to)
+/* ---- sums over windows: of rows, and of their columns -------------------------------------------------- */
+
+/* Of a channel's rows, whose padding is the same. */
+typedef struct padded_rows {
+    ptrdiff_t wide, columns; /* elements of a row with its padding, and those in the image */
+} padded_rows;
+
+INLINE padded_rows padded_rows_of(const windows_plan *p)
 {
-    const st_real *row[ROWS_AT_ONCE + 1] = { from };
-    ptrdiff_t count = 0;
-    bool begun = false;
-    for (int k = 0; k < h->kernel; k++) {
-        if (a >= 0 && h->phase[k] != a) continue;
-        row[count++] = from + h->phase[k] * phase + h->shift[k] * shift;
-        if (count <= ROWS_AT_ONCE) continue;
-        add_up(n, count, row, to);
-        row[0] = to, count = 1, begun = true;
+    const phase_axis *w = &p->axis[1];
+    const ptrdiff_t wide = w->stride * p->pitch;
+    return (padded_rows){ wide, largest(smallest(w->size, wide - w->before), 0) };
+}
+
+/* add_rows: to[i] = more + the sum of `count` rows, `down` apart; what it writes beyond n is overwritten by
+ * what follows. add_columns: the sum of the elements of each window in a row; stride is 1 or 2. part_columns:
+ * its adjoint. */
+#define ADD_UP(M)                                                                                            \
+    M##_TARGET INLINE void M##_add_some(ptrdiff_t n, ptrdiff_t count, const st_real *from, ptrdiff_t down,   \
+                                        st_real more, st_real *to)                                           \
+    {                                                                                                        \
+        for (ptrdiff_t i = 0; i < n; i += MACHINE_LANES(M)) {                                                \
+            M##_vector sum = (M##_vector){ 0 } + more;                                                       \
+            for (ptrdiff_t k = 0; k < count; k++) sum += AT(M, from + i + k * down);                         \
+            AT(M, to + i) = sum;                                                                             \
+        }                                                                                                    \
+    }                                                                                                        \
+    M##_TARGET INLINE void M##_add_rows(ptrdiff_t n, ptrdiff_t count, const st_real *from, ptrdiff_t down,   \
+                                        st_real more, st_real *to)                                           \
+    {                                                                                                        \
+        if (count == 1) M##_add_some(n, 1, from, down, more, to);                                            \
+        else if (count == 2) M##_add_some(n, 2, from, down, more, to);                                       \
+        else if (count == 3) M##_add_some(n, 3, from, down, more, to);                                       \
+        else M##_add_some(n, count, from, down, more, to);                                                   \
+    }                                                                                                        \
+    M##_TARGET INLINE void M##_add_columns(ptrdiff_t n, int taps, ptrdiff_t dilation, ptrdiff_t stride,      \
+                                           const st_real *from, st_real *to)                                 \
+    {                                                                                                        \
+        enum { LANES = MACHINE_LANES(M) };                                                                   \
+        for (ptrdiff_t i = 0; i < n; i += LANES, from += stride * LANES) {                                   \
+            M##_vector u = AT(M, from), v = AT(M, from + LANES);                                             \
+            for (int k = 1; k < taps; k++) {                                                                 \
+                u += AT(M, from + k * dilation);                                                             \
+                if (stride == 2) v += AT(M, from + k * dilation + LANES);                                    \
+            }                                                                                                \
+            AT(M, to + i) = stride == 2 ? SHUFFLE(M, u, v, M##_OF(EVEN)) : u;                                \
+        }                                                                                                    \
+    }                                                                                                        \
+    M##_TARGET INLINE void M##_part_columns(ptrdiff_t n, int taps, ptrdiff_t dilation, ptrdiff_t stride,     \
+                                            const st_real *from, st_real *to)                                \
+    {                                                                                                        \
+        enum { LANES = MACHINE_LANES(M) };                                                                   \
+        for (ptrdiff_t i = 0; i < n; i += LANES, from += LANES, to += stride * LANES) {                      \
+            M##_vector even = AT(M, from), odd = { 0 };                                                      \
+            for (int k = 1; k < taps; k++) {                                                                 \
+                const M##_vector q = AT(M, from - k * dilation / stride);                                    \
+                if (k * dilation % stride == 0) even += q;                                                   \
+                else odd += q;                                                                               \
+            }                                                                                                \
+            AT(M, to) = stride == 2 ? SHUFFLE(M, even, odd, M##_OF(LOWER)) : even;                           \
+            if (stride == 2) AT(M, to + LANES) = SHUFFLE(M, even, odd, M##_OF(UPPER));                       \
+        }                                                                                                    \
+    }                                                                                                        \
+    M##_TARGET static void M##_sum_windows(const windows_plan *p, const st_real *f, st_real padding,         \
+                                           st_real *rows, st_real *to)                                       \
+    {                                                                                                        \
+        const phase_axis *h = &p->axis[0], *w = &p->axis[1];                                                 \
+        const padded_rows s = padded_rows_of(p);                                                             \
+        const ptrdiff_t right = p->pool.w.dilation[1], down = p->pool.w.dilation[0], n = whole(p->windows);  \
+        st_real *row = rows + smallest(w->before, s.wide);                                                   \
+        for (st_real *at = rows; at < row; at++) *at = (st_real)h->kernel * padding;                         \
+        for (ptrdiff_t r = -h->before, i = 0; i < h->out; i++, r += h->stride) {                             \
+            ptrdiff_t first = 0, end = h->kernel;                                                            \
+            while (first < end && r + first * down < 0) first++;                                             \
+            while (first < end && r + (end - 1) * down >= h->size) end--;                                    \
+            M##_add_rows(s.columns, end - first, f + (r + first * down) * w->size, down * w->size,           \
+                         (st_real)(h->kernel - (end - first)) * padding, row);                               \
+            row += s.columns;                                                                                \
+            for (ptrdiff_t k = s.columns; k < s.wide; k++) *row++ = (st_real)h->kernel * padding;            \
+        }                                                                                                    \
+        if (w->stride == 2 && right == 1 && w->kernel == 2) M##_add_columns(n, 2, 1, 2, rows, to);           \
+        else if (w->stride == 2 && right == 1 && w->kernel == 3) M##_add_columns(n, 3, 1, 2, rows, to);      \
+        else if (w->stride == 2) M##_add_columns(n, w->kernel, right, 2, rows, to);                          \
+        else if (w->stride == 1 && w->kernel == 3) M##_add_columns(n, 3, right, 1, rows, to);                \
+        else if (w->stride == 1) M##_add_columns(n, w->kernel, right, 1, rows, to);                          \
+        else                                                                                                 \
+            for (ptrdiff_t i = 0; i < n; i++) {                                                              \
+                to[i] = 0;                                                                                   \
+                for (int k = 0; k < w->kernel; k++) to[i] += rows[i * w->stride + k * right];                \
+            }                                                                                                \
+    }                                                                                                        \
+                                                                                                             \
+    /* The adjoint: each element's sum over its windows. Before q there are zeros. */                        \
+    M##_TARGET static void M##_sum_elements(const windows_plan *p, const st_real *q, st_real *rows,          \
+                                            st_real *to)                                                     \
+    {                                                                                                        \
+        const phase_axis *h = &p->axis[0], *w = &p->axis[1];                                                 \
+        const padded_rows s = padded_rows_of(p);                                                             \
+        const ptrdiff_t right = p->pool.w.dilation[1], n = whole(h->out * p->pitch),                         \
+                        again = h->phases * p->pool.w.dilation[0] / h->stride;                               \
+        if (w->stride == 2 && right == 1 && w->kernel == 2) M##_part_columns(n, 2, 1, 2, q, rows);           \
+        else if (w->stride == 2 && right == 1 && w->kernel == 3) M##_part_columns(n, 3, 1, 2, q, rows);      \
+        else if (w->stride == 2) M##_part_columns(n, w->kernel, right, 2, q, rows);                          \
+        else if (w->stride == 1 && w->kernel == 3) M##_part_columns(n, 3, right, 1, q, rows);                \
+        else if (w->stride == 1) M##_part_columns(n, w->kernel, right, 1, q, rows);                          \
+        else {                                                                                               \
+            memset(rows, 0, (size_t)((h->out + 1) * s.wide) * sizeof *rows);                                 \
+            for (int k = 0; k < w->kernel; k++)                                                              \
+                for (ptrdiff_t i = 0; i < p->windows; i++) rows[i * w->stride + k * right] += q[i];          \
+        }                                                                                                    \
+        ptrdiff_t j = h->before / h->stride, residue = h->before % h->stride; /* of row 0 */                 \
+        for (ptrdiff_t r = 0; r < h->size; r++) {                                                            \
+            int a = 0;                                                                                       \
+            while (a < h->phases && h->residue[a] != residue) a++;                                           \
+            ptrdiff_t count = a < h->phases ? (h->kernel - a + h->phases - 1) / h->phases : 0,               \
+                      last = j - (a < h->phases ? h->shift[a] : 0);                                          \
+            for (; count > 0 && last >= h->out; count--) last -= again;                                      \
+            while (count > 0 && last - (count - 1) * again < 0) count--;                                     \
+            M##_add_rows(s.columns, count, rows + last * s.wide + w->before, -again * s.wide, 0, to);        \
+            to += s.columns;                                                                                 \
+            for (ptrdiff_t k = s.columns; k < w->size; k++) *to++ = 0;                                       \
+            if (++residue == h->stride) residue = 0, j++;                                                    \
+        }                                                                                                    \
+        EACH_WINDOW(k) to[k] = 0;                                                                            \
     }
-    if (count > 1 || !begun) add_up(n, count, row, to);
-}
+EACH_MACHINE(ADD_UP)
 
-/* The room before a row of an axis's sums. */
-INLINE ptrdiff_t reach(const windows_plan *p, int axis)
-{
-    return p->axis[axis].reach * (axis ? 1 : p->pitch);
-}
-
-/* Sums over windows, rows first: `rows` has a phase for each of the rows'. */
-INLINE void sum_windows(const windows_plan *p, const st_real *phases, st_real *rows, st_real *to)
-{
-    const ptrdiff_t n = whole(p->rows * p->pitch);
-    for (ptrdiff_t a = 0; a < p->axis[0].phases; a++)
-        add_elements(&p->axis[1], -1, n, phases + a * p->axis[1].phases * p->phase, p->phase, 1,
-                     rows + a * p->phase);
-    add_elements(&p->axis[0], -1, whole(p->windows), rows, p->phase, p->pitch, to);
-}
-
-/* The adjoint: each element's sum over its windows. Before q and `rows` there are zeros. */
-INLINE void sum_elements(const windows_plan *p, const st_real *q, st_real *rows, st_real *phases)
-{
-    const ptrdiff_t n = whole(p->rows * p->pitch);
-    for (ptrdiff_t a = 0; a < p->axis[0].phases; a++) {
-        add_elements(&p->axis[0], a, n, q, 0, -p->pitch, rows);
-        for (ptrdiff_t b = 0; b < p->axis[1].phases; b++)
-            add_elements(&p->axis[1], b, n, rows, 0, -1, phases + (a * p->axis[1].phases + b) * p->phase);
+/* The least and the greatest x; returns if all are finite. n is a multiple of POOL_LANES. */
+#define RANGE_OF(M)                                                                                          \
+    M##_TARGET static bool M##_range_of(ptrdiff_t n, const st_real *x, st_real *least, st_real *most)        \
+    {                                                                                                        \
+        enum { LANES = MACHINE_LANES(M) };                                                                   \
+        M##_vector low[2], high[2], zero[2] = { { 0 } };                                                     \
+        EACH(k, 2) low[k] = high[k] = AT(M, x + k * LANES);                                                  \
+        for (ptrdiff_t i = 0; i < n; i += 2 * LANES) EACH(k, 2)                                              \
+            {                                                                                                \
+                const M##_vector v = AT(M, x + i + k * LANES);                                               \
+                low[k] = MACHINE_PICK(M, v < low[k], v, low[k]);                                             \
+                high[k] = MACHINE_PICK(M, v > high[k], v, high[k]);                                          \
+                zero[k] += v * 0; /* NaN of what is not finite */                                            \
+            }                                                                                                \
+        low[0] = MACHINE_PICK(M, low[0] < low[1], low[0], low[1]);                                           \
+        high[0] = MACHINE_PICK(M, high[0] > high[1], high[0], high[1]);                                      \
+        const M##_mask other = zero[0] + zero[1] != 0;                                                       \
+        st_real small[2] = { low[0][0], low[0][1] }, great[2] = { high[0][0], high[0][1] };                  \
+        machine_bits any = other[0] | other[1];                                                              \
+        EACH(l, LANES)                                                                                       \
+        {                                                                                                    \
+            small[l % 2] = low[0][l] < small[l % 2] ? low[0][l] : small[l % 2];                              \
+            great[l % 2] = high[0][l] > great[l % 2] ? high[0][l] : great[l % 2];                            \
+            any |= other[l];                                                                                 \
+        }                                                                                                    \
+        *least = small[0] < small[1] ? small[0] : small[1];                                                  \
+        *most = great[0] > great[1] ? great[0] : great[1];                                                   \
+        return any == 0;                                                                                     \
     }
-}
-
-#ifdef STRIDE_DOUBLE
-#define NOT_FINITE 0x7ff0000000000000
-#else
-#define NOT_FINITE 0x7f800000
-#endif
-
-/* The bits of what is not finite are greater than those of any number without its sign. */
-INLINE bool all_finite(ptrdiff_t n, const st_real *x)
-{
-    machine_bits most = 0;
-    for (ptrdiff_t i = 0; i < n; i++) {
-        real_bits bits;
-        memcpy(&bits, x + i, sizeof bits);
-        const machine_bits size = (machine_bits)(bits << 1 >> 1);
-        most = size > most ? size : most;
-    }
-    return most < NOT_FINITE;
-}
-
-INLINE void keep_windows(const windows_plan *p, st_real *q)
-{
-    for (ptrdiff_t i = 0; i < whole(p->windows); i++) q[i] = p->inside[i] > 0 ? q[i] : 0;
-}
+EACH_MACHINE(RANGE_OF)
 
 /* The fractions of words, of which a block has four: as st_random_uniform, exactly. */
 INLINE void fractions(ptrdiff_t n, const uint32_t *word, double *to)
@@ -338,29 +412,14 @@ INLINE void fractions(ptrdiff_t n, const uint32_t *word, double *to)
     {                                                                                                        \
         add_windows(p, first, count, from, to);                                                              \
     }                                                                                                        \
-    M##_TARGET static void M##_sum_windows(const windows_plan *p, const st_real *phases, st_real *rows,      \
-                                           st_real *to)                                                      \
-    {                                                                                                        \
-        sum_windows(p, phases, rows, to);                                                                    \
-    }                                                                                                        \
-    M##_TARGET static void M##_sum_elements(const windows_plan *p, st_real *q, st_real *rows,                \
-                                            st_real *phases)                                                 \
-    {                                                                                                        \
-        keep_windows(p, q);                                                                                  \
-        sum_elements(p, q, rows, phases);                                                                    \
-    }                                                                                                        \
-    M##_TARGET static bool M##_all_finite(ptrdiff_t n, const st_real *x)                                     \
-    {                                                                                                        \
-        return all_finite(n, x);                                                                             \
-    }                                                                                                        \
     M##_TARGET static void M##_fractions(ptrdiff_t n, const uint32_t *word, double *to)                      \
     {                                                                                                        \
         fractions(n, word, to);                                                                              \
     }
 
 #define ROW_OF_TABLE(M)                                                                                      \
-    { M##_to_phases,   M##_from_phases,  M##_to_grid,    M##_from_grid, M##_add_windows,                     \
-      M##_sum_windows, M##_sum_elements, M##_all_finite, M##_fractions },
+    { M##_to_phases,   M##_from_phases,  M##_to_grid,  M##_from_grid, M##_add_windows,                       \
+      M##_sum_windows, M##_sum_elements, M##_range_of, M##_fractions },
 
 EACH_MACHINE(STAMP)
 static const struct {
@@ -371,9 +430,9 @@ static const struct {
                       const st_real *end);
     void (*add_windows)(const windows_plan *p, ptrdiff_t first, ptrdiff_t count, const st_real *from,
                         st_real *to);
-    void (*sum_windows)(const windows_plan *p, const st_real *phases, st_real *rows, st_real *to);
-    void (*sum_elements)(const windows_plan *p, st_real *q, st_real *rows, st_real *phases);
-    bool (*all_finite)(ptrdiff_t n, const st_real *x);
+    void (*sum_windows)(const windows_plan *p, const st_real *f, st_real padding, st_real *rows, st_real *to);
+    void (*sum_elements)(const windows_plan *p, const st_real *q, st_real *rows, st_real *to);
+    bool (*range_of)(ptrdiff_t n, const st_real *x, st_real *least, st_real *most);
     void (*fractions)(ptrdiff_t n, const uint32_t *word, double *to);
 } machines[] = { EACH_MACHINE(ROW_OF_TABLE) };
 
@@ -390,7 +449,7 @@ typedef struct room {
     lanes *sorted, *totals;
     double *first, *counted; /* of each window; for each number of elements */
     st_real *weight;
-    st_real *f[MOST_TERMS], *s[MOST_SUMS], *q[MOST_SUMS], *sums[MOST_SUMS], *rows, *x, *dx;
+    st_real *f[MOST_SUMS], *s[MOST_SUMS], *q[MOST_SUMS], *sums[MOST_SUMS], *rows, *x, *g, *dx, *dg;
 } room;
 
 /* The room from `at` on, which may be NULL; returns its size. */
@@ -398,7 +457,7 @@ static ptrdiff_t lay_out(const windows_plan *p, st_real *at, room *r)
 {
     const ptrdiff_t grid = whole(p->axis[0].out * p->pitch) + POOL_LANES,
                     area = whole(p->axis[0].size * p->axis[1].size) + POOL_LANES,
-                    all = p->phases + POOL_LANES, most = whole(p->rows * p->pitch) + POOL_LANES;
+                    all = p->phases + POOL_LANES, before = p->axis[1].reach;
     const ptrdiff_t doubles = sizeof(double) / sizeof(st_real),
                     words = 4 * sizeof(uint32_t) / sizeof(st_real);
     ptrdiff_t used = 0;
@@ -407,10 +466,10 @@ static ptrdiff_t lay_out(const windows_plan *p, st_real *at, room *r)
     TAKE(word, p->lanes ? grid * words : 0);
     TAKE(first, p->lanes ? grid * doubles : 0);
     TAKE(counted, p->lanes ? (p->taps + 1) * doubles : 0);
-    TAKE(phases, all);
     TAKE(y, grid);
     TAKE(dy, grid);
     if (p->lanes) {
+        TAKE(phases, all);
         TAKE(dphases, all);
         TAKE(adjoints, p->apart ? 0 : p->taps * p->step);
         TAKE(place, grid);
@@ -420,12 +479,14 @@ static ptrdiff_t lay_out(const windows_plan *p, st_real *at, room *r)
     } else {
         TAKE(x, area);
         TAKE(dx, area);
-        TAKE(rows, reach(p, 1) + p->axis[0].phases * p->phase + POOL_LANES);
-        for (int j = 0; j < p->sums->terms; j++) TAKE(f[j], area);
+        TAKE(g, p->sums->logits ? area : 0);
+        TAKE(dg, p->sums->logits ? area : 0);
+        TAKE(rows, p->axis[1].stride * (grid + p->pitch + before + 1) + POOL_LANES);
         for (int j = 0; j < p->sums->sums; j++) {
+            TAKE(f[j], area);
             TAKE(sums[j], area);
             TAKE(s[j], grid);
-            TAKE(q[j], reach(p, 0) + most);
+            TAKE(q[j], before + grid);
         }
     }
 #undef TAKE
@@ -441,15 +502,8 @@ static room room_of(const st_call *c)
         p->lanes->prepare(c->options, p->taps, r.counted, r.weight);
         for (ptrdiff_t i = 0; i < whole(p->windows); i++) r.first[i] = r.counted[(ptrdiff_t)p->inside[i]];
     }
-    if (!p->lanes) {
-        const ptrdiff_t most = whole(p->rows * p->pitch) + POOL_LANES;
-        for (int j = 0; j < p->sums->sums; j++) {
-            memset(r.q[j], 0, (size_t)(reach(p, 0) + most) * sizeof *r.q[j]);
-            r.q[j] += reach(p, 0);
-        }
-        memset(r.rows, 0, (size_t)reach(p, 1) * sizeof *r.rows);
-        r.rows += reach(p, 1);
-    }
+    for (int j = 0; p->sums && j < p->sums->sums; j++)
+        for (ptrdiff_t i = 0; i < p->axis[1].reach; i++) *r.q[j]++ = 0;
     return r;
 }
 
@@ -467,7 +521,7 @@ typedef struct batch {
     ptrdiff_t elements;              /* of a channel's parameter, which is the only one; 0: there is none */
     st_real *grad;                   /* NULL: it is not wanted */
     st_real *g, *dg;                 /* logits of an image, and their gradients */
-    st_real *place, *x_end, *y_end, *dy_end, *dx_end;
+    st_real *place, *kept, *x_end, *y_end, *dy_end, *dx_end;
     room room;
 } batch;
 
@@ -500,18 +554,45 @@ static batch batch_of(const st_call *c, bool gradient, st_tensor x, st_tensor y,
     if (c->layer->params > 0 && !b.logits) b.elements = st_numel(c->param[0]) / c->param[0].shape.n[0];
     if (gradient && !b.logits) b.grad = st_data(st_grad(c, 0));
     if (b.draws) b.place = st_data(st_memory(c, 0));
+    if (p->sums) b.kept = st_data(st_memory(c, 0));
     b.x_end = end_of(x), b.y_end = end_of(y), b.dy_end = end_of(dy), b.dx_end = end_of(dx);
     b.room = room_of(c);
     return b;
 }
 
-/* A channel: x's elements one after the other, up to the end of those that may be read. */
+/* A channel: x's elements one after the other, up to the end of those that may be read. `kept` has the sum of
+ * each window, and after them the shift, NaN where the definition computes the channel. */
 typedef struct channel {
     const st_real *x, *x_end, *g;
-    st_real *y, *dx, *place, *dg;
+    st_real *y, *dx, *place, *dg, *kept;
     const st_real *dy;
+    st_real least, most; /* of x, or of g */
     bool finite;
 } channel;
+
+/* The n elements at x, so many that they are whole vectors: the last one stands behind them. */
+static const st_real *whole_vectors(ptrdiff_t n, const st_real *x, st_real *copy)
+{
+    if (n == whole(n)) return x;
+    memcpy(copy, x, (size_t)n * sizeof *x);
+    for (ptrdiff_t i = n; i < whole(n); i++) copy[i] = x[n - 1];
+    return copy;
+}
+
+/* range_of of the n elements at x. */
+static bool range_of_any(int machine, ptrdiff_t n, const st_real *x, st_real *least, st_real *most)
+{
+    lanes rest;
+    st_real low, high;
+    const ptrdiff_t vectors = n / POOL_LANES * POOL_LANES;
+    bool finite = vectors == 0 || machines[machine].range_of(vectors, x, least, most);
+    if (vectors == n || !finite) return finite;
+    EACH_WINDOW(k) rest[k] = x[smallest(vectors + k, n - 1)];
+    finite = machines[machine].range_of(POOL_LANES, rest, &low, &high);
+    if (vectors == 0 || low < *least) *least = low;
+    if (vectors == 0 || high > *most) *most = high;
+    return finite;
+}
 
 /* Channel `number` of the call, which becomes the current one. */
 static channel channel_of(batch *b, ptrdiff_t number)
@@ -537,7 +618,12 @@ static channel channel_of(batch *b, ptrdiff_t number)
     const ptrdiff_t line = 64 / sizeof(st_real); /* the next channel comes into cache meanwhile */
     if (a.x + 2 * b->area <= a.x_end)
         for (ptrdiff_t i = 0; i < b->area; i += line) __builtin_prefetch(a.x + b->area + i);
-    a.finite = machines[b->machine].all_finite(b->area, a.x);
+    if (b->plan->sums)
+        a.x = whole_vectors(b->area, a.x, b->room.x), a.kept = b->kept + number * (b->count + 1);
+    if (b->logits) a.g = whole_vectors(b->area, a.g, b->room.g);
+    if (b->plan->sums && !st_is_null(b->dy)) a.finite = !isnan(a.kept[b->count]);
+    else a.finite = range_of_any(b->machine, b->area, a.x, &a.least, &a.most);
+    if (b->logits && a.finite) a.finite = range_of_any(b->machine, b->area, a.g, &a.least, &a.most);
     return a;
 }
 
@@ -635,51 +721,62 @@ static sums_call sums_of(const batch *b, const channel *a)
 {
     const windows_plan *p = b->plan;
     const room *r = &b->room;
-    sums_call s = { .at = &b->at, .n = b->area, .x = a->x, .inside = p->inside, .y = r->y, .dy = r->dy };
-    s.g = a->g, s.dg = a->dg;
-    for (int j = 0; j < p->sums->terms; j++) s.f[j] = r->f[j];
-    if (p->pool.zeros) {
-        memcpy(r->x, a->x, (size_t)b->area * sizeof *r->x);
-        r->x[b->area] = 0;
-        s.x = r->x, s.n = b->area + 1;
-    }
-    p->sums->functions[b->machine].terms(&s);
-    for (int j = 0; j < p->sums->sums; j++) {
-        const st_real padding = p->pool.zeros ? s.f[j][b->area] : 0;
-        machines[b->machine].to_phases(p, s.f[j], s.f[j] + whole(b->area), padding, r->phases);
-        machines[b->machine].sum_windows(p, r->phases, r->rows, r->s[j]);
-        s.s[j] = r->s[j];
-    }
-    s.n = whole(p->windows);
+    sums_call s = { .at = &b->at, .taps = p->taps, .n = whole(b->area), .x = a->x, .g = a->g };
+    s.inside = p->inside, s.y = r->y, s.dy = r->dy;
+    s.least = a->least, s.most = a->most;
+    for (int j = 0; j < p->sums->sums; j++) s.f[j] = r->f[j], s.s[j] = r->s[j];
     return s;
 }
 
 static bool sums_values(const batch *b, const channel *a)
 {
-    const sums_call s = sums_of(b, a);
-    if (!b->plan->sums->functions[b->machine].values(&s)) return false;
-    machines[b->machine].from_grid(b->plan, b->room.y, 0, a->y, b->y_end);
+    const windows_plan *p = b->plan;
+    const room *r = &b->room;
+    const bool zeros = p->pool.zeros;
+    const lanes zero = { 0 };
+    lanes padding[MOST_SUMS] = { { 0 } };
+    sums_call s = sums_of(b, a);
+    if (zeros) s.least = s.least < 0 ? s.least : 0, s.most = s.most > 0 ? s.most : 0;
+    p->sums->functions[b->machine].terms(&s);
+    if (zeros) {
+        sums_call of = s;
+        of.x = zero, of.n = POOL_LANES;
+        for (int j = 0; j < p->sums->sums; j++) of.f[j] = padding[j];
+        p->sums->functions[b->machine].terms(&of);
+    }
+    for (int j = 0; j < p->sums->sums; j++)
+        machines[b->machine].sum_windows(p, s.f[j], padding[j][0], r->rows, r->s[j]);
+    s.n = whole(p->windows);
+    if (!p->sums->functions[b->machine].values(&s)) return false;
+    machines[b->machine].from_grid(p, r->y, 0, a->y, b->y_end);
+    machines[b->machine].from_grid(p, s.s[0], 0, a->kept, a->kept + b->count);
+    a->kept[b->count] = s.shift;
     return true;
 }
 
-static bool sums_adjoints(const batch *b, const channel *a)
+static void sums_adjoints(const batch *b, const channel *a)
 {
     const windows_plan *p = b->plan;
     const room *r = &b->room;
-    machines[b->machine].to_grid(p, a->dy, b->dy_end, r->dy);
-    if (p->sums->reads_y) machines[b->machine].to_grid(p, a->y, b->y_end, r->y);
     sums_call s = sums_of(b, a);
+    machines[b->machine].to_grid(p, a->dy, b->dy_end, r->dy);
+    machines[b->machine].to_grid(p, a->kept, a->kept + b->count, r->s[0]);
+    if (p->sums->reads_y) machines[b->machine].to_grid(p, a->y, b->y_end, r->y);
+    s.shift = a->kept[b->count];
     for (int j = 0; j < p->sums->sums; j++) s.q[j] = r->q[j];
-    if (!p->sums->functions[b->machine].slopes(&s)) return false;
+    s.n = whole(p->axis[0].out * p->pitch);
+    p->sums->functions[b->machine].slopes(&s);
     for (int j = 0; j < p->sums->sums; j++) {
-        machines[b->machine].sum_elements(p, r->q[j], r->rows, r->phases);
-        machines[b->machine].from_phases(p, r->phases, r->sums[j], r->sums[j] + whole(b->area));
+        machines[b->machine].sum_elements(p, r->q[j], r->rows, r->sums[j]);
         s.q[j] = r->sums[j];
     }
-    s.n = b->area;
-    s.dx = a->dx ? a->dx : r->dx;
+    s.n = whole(b->area);
+    const bool fits = s.n == b->area;
+    s.dx = fits && a->dx ? a->dx : r->dx;
+    s.dg = fits ? a->dg : r->dg;
     p->sums->functions[b->machine].back(&s);
-    return true;
+    if (a->dx && !fits) memcpy(a->dx, r->dx, (size_t)b->area * sizeof *r->dx);
+    if (b->logits && !fits) memcpy(a->dg, r->dg, (size_t)b->area * sizeof *r->dg);
 }
 
 /* ---- gradients of what was drawn ----------------------------------------------------------------------- */
@@ -730,10 +827,13 @@ static bool image_with_logits(batch *b, ptrdiff_t i, bool back, bool gradient)
     const st_tensor x = image_of(b, b->x, i), dg = st_scratch(b->call, b->plan->scratch + DLOGITS);
     const st_tensor g = st_scratch(b->call, b->plan->scratch + LOGITS);
     form->logits(b->call, x, g);
-    if (!machines[b->machine].all_finite(st_numel(g), st_data(g))) return false;
     for (ptrdiff_t k = 0; k < b->channels; k++) {
         const channel a = channel_of(b, i * b->channels + k);
-        if (!a.finite || !(back ? sums_adjoints(b, &a) : sums_values(b, &a))) return false;
+        if (back && a.finite) sums_adjoints(b, &a);
+        else if (!a.finite || !sums_values(b, &a)) {
+            b->kept[i * b->channels * (b->count + 1) + b->count] = (st_real)NAN; /* the image's first */
+            return false;
+        }
     }
     if (back) form->end(b->call, gradient, x, dg, image_of(b, b->dx, i));
     return true;
@@ -770,7 +870,10 @@ void windows_forward(const st_call *c, st_tensor x, st_tensor y)
         const ptrdiff_t image = i / b.channels, k = b.at.channel;
         if (b.draws && !a.finite) a.place[0] = NOT_DRAWN;
         if (a.finite && b.plan->lanes) lanes_values(&b, &a);
-        else if (!a.finite || !sums_values(&b, &a)) pool_forward_plane(c, image, k, plane(x, image, k), a.y);
+        else if (!a.finite || !sums_values(&b, &a)) {
+            if (b.kept) a.kept[b.count] = (st_real)NAN;
+            pool_forward_plane(c, image, k, plane(x, image, k), a.y);
+        }
     }
 }
 
@@ -786,11 +889,11 @@ static void run_backward(const st_call *c, bool gradient, st_tensor x, st_tensor
     for (ptrdiff_t i = 0; i < x.shape.n[0] * b.channels; i++) {
         const channel a = channel_of(&b, i);
         const ptrdiff_t image = i / b.channels, k = b.at.channel;
-        const bool done = a.finite && (b.plan->lanes || sums_adjoints(&b, &a));
-        if (!done)
+        if (!a.finite)
             pool_adjoint_plane(c, gradient, image, k, plane(x, image, k), a.y, a.dy, plane(dx, image, k));
         else if (b.plan->lanes) lanes_adjoints(&b, &a);
-        if (done && gradient) add_gradient(&b);
+        else sums_adjoints(&b, &a);
+        if (a.finite && gradient) add_gradient(&b);
     }
 }
 
@@ -842,6 +945,8 @@ int windows_plan_for(st_layer *l, const void *given, const lanes_form *by_lanes,
     p->step = largest(smallest(KEPT / p->taps, p->windows + POOL_LANES - 1) / POOL_LANES, 1) * POOL_LANES;
     if (by_lanes && by_lanes->draws &&
         st_layer_memory(l, ST_SHAPE(l->x.n[0], l->x.n[1], w->out[0], w->out[1])))
+        return -1;
+    if (by_sums && st_layer_memory(l, ST_SHAPE(l->x.n[0], l->x.n[1], (ptrdiff_t)w->out[0] * w->out[1] + 1)))
         return -1;
     p->apart = p->axis[0].reach == 0 && p->axis[1].reach == 0;
     l->impl->tables =

@@ -1,9 +1,9 @@
 /* windows.h: poolings of a regular grid by vectors: POOL_LANES windows at once, or sums over windows.
  *
- * A channel with its padding is cut into phases: phase [a, b] has rows a, a + stride, ... and columns b,
- * b + stride, ..., so that element i of the windows in a row is a run of a phase, `offset[i]` from its
- * beginning. The windows of a channel are a grid of out[0] rows, which are as far apart as those of a phase;
- * what lies between them is computed and not used. */
+ * For windows as lanes, a channel with its padding is cut into phases: phase [a, b] has rows a, a + stride,
+ * ... and columns b, b + stride, ..., so that element i of the windows in a row is a run of a phase,
+ * `offset[i]` from its beginning. Sums are of rows first, then of columns. The windows of a channel are a
+ * grid of out[0] rows, which are as far apart as those of a phase; what lies between is not used. */
 #ifndef STRIDE_LAYERS_FAST_WINDOWS_H
 #define STRIDE_LAYERS_FAST_WINDOWS_H
 
@@ -11,7 +11,7 @@
 #include "layers/pool_impl.h"
 #include "tensor/fast/machine.h"
 
-enum { POOL_LANES = 32, MOST_TERMS = 3, MOST_SUMS = 2 };
+enum { POOL_LANES = 32, MOST_SUMS = 2 };
 
 #define MOST_PLACES ((double)(1 << 24)) /* a float counts up to there */
 
@@ -55,19 +55,23 @@ typedef struct lanes_form {
 } lanes_form;
 
 /* A function of sums over windows: y = g(s), s[j] the sum of f[j](x). Padding that is
- * left out adds 0 to them; padding of zeros is an element of its own, after those of the channel. */
+ * left out adds 0 to them; padding of zeros adds f[j](0). */
 typedef struct sums_call {
     const st_window *at;
-    double shift;     /* what `terms` keeps for the others */
-    ptrdiff_t n;      /* elements of x, or windows */
-    const st_real *x; /* the channel */
-    const st_real *g; /* logits of the channel */
+    ptrdiff_t taps;      /* elements of a window */
+    st_real least, most; /* of x, and of the padding, or of g */
+    st_real shift;       /* set by the terms; forward keeps it, and s[0], for backward */
+    ptrdiff_t n;         /* elements of x, or windows: a multiple of POOL_LANES */
+    const st_real *x;    /* the channel */
+    const st_real *g;    /* logits of the channel */
     st_real *dg;
-    st_real *f[MOST_TERMS]; /* f[j] of the channel */
-    const st_real *s[MOST_SUMS], *inside;
-    st_real *y; /* written by the values, or read by the slopes */
+    st_real *f[MOST_SUMS]; /* f[j] of the channel */
+    const st_real *s[MOST_SUMS];
+    const st_real *inside; /* the number of elements of each window */
+    st_real *y;            /* written by the values, or read by the slopes */
     const st_real *dy;
-    st_real *q[MOST_SUMS]; /* of windows: dy (dy/ds[j]); of elements: the sum of these over its windows */
+    st_real
+        *q[MOST_SUMS]; /* of windows: dy (dy/ds[j]), or a part of it; of elements: the sums over windows */
     st_real *dx;
 } sums_call;
 
@@ -75,12 +79,12 @@ typedef struct sums_call {
 typedef struct sums_functions {
     void (*terms)(sums_call *b);        /* x to f */
     bool (*values)(const sums_call *b); /* s to y; false: the definition is to compute the channel */
-    bool (*slopes)(const sums_call *b); /* s and dy to q; adds to the parameters' sums */
-    void (*back)(const sums_call *b);   /* q to dx; adds to the parameters' sums */
+    void (*slopes)(const sums_call *b); /* s[0], y and dy to q; adds to the parameters' sums */
+    void (*back)(const sums_call *b);   /* x and q to dx; adds to the parameters' sums */
 } sums_functions;
 
 typedef struct sums_form {
-    int terms, sums; /* of the terms f, the first `sums` are added up */
+    int sums;
     const sums_functions *functions;
     bool reads_y; /* the slopes do */
     /* Logits g [C, HW] of an image x; and the end of their adjoint, which adds to dx, unless it is null, and
