@@ -54,13 +54,13 @@ DERIVATIVE(fast_softplus, st_real, x, fast_logistic(x))
 /* ---- the hooks ------------------------------------------------------------------------------------- */
 
 /* Rows of adjacent elements, y or dx first. */
-typedef struct elements {
+typedef struct element_rows {
     int views;
     st_real *at[3];
     ptrdiff_t n;
     st_row_function *row;
     const constants *o;
-} elements;
+} element_rows;
 
 enum { PAGE = 4096, LINE = 64, PAGES = 2, PIECE = PAGES * PAGE / sizeof(st_real) };
 
@@ -74,7 +74,7 @@ INLINE void prefetch_page(const st_real *at, ptrdiff_t page)
 
 static void run_elements(ptrdiff_t i, void *context)
 {
-    const elements *e = context;
+    const element_rows *e = context;
     st_real *at[3] = { 0 };
     for (int v = 0; v < e->views; v++) at[v] = e->at[v] + i * PIECE;
     for (int v = 1; v < e->views; v++)
@@ -87,7 +87,7 @@ static void run_elements(ptrdiff_t i, void *context)
 static void each_element(const st_call *c, int views, const st_tensor view[], st_row_function *row,
                          constants o)
 {
-    elements e = { .views = views, .n = st_numel(view[0]), .row = row, .o = &o };
+    element_rows e = { .views = views, .n = st_numel(view[0]), .row = row, .o = &o };
     bool contiguous = true;
     for (int v = 0; v < views; v++) {
         e.at[v] = st_data(view[v]);

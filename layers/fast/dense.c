@@ -77,7 +77,7 @@ static void fill(st_layer *l, void *tables)
 }
 
 /* The data shared by the pieces of a pass. x and y are matrices. */
-typedef struct job {
+typedef struct dense_job {
     const st_call *c;
     const dense_plan *p;
     st_tensor x, y;
@@ -85,11 +85,11 @@ typedef struct job {
     ptrdiff_t m, n, k;          /* and its sizes */
     kernel_view a, b, sum;
     st_real *to;
-} job;
+} dense_job;
 
-static job job_of(const st_call *c, st_tensor x, st_tensor y)
+static dense_job job_of(const st_call *c, st_tensor x, st_tensor y)
 {
-    return (job){ .c = c, .p = c->plan, .x = x, .y = y };
+    return (dense_job){ .c = c, .p = c->plan, .x = x, .y = y };
 }
 
 static bool has_bias(const st_call *c)
@@ -110,7 +110,7 @@ static st_tensor contiguous(const st_call *c, st_tensor x)
 
 static void product_piece(ptrdiff_t i, int thread, void *context)
 {
-    const job *j = context;
+    const dense_job *j = context;
     ptrdiff_t rows, columns, first = piece(i % j->rows, j->tall, j->m, &rows),
                              left = piece(i / j->rows, j->wide, j->n, &columns);
     const kernel_view a = { j->a.at + first * j->a.row, j->a.row, j->a.column },
@@ -120,10 +120,10 @@ static void product_piece(ptrdiff_t i, int thread, void *context)
                   st_data(st_select(st_scratch(j->c, PANEL), 0, thread)));
 }
 
-static void product(const st_call *c, ptrdiff_t m, ptrdiff_t n, ptrdiff_t k, kernel_view a, kernel_view b,
-                    kernel_view sum, st_real *to)
+static void dense_product(const st_call *c, ptrdiff_t m, ptrdiff_t n, ptrdiff_t k, kernel_view a,
+                          kernel_view b, kernel_view sum, st_real *to)
 {
-    job j = { .c = c, .p = c->plan, .m = m, .n = n, .k = k, .a = a, .b = b, .sum = sum, .to = to };
+    dense_job j = { .c = c, .p = c->plan, .m = m, .n = n, .k = k, .a = a, .b = b, .sum = sum, .to = to };
     j.wide = n <= KERNEL_BREADTH ? n : ceil_div(piece_size(n, WIDE), UNIT) * UNIT;
     j.tall = j.wide == n ? piece_size(m, TALL) : ceil_div(m, ceil_div(m, TALL));
     j.rows = ceil_div(m, j.tall);
@@ -139,7 +139,7 @@ static kernel_view view_of(st_tensor x)
 
 static void few_piece(ptrdiff_t i, void *context)
 {
-    const job *j = context;
+    const dense_job *j = context;
     const kernel *k = j->p->k;
     const ptrdiff_t in = j->x.shape.n[1], out = j->y.shape.n[1];
     ptrdiff_t outputs, first = piece(i, piece_size(out, PIECE), out, &outputs);
@@ -150,7 +150,7 @@ static void few_piece(ptrdiff_t i, void *context)
 
 static void forward_few(const st_call *c, st_tensor x, st_tensor y)
 {
-    job j = job_of(c, x, y);
+    dense_job j = job_of(c, x, y);
     if (has_bias(c)) st_copy(y, st_expand(c->param[DENSE_BIAS], y.shape));
     else st_fill(y, 0);
     st_parallel_for(c, ceil_div(y.shape.n[1], piece_size(y.shape.n[1], PIECE)), few_piece, &j);
@@ -167,8 +167,8 @@ static void forward_transposed(const st_call *c, st_tensor x, st_tensor y)
         const st_real bias = st_data(c->param[DENSE_BIAS])[o];
         for (ptrdiff_t i = 0; i < n; i++) result[o * n + i] = bias;
     }
-    product(c, out, n, in, view_of(c->param[DENSE_WEIGHT]), view_of(st_transpose(x, 0, 1)),
-            (kernel_view){ has_bias(c) ? result : NULL, n, 1 }, result);
+    dense_product(c, out, n, in, view_of(c->param[DENSE_WEIGHT]), view_of(st_transpose(x, 0, 1)),
+                  (kernel_view){ has_bias(c) ? result : NULL, n, 1 }, result);
     kernel_transpose(((const dense_plan *)c->plan)->k, out, n, result, n, st_data(y), out, NULL);
 }
 
@@ -182,8 +182,8 @@ static void forward(const st_call *c, st_tensor x, st_tensor y)
     else if (p->turns) forward_transposed(c, x, y);
     else {
         const kernel_view bias = { has_bias(c) ? st_data(c->param[DENSE_BIAS]) : NULL, 0, 1 };
-        product(c, n, out, in, view_of(x), view_of(st_transpose(c->param[DENSE_WEIGHT], 0, 1)), bias,
-                st_data(y));
+        dense_product(c, n, out, in, view_of(x), view_of(st_transpose(c->param[DENSE_WEIGHT], 0, 1)), bias,
+                      st_data(y));
     }
 }
 
@@ -192,8 +192,8 @@ static void backward(const st_call *c, st_tensor x, st_tensor y, st_tensor dy, s
 {
     (void)x, (void)y;
     dy = dense_rows(c, dy), dx = dense_rows(c, dx);
-    product(c, dx.shape.n[0], dx.shape.n[1], dy.shape.n[1], view_of(dy), view_of(c->param[DENSE_WEIGHT]),
-            (kernel_view){ 0 }, st_data(dx));
+    dense_product(c, dx.shape.n[0], dx.shape.n[1], dy.shape.n[1], view_of(dy),
+                  view_of(c->param[DENSE_WEIGHT]), (kernel_view){ 0 }, st_data(dx));
 }
 
 /* dW += dyᵀ x */
@@ -201,8 +201,8 @@ static void gradient(const st_call *c, st_tensor x, st_tensor y, st_tensor dy)
 {
     (void)y;
     const st_tensor dw = st_grad(c, DENSE_WEIGHT), in = contiguous(c, x), out = dense_rows(c, dy);
-    product(c, dw.shape.n[0], dw.shape.n[1], in.shape.n[0], view_of(st_transpose(out, 0, 1)), view_of(in),
-            view_of(dw), st_data(dw));
+    dense_product(c, dw.shape.n[0], dw.shape.n[1], in.shape.n[0], view_of(st_transpose(out, 0, 1)),
+                  view_of(in), view_of(dw), st_data(dw));
     dense_bias_gradient(c, dy);
 }
 

@@ -11,8 +11,10 @@
 #include <math.h>
 #include <string.h>
 
-enum { MOST = 128 };         /* sets that one thread processes at once, but for those by columns */
-enum { COPY, SCALED, ROOM }; /* scratch: a channel or an image of x; weight times dy of a set; norm_room */
+enum { MOST = 128 }; /* sets that one thread processes at once, but for those by columns */
+/* Scratch: a channel or an image of x; weight times dy; norm_room; a tile's gradients, or sums of segments. */
+enum { COPY, SCALED, ROOM, KEPT };
+enum { SEGMENT = 4096, LONG = 8 * SEGMENT }; /* longer sets of images are divided into segments */
 
 /* A set, or a part of one: `rows` rows of `length` elements, `stride` apart. */
 typedef struct norm_set {
@@ -21,9 +23,9 @@ typedef struct norm_set {
 
 /* The biased variance is variance * unit²; unit is 1 unless squares overflow or underflow. The deviation
  * includes epsilon. */
-typedef struct moments {
+typedef struct set_moments {
     double mean, variance, unit, deviation;
-} moments;
+} set_moments;
 
 /* Sums over a set: of g, and of g (x - mean). */
 typedef struct norm_sums {
@@ -111,11 +113,10 @@ INLINE st_real sum_of_octet(const octet *v)
     return ((o[0] + o[2]) + (o[1] + o[3])) + ((o[4] + o[6]) + (o[5] + o[7]));
 }
 
-/* Rows of n elements, `apart` from each other; next_mean is 1 if each has a mean, 0 if one is for all. */
+/* Rows of n elements, `apart` from each other, which have a mean each. */
 typedef struct norm_rows {
     ptrdiff_t count, n, apart;
     const st_real *g, *x, *mean;
-    ptrdiff_t next_mean;
     bool shifted; /* g - mean instead of g */
 } norm_rows;
 
@@ -133,8 +134,7 @@ INLINE void add_octet(const norm_rows *rows, const st_real *at_g, const st_real 
 INLINE void add_octets(const norm_rows *rows, ptrdiff_t k, octet *sum, octet *product)
 {
     static const machine_bits ones[2 * OCTET] = { 0, 0, 0, 0, 0, 0, 0, 0, -1, -1, -1, -1, -1, -1, -1, -1 };
-    const st_real *g = rows->g + k * rows->apart, *x = rows->x + k * rows->apart,
-                  mean = rows->mean[k * rows->next_mean];
+    const st_real *g = rows->g + k * rows->apart, *x = rows->x + k * rows->apart, mean = rows->mean[k];
     octet s = { 0 }, p = { 0 };
     ptrdiff_t i = 0;
     for (; i + OCTET <= rows->n; i += OCTET) add_octet(rows, g + i, x + i, mean, ones + OCTET, &s, &p);
@@ -145,7 +145,7 @@ INLINE void add_octets(const norm_rows *rows, ptrdiff_t k, octet *sum, octet *pr
 
 INLINE void add_row_of(norm_sums *to, const norm_rows *rows, ptrdiff_t k)
 {
-    const st_real mean = rows->mean[k * rows->next_mean];
+    const st_real mean = rows->mean[k];
     add_row(to, rows->n, rows->g + k * rows->apart, rows->shifted ? mean : 0, rows->x + k * rows->apart,
             mean);
 }
@@ -249,9 +249,9 @@ INLINE void add_columns(norm_sums *to, const norm_columns *c)
 }
 
 /* The moments in a unit whose squares neither overflow nor underflow: in double the square of 1e155 does. */
-static __attribute__((noinline)) moments measure_extreme(norm_set s, const st_real *x, bool centred)
+static __attribute__((noinline)) set_moments measure_extreme(norm_set s, const st_real *x, bool centred)
 {
-    moments m = { .unit = 1e-60 };
+    set_moments m = { .unit = 1e-60 };
     const double count = (double)(s.rows * s.length);
     for (ptrdiff_t r = 0; r < s.rows; r++)
         for (ptrdiff_t i = 0; i < s.length; i++) m.unit = fmax(m.unit, fabs((double)x[r * s.stride + i]));
@@ -267,7 +267,7 @@ static __attribute__((noinline)) moments measure_extreme(norm_set s, const st_re
     return m;
 }
 
-static double deviation_of(moments m, double epsilon)
+static double deviation_of(set_moments m, double epsilon)
 {
     return m.unit * sqrt(m.variance + epsilon / m.unit / m.unit);
 }
@@ -279,18 +279,18 @@ INLINE void near_means(st_real *near, norm_sums *sums, norm_set s, ptrdiff_t cou
 {
     const ptrdiff_t few = smallest(s.length, 64);
     for (ptrdiff_t k = 0; k < count; k++) near[k] = x[k * s.length];
-    add_rows(sums, (norm_rows){ count, few, s.length, x, x, near, 1, true });
+    add_rows(sums, (norm_rows){ count, few, s.length, x, x, near, true });
     for (ptrdiff_t k = 0; k < count; k++)
         near[k] += (st_real)(sums[k].g / (double)few), sums[k] = (norm_sums){ 0 };
 }
 
 /* The moments of x from its sums. Not centred: near is 0 and the mean counts as 0. */
-INLINE moments moments_of(norm_set s, const st_real *x, st_real near, norm_sums sums, double epsilon,
-                          bool centred)
+INLINE set_moments moments_of(norm_set s, const st_real *x, st_real near, norm_sums sums, double epsilon,
+                              bool centred)
 {
     const double count = (double)(s.rows * s.length), mean = centred ? sums.g / count : 0,
                  variance = (sums.product - mean * sums.g) / count;
-    moments m = { (double)near + mean, variance < 0 ? 0 : variance, 1, 0 };
+    set_moments m = { (double)near + mean, variance < 0 ? 0 : variance, 1, 0 };
     if (!isfinite(variance) || m.variance + epsilon < 1e-28) m = measure_extreme(s, x, centred);
     m.deviation = deviation_of(m, epsilon);
     return m;
@@ -343,11 +343,13 @@ INLINE void norm_adjoint(ptrdiff_t n, st_real *dx, const st_real *dy, double w, 
  * elements apart. */
 typedef struct fast_plan {
     norm_plan norm;
-    ptrdiff_t parts;  /* adjacent parts of a set, which have a weight and a bias each */
-    ptrdiff_t length; /* of a set's row */
-    bool narrow;      /* channels of a batch are processed by columns: many fill a line of the cache */
-    bool by_element;  /* each element of a set has a weight and a bias instead, */
-    ptrdiff_t apart;  /* which begin so far apart in adjacent sets */
+    ptrdiff_t parts;    /* adjacent parts of a set, which have a weight and a bias each */
+    ptrdiff_t length;   /* of a set's row */
+    ptrdiff_t segments; /* of a set of an image that is long; otherwise 0 */
+    ptrdiff_t tile;     /* sets of images whose gradients are kept before they are added in order */
+    bool narrow;        /* channels of a batch are processed by columns: many fill a line of the cache */
+    bool by_element;    /* each element of a set has a weight and a bias instead, */
+    ptrdiff_t apart;    /* which begin so far apart in adjacent sets */
 } fast_plan;
 
 /* Sets that are processed at once: channels of a batch that stay in the cache from the first loop to the
@@ -362,7 +364,16 @@ static ptrdiff_t together(const fast_plan *p, ptrdiff_t images, int threads)
     return largest(smallest(FEW / p->length, SOME), 1);
 }
 
-static int plan(st_layer *l, const void *given)
+/* Pieces of sets that threads share: as many gradients as have room, or elements that stay in the cache. */
+static ptrdiff_t tile_of(const fast_plan *p, ptrdiff_t images)
+{
+    enum { GRADIENTS = 1 << 13, ELEMENTS = 1 << 17 };
+    const ptrdiff_t some = together(p, images, 1),
+                    most = p->by_element ? ELEMENTS / p->length : GRADIENTS / p->parts;
+    return smallest(largest(most / some, 1), ceil_div(images * p->norm.sets, some)) * some;
+}
+
+static int plan_fast(st_layer *l, const void *given)
 {
     fast_plan *p = st_layer_plan_data(l, sizeof *p);
     const ptrdiff_t elements = st_shape_numel(l->x, l->type->name), images = l->x.n[0];
@@ -375,44 +386,59 @@ static int plan(st_layer *l, const void *given)
     if (single) p->parts = 1, p->apart = p->length;
     p->by_element = affine && (!p->norm.by_channel || single);
     p->narrow = p->norm.of_batch && p->length < OCTET;
+    p->tile = tile_of(p, images);
+    if (!p->norm.of_batch && p->parts == 1 && p->length > LONG) p->segments = ceil_div(p->length, SEGMENT);
     if (st_layer_scratch(l, ST_SHAPE(elements / (p->norm.of_batch ? p->norm.sets : images)))) return -1;
-    if (st_layer_scratch(l, ST_SHAPE(p->by_element ? together(p, images, 1) * p->length : 0))) return -1;
-    return st_layer_scratch(l, ST_SHAPE(p->narrow ? elements / images * ROOM_OF_COLUMN : 0));
+    const ptrdiff_t scaled = p->segments > 0 ? SEGMENT : together(p, images, 1) * p->length;
+    if (st_layer_scratch(l, ST_SHAPE(p->by_element ? scaled : 0))) return -1;
+    if (st_layer_scratch(l, ST_SHAPE(p->narrow ? elements / images * ROOM_OF_COLUMN : 0))) return -1;
+    const bool keeps = affine && !p->norm.of_batch && !p->by_element;
+    const ptrdiff_t sums = p->segments * (ptrdiff_t)(sizeof(norm_sums) / sizeof(st_real));
+    return st_layer_scratch(l, ST_SHAPE(keeps ? 2 * p->tile * p->parts : sums));
 }
 
+/* Pieces of a pass: some sets; columns of all of them, of which the gradients of elements are added; segments
+ * of the first set; channels, by their running statistics. */
+typedef enum norm_pieces { SETS, COLUMNS_OF_SETS, SEGMENTS, CHANNELS } norm_pieces;
+
 /* A pass over all sets of x and dy; writes y or dx to `to`, unless that is NULL. */
-typedef struct pass {
+typedef struct norm_pass {
     const st_call *c;
     const fast_plan *plan;
     norm_set set;
-    ptrdiff_t sets, together;       /* of all images; those processed at once */
+    norm_pieces pieces;
+    ptrdiff_t first, sets;          /* the first set, and the end of all */
+    ptrdiff_t together, columns;    /* sets or columns of a piece */
+    norm_sums *sums;                /* of segments */
+    const norm_slopes *slopes;      /* of the segments' set, for its result; NULL: sums are computed */
     const st_real *x, *dy;          /* dy NULL: a forward pass */
     const st_real *weight, *bias;   /* NULL: none */
     st_real *to, *mean, *deviation; /* mean and deviation of each set */
     st_real *dweight, *dbias;       /* NULL: no gradients are asked for */
-} pass;
+    st_real *kept;                  /* pairs of them, from the first set on; NULL: they are added */
+} norm_pass;
 
-static pass pass_over(const st_call *c, st_tensor x, st_tensor dy, st_tensor to, bool gradient)
+static norm_pass pass_over(const st_call *c, st_tensor x, st_tensor dy, st_tensor to, bool gradient)
 {
     const fast_plan *plan = c->plan;
     const bool batch = plan->norm.of_batch;
     const ptrdiff_t length = plan->length, rows = batch ? c->images : 1,
                     stride = batch ? plan->norm.sets * length : length;
-    return (pass){ .c = c,
-                   .plan = plan,
-                   .set = { rows, length, stride },
-                   .sets = batch ? plan->norm.sets : c->images * plan->norm.sets,
-                   .together = together(plan, c->images, c->layer->impl->run->threads),
-                   .x = st_data(x),
-                   .dy = st_data(dy),
-                   .weight = c->layer->params > NORM_WEIGHT ? st_data(c->param[NORM_WEIGHT]) : NULL,
-                   .bias = c->layer->params > NORM_BIAS ? st_data(c->param[NORM_BIAS]) : NULL,
-                   .to = st_data(to),
-                   .mean = st_data(st_memory(c, NORM_MEAN)),
-                   .deviation = st_data(st_memory(c, NORM_DEVIATION)),
-                   .dweight = gradient ? st_data(st_grad(c, NORM_WEIGHT)) : NULL,
-                   .dbias =
-                       gradient && c->layer->params > NORM_BIAS ? st_data(st_grad(c, NORM_BIAS)) : NULL };
+    return (norm_pass){ .c = c,
+                        .plan = plan,
+                        .set = { rows, length, stride },
+                        .sets = batch ? plan->norm.sets : c->images * plan->norm.sets,
+                        .together = together(plan, c->images, c->layer->impl->run->threads),
+                        .x = st_data(x),
+                        .dy = st_data(dy),
+                        .weight = c->layer->params > NORM_WEIGHT ? st_data(c->param[NORM_WEIGHT]) : NULL,
+                        .bias = c->layer->params > NORM_BIAS ? st_data(c->param[NORM_BIAS]) : NULL,
+                        .to = st_data(to),
+                        .mean = st_data(st_memory(c, NORM_MEAN)),
+                        .deviation = st_data(st_memory(c, NORM_DEVIATION)),
+                        .dweight = gradient ? st_data(st_grad(c, NORM_WEIGHT)) : NULL,
+                        .dbias = gradient && c->layer->params > NORM_BIAS ? st_data(st_grad(c, NORM_BIAS))
+                                                                          : NULL };
 }
 
 /* The index of the first weight of set k. */
@@ -421,16 +447,17 @@ static ptrdiff_t first_weight(const fast_plan *plan, ptrdiff_t k)
     return k % plan->norm.sets * plan->parts;
 }
 
-static double weight_of(const pass *p, ptrdiff_t k)
+static double norm_weight(const norm_pass *p, ptrdiff_t k)
 {
     return p->weight && !p->plan->by_element ? (double)p->weight[k] : 1;
 }
 
-INLINE moments batch_moments(const pass *p, ptrdiff_t k, const st_real *x, st_real near, norm_sums sums)
+INLINE set_moments batch_moments(const norm_pass *p, ptrdiff_t k, const st_real *x, st_real near,
+                                 norm_sums sums)
 {
     const st_tensor *state = p->c->layer->state;
-    moments m = { (double)st_data(state[NORM_RUNNING_MEAN])[k], (double)st_data(state[NORM_RUNNING_VAR])[k],
-                  1, 0 };
+    set_moments m = { (double)st_data(state[NORM_RUNNING_MEAN])[k],
+                      (double)st_data(state[NORM_RUNNING_VAR])[k], 1, 0 };
     m.deviation = deviation_of(m, p->plan->norm.epsilon);
     if (!p->c->training) return m;
     m = moments_of(p->set, x, near, sums, p->plan->norm.epsilon, true);
@@ -444,10 +471,11 @@ static ptrdiff_t first_element(const fast_plan *plan, ptrdiff_t k)
     return k % plan->norm.sets * plan->apart;
 }
 
-/* y = (x - mean) scale weight + bias, with a weight and a bias for each element. */
-INLINE void apply_elements(const pass *p, ptrdiff_t k, st_real *y, const st_real *x)
+/* y = (x - mean) scale weight + bias, with a weight and a bias for each element from `begin` on of set k. */
+INLINE void apply_elements(const norm_pass *p, ptrdiff_t k, ptrdiff_t begin, ptrdiff_t n, st_real *y,
+                           const st_real *x)
 {
-    const ptrdiff_t n = p->set.length, first = first_element(p->plan, k);
+    const ptrdiff_t first = first_element(p->plan, k) + begin;
     const st_real mean = p->mean[k], scale = 1 / p->deviation[k], *weight = p->weight + first,
                   *bias = p->bias ? p->bias + first : NULL;
     if (bias)
@@ -457,7 +485,7 @@ INLINE void apply_elements(const pass *p, ptrdiff_t k, st_real *y, const st_real
 }
 
 /* norm_apply of rows by columns. */
-INLINE void apply_columns(const pass *p, const norm_columns *c, ptrdiff_t first, st_real *y)
+INLINE void apply_columns(const norm_pass *p, const norm_columns *c, ptrdiff_t first, st_real *y)
 {
     const ptrdiff_t n = c->count * c->set.length;
     st_real *const *column = c->room->column, *middle = column[0], *slope = column[1], *height = column[2],
@@ -465,7 +493,7 @@ INLINE void apply_columns(const pass *p, const norm_columns *c, ptrdiff_t first,
     memset(height, 0, (size_t)n * sizeof *height);
     each_column(c, p->mean + first, middle);
     for (ptrdiff_t k = 0; k < c->count; k++)
-        each[k] = (st_real)(weight_of(p, first + k) / (double)p->deviation[first + k]);
+        each[k] = (st_real)(norm_weight(p, first + k) / (double)p->deviation[first + k]);
     each_column(c, each, slope);
     if (p->bias) each_column(c, p->bias + first, height);
     for (ptrdiff_t r = 0; r < c->set.rows; r++) {
@@ -476,8 +504,8 @@ INLINE void apply_columns(const pass *p, const norm_columns *c, ptrdiff_t first,
 }
 
 /* norm_adjoint of rows by columns; or, where mean and variance are constants, dx = dy slope. */
-INLINE void adjoint_columns(const pass *p, const norm_columns *c, ptrdiff_t first, const norm_slopes *slopes,
-                            bool constants, st_real *dx)
+INLINE void adjoint_columns(const norm_pass *p, const norm_columns *c, ptrdiff_t first,
+                            const norm_slopes *slopes, bool constants, st_real *dx)
 {
     const ptrdiff_t n = c->count * c->set.length;
     st_real *const *column = c->room->column, *weight = column[0], *middle = column[1], *mean_g = column[2],
@@ -485,7 +513,7 @@ INLINE void adjoint_columns(const pass *p, const norm_columns *c, ptrdiff_t firs
     for (ptrdiff_t i = 0; i < n; i++) {
         const ptrdiff_t k = i / c->set.length;
         const norm_slopes s = slopes[k];
-        const double w = weight_of(p, first + k);
+        const double w = norm_weight(p, first + k);
         weight[i] = (st_real)(constants ? w / (double)p->deviation[first + k] : w);
         middle[i] = s.middle, mean_g[i] = s.mean_g, slope[i] = s.slope, scale[i] = s.scale;
     }
@@ -503,18 +531,18 @@ INLINE void adjoint_columns(const pass *p, const norm_columns *c, ptrdiff_t firs
 /* Fetches a row of the next image, which hardware does not foresee, unless it is long. */
 INLINE void prefetch(ptrdiff_t n, const st_real *x)
 {
-    enum { LINE = 64 / sizeof(st_real), LONG = 4096 };
-    for (ptrdiff_t i = 0; i < n && n <= LONG; i += LINE) __builtin_prefetch(x + i);
+    enum { LINE = 64 / sizeof(st_real), NEARBY = 4096 };
+    for (ptrdiff_t i = 0; i < n && n <= NEARBY; i += LINE) __builtin_prefetch(x + i);
 }
 
-static norm_room room_of(const pass *p, ptrdiff_t first, ptrdiff_t count)
+static norm_room room_of(const norm_pass *p, ptrdiff_t first, ptrdiff_t count)
 {
     const ptrdiff_t length = p->set.length;
     return room_at(st_data(st_scratch(p->c, ROOM)) + first * length * ROOM_OF_COLUMN, count * length);
 }
 
 /* Channels of a batch are adjacent in an image, so several are processed together, image by image. */
-INLINE void forward_sets(const pass *p, ptrdiff_t first, ptrdiff_t count)
+INLINE void forward_sets(const norm_pass *p, ptrdiff_t first, ptrdiff_t count)
 {
     const fast_plan *plan = p->plan;
     const norm_set s = p->set;
@@ -535,63 +563,71 @@ INLINE void forward_sets(const pass *p, ptrdiff_t first, ptrdiff_t count)
     for (ptrdiff_t r = 0; r < s.rows && !constants && !narrow; r++) {
         const st_real *row = x + r * s.stride;
         if (r + 1 < s.rows) prefetch(count * s.length, row + s.stride);
-        add_rows(sums, (norm_rows){ count, s.length, s.length, row, row, near, 1, true });
+        add_rows(sums, (norm_rows){ count, s.length, s.length, row, row, near, true });
     }
     for (ptrdiff_t k = 0; k < count; k++) {
         const st_real *set = x + k * s.length;
-        const moments m = batch
-                              ? batch_moments(p, first + k, set, near[k], sums[k])
-                              : moments_of(s, set, near[k], sums[k], plan->norm.epsilon, plan->norm.centred);
+        const set_moments m =
+            batch ? batch_moments(p, first + k, set, near[k], sums[k])
+                  : moments_of(s, set, near[k], sums[k], plan->norm.epsilon, plan->norm.centred);
         p->mean[first + k] = (st_real)m.mean;
         p->deviation[first + k] = (st_real)m.deviation;
     }
     for (ptrdiff_t k = 0; k < count && plan->by_element; k++)
-        apply_elements(p, first + k, y + k * s.length, x + k * s.length);
+        apply_elements(p, first + k, 0, s.length, y + k * s.length, x + k * s.length);
     if (narrow) apply_columns(p, &columns, first, y);
     for (ptrdiff_t r = 0; r < s.rows && !plan->by_element && !narrow; r++)
         for (ptrdiff_t k = 0; k < count; k++)
             for (ptrdiff_t i = 0, w = first_weight(plan, first + k); i < plan->parts; i++, w++) {
                 const ptrdiff_t at = r * s.stride + k * s.length + i * part;
                 norm_apply(part, y + at, x + at, (double)p->mean[first + k],
-                           weight_of(p, w) / (double)p->deviation[first + k],
+                           norm_weight(p, w) / (double)p->deviation[first + k],
                            p->bias ? (double)p->bias[w] : 0);
             }
 }
 
-/* Adds the gradients of the elements' weights and biases; scaled = dy times their weights. */
-INLINE void adjoint_elements(const pass *p, ptrdiff_t k, const st_real *x, const st_real *dy,
-                             st_real *restrict scaled)
+/* Adds the gradients of the weights and biases of elements from `begin` on of set k. */
+INLINE void add_elements(const norm_pass *p, ptrdiff_t k, ptrdiff_t begin, ptrdiff_t count, const st_real *x,
+                         const st_real *dy)
 {
     const st_real mean = p->mean[k], scale = 1 / p->deviation[k];
-    const ptrdiff_t n = p->set.length, first = first_element(p->plan, k);
-    st_real *restrict dweight = p->dweight ? p->dweight + first : NULL;
+    const ptrdiff_t first = first_element(p->plan, k) + begin;
+    st_real *restrict dweight = p->dweight + first;
     st_real *restrict dbias = p->dbias ? p->dbias + first : NULL;
-    const st_real *weight = p->weight + first;
-    if (dweight && dbias)
-        for (ptrdiff_t i = 0; i < n; i++) {
+    if (dbias)
+        for (ptrdiff_t i = 0; i < count; i++) {
             dweight[i] += (x[i] - mean) * scale * dy[i];
             dbias[i] += dy[i];
         }
-    else if (dweight)
-        for (ptrdiff_t i = 0; i < n; i++) dweight[i] += (x[i] - mean) * scale * dy[i];
-    if (p->to)
-        for (ptrdiff_t i = 0; i < n; i++) scaled[i] = weight[i] * dy[i];
+    else
+        for (ptrdiff_t i = 0; i < count; i++) dweight[i] += (x[i] - mean) * scale * dy[i];
 }
 
-/* Adds the gradients of weight and bias w from the sums over their part of a set; and these to the set's. */
-INLINE void add_part(const pass *p, ptrdiff_t w, st_real deviation, norm_sums sums, norm_sums *total)
+INLINE void scale_elements(const norm_pass *p, ptrdiff_t k, ptrdiff_t begin, ptrdiff_t count,
+                           const st_real *dy, st_real *restrict scaled)
 {
+    const st_real *weight = p->weight + first_element(p->plan, k) + begin;
+    for (ptrdiff_t i = 0; i < count; i++) scaled[i] = weight[i] * dy[i];
+}
+
+/* Adds the gradients of weight and bias w, of part i of set k, from the sums over it; and these to the set's.
+ */
+INLINE void add_part(const norm_pass *p, ptrdiff_t k, ptrdiff_t i, norm_sums sums, norm_sums *total)
+{
+    const ptrdiff_t w = first_weight(p->plan, k) + i;
     if (p->dweight && !p->plan->by_element) {
-        p->dweight[w] += (st_real)(sums.product / (double)deviation);
-        p->dbias[w] += (st_real)sums.g;
+        const st_real product = (st_real)(sums.product / (double)p->deviation[k]), g = (st_real)sums.g;
+        st_real *kept = p->kept ? p->kept + 2 * ((k - p->first) * p->plan->parts + i) : NULL;
+        if (kept) kept[0] = product, kept[1] = g;
+        else p->dweight[w] += product, p->dbias[w] += g;
     }
-    total->g += p->plan->norm.centred ? weight_of(p, w) * sums.g : 0;
-    total->product += weight_of(p, w) * sums.product;
+    total->g += p->plan->norm.centred ? norm_weight(p, w) * sums.g : 0;
+    total->product += norm_weight(p, w) * sums.product;
 }
 
 /* gradient and backward need the same sums, and dx is written while sets are in cache. Rows of x are stride_x
  * apart. */
-INLINE void adjoint_sets(const pass *p, ptrdiff_t first, ptrdiff_t count, const st_real *x,
+INLINE void adjoint_sets(const norm_pass *p, ptrdiff_t first, ptrdiff_t count, const st_real *x,
                          ptrdiff_t stride_x)
 {
     const fast_plan *plan = p->plan;
@@ -610,26 +646,27 @@ INLINE void adjoint_sets(const pass *p, ptrdiff_t first, ptrdiff_t count, const 
     for (ptrdiff_t k = 0; k < count; k++)
         sums[k] = total[k] = (norm_sums){ 0 }, slopes[k] = (norm_slopes){ 0 };
     if (plan->by_element) {
-        st_real *scaled = st_data(st_scratch(p->c, SCALED));
-        for (ptrdiff_t k = 0; k < count; k++)
-            adjoint_elements(p, first + k, x + k * s.length, dy + k * s.length, scaled + k * s.length);
+        st_real *restrict scaled = st_data(st_scratch(p->c, SCALED));
+        for (ptrdiff_t k = 0; k < count; k++) {
+            const st_real *g = dy + k * s.length;
+            if (p->dweight) add_elements(p, first + k, 0, s.length, x + k * s.length, g);
+            if (p->to) scale_elements(p, first + k, 0, s.length, g, scaled + k * s.length);
+        }
         dy = scaled;
     }
     const bool needed = (p->dweight && !plan->by_element) || (p->to && !constants);
     const norm_columns columns = { s, count, dy, x, mean, s.stride, stride_x, false, &room };
     if (needed && narrow) {
         add_columns(sums, &columns);
-        for (ptrdiff_t k = 0; k < count; k++)
-            add_part(p, first_weight(plan, first + k), deviation[k], sums[k], &total[k]);
+        for (ptrdiff_t k = 0; k < count; k++) add_part(p, first + k, 0, sums[k], &total[k]);
     } else if (needed && plan->parts == 1) {
         for (ptrdiff_t r = 0; r < s.rows; r++) {
             const st_real *row_dy = dy + r * s.stride, *row = x + r * stride_x;
             if (r + 1 < s.rows)
                 prefetch(count * part, row_dy + s.stride), prefetch(count * part, row + stride_x);
-            add_rows(sums, (norm_rows){ count, part, part, row_dy, row, mean, 1, false });
+            add_rows(sums, (norm_rows){ count, part, part, row_dy, row, mean, false });
         }
-        for (ptrdiff_t k = 0; k < count; k++)
-            add_part(p, first_weight(plan, first + k), deviation[k], sums[k], &total[k]);
+        for (ptrdiff_t k = 0; k < count; k++) add_part(p, first + k, 0, sums[k], &total[k]);
     } else if (needed) /* sets of one row, in parts */
         for (ptrdiff_t i = 0, some, k = 0, w = 0; i < count * plan->parts; i += some) {
             ptrdiff_t set[MOST];
@@ -639,11 +676,10 @@ INLINE void adjoint_sets(const pass *p, ptrdiff_t first, ptrdiff_t count, const 
                 set[r] = k, means[r] = mean[k], sums[r] = (norm_sums){ 0 };
                 if (++w == plan->parts) k++, w = 0;
             }
-            add_rows(sums, (norm_rows){ some, part, part, dy + i * part, x + i * part, means, 1, false });
+            add_rows(sums, (norm_rows){ some, part, part, dy + i * part, x + i * part, means, false });
             for (ptrdiff_t r = 0; r < some; r++) {
                 const ptrdiff_t of = set[r];
-                add_part(p, first_weight(plan, first + of) + i + r - of * plan->parts, deviation[of], sums[r],
-                         &total[of]);
+                add_part(p, first + of, i + r - of * plan->parts, sums[r], &total[of]);
             }
         }
     for (ptrdiff_t k = 0; k < count && p->to && !constants; k++)
@@ -654,17 +690,55 @@ INLINE void adjoint_sets(const pass *p, ptrdiff_t first, ptrdiff_t count, const 
             for (ptrdiff_t i = 0, w = first_weight(plan, first + k); i < plan->parts; i++, w++) {
                 const ptrdiff_t at = k * s.length + i * part, to = first * s.length + r * s.stride + at;
                 const st_real *g = dy + r * s.stride + at;
-                const double weight = weight_of(p, w);
+                const double weight = norm_weight(p, w);
                 if (constants) norm_apply(part, p->to + to, g, 0, weight / (double)deviation[k], 0);
                 else norm_adjoint(part, p->to + to, g, weight, x + r * stride_x + at, slopes[k]);
             }
 }
 
-INLINE void run(const pass *p, ptrdiff_t i)
+/* The sums of segment i of the first set, whose mean is near for x's, or its result. */
+INLINE void run_segment(const norm_pass *p, ptrdiff_t i)
 {
-    const ptrdiff_t first = i * p->together, count = smallest(p->together, p->sets - first);
-    if (p->dy) adjoint_sets(p, first, count, p->x + first * p->set.length, p->set.stride);
-    else forward_sets(p, first, count);
+    const ptrdiff_t k = p->first, begin = i * SEGMENT, n = smallest(p->set.length - begin, SEGMENT),
+                    at = k * p->set.length + begin;
+    const st_real *x = p->x + at, *g = p->dy ? p->dy + at : x, mean = p->mean[k];
+    st_real *to = p->to + at;
+    if (p->dweight && !p->slopes) add_elements(p, k, begin, n, x, g);
+    if (p->dy && p->plan->by_element) {
+        st_real *scaled = st_data(st_scratch(p->c, SCALED));
+        scale_elements(p, k, begin, n, g, scaled);
+        g = scaled;
+    }
+    if (!p->slopes) p->sums[i] = (norm_sums){ 0 }, add_row(&p->sums[i], n, g, p->dy ? 0 : mean, x, mean);
+    else if (p->dy) norm_adjoint(n, to, g, 1, x, *p->slopes);
+    else if (p->plan->by_element) apply_elements(p, k, begin, n, to, x);
+    else norm_apply(n, to, x, (double)mean, 1 / (double)p->deviation[k], 0);
+}
+
+/* Channel k of some images, by the running statistics. */
+INLINE void infer(const norm_pass *p, ptrdiff_t k)
+{
+    const norm_set s = p->set;
+    const set_moments m = batch_moments(p, k, NULL, 0, (norm_sums){ 0 });
+    const double mean = (double)(st_real)m.mean, slope = norm_weight(p, k) / (double)(st_real)m.deviation,
+                 height = p->bias ? (double)p->bias[k] : 0;
+    for (ptrdiff_t r = 0, at = k * s.length; r < s.rows; r++, at += s.stride)
+        norm_apply(s.length, p->to + at, p->x + at, mean, slope, height);
+}
+
+/* Piece i of that kind. */
+INLINE void run(const norm_pass *p, ptrdiff_t i)
+{
+    const ptrdiff_t length = p->set.length, first = p->first + i * p->together, left = i * p->columns;
+    if (p->pieces == CHANNELS) infer(p, i);
+    else if (p->pieces == SEGMENTS) run_segment(p, i);
+    else if (p->pieces == COLUMNS_OF_SETS)
+        for (ptrdiff_t k = p->first; k < p->sets; k++)
+            add_elements(p, k, left, smallest(p->columns, length - left), p->x + k * length + left,
+                         p->dy + k * length + left);
+    else if (p->dy)
+        adjoint_sets(p, first, smallest(p->together, p->sets - first), p->x + first * length, p->set.stride);
+    else forward_sets(p, first, smallest(p->together, p->sets - first));
 }
 
 /* Tests if this processor can run functions marked WIDE. */
@@ -674,10 +748,10 @@ static bool has_wide(const st_layer *l)
 }
 
 /* The scratch of a type that sees the whole batch is not a thread's. */
-INLINE void run_in(const pass *p, ptrdiff_t i, int thread)
+INLINE void run_in(const norm_pass *p, ptrdiff_t i, int thread)
 {
     st_call c = *p->c;
-    pass here = *p;
+    norm_pass here = *p;
     if (!p->plan->norm.of_batch) c.thread = thread;
     here.c = &c;
     run(&here, i);
@@ -693,13 +767,84 @@ WIDE static void run_wide(ptrdiff_t i, int thread, void *p)
     run_in(p, i, thread);
 }
 
+static void each_piece(norm_pass p, norm_pieces kind, ptrdiff_t count, int threads)
+{
+    p.pieces = kind;
+    layer_each(p.c, threads, count, has_wide(p.c->layer) ? run_wide : run_any, &p);
+}
+
+static void each_some_sets(const norm_pass *p, int threads)
+{
+    each_piece(*p, SETS, ceil_div(p->sets - p->first, p->together), threads);
+}
+
+/* Sets one after another, the segments of each in threads. */
+static void by_segments(const norm_pass *all)
+{
+    const norm_plan *plan = &all->plan->norm;
+    const norm_set s = all->set;
+    norm_pass p = *all;
+    p.sums = (norm_sums *)st_data(st_scratch(p.c, KEPT));
+    for (; p.first < p.sets; p.first++, p.slopes = NULL) {
+        const st_real *x = p.x + p.first * s.length;
+        st_real *mean = &p.mean[p.first], *deviation = &p.deviation[p.first];
+        norm_sums sums = { 0 };
+        if (!p.dy) *mean = 0;
+        if (!p.dy && plan->centred) near_means(mean, &sums, s, 1, x);
+        each_piece(p, SEGMENTS, p.plan->segments, MOST_THREADS);
+        for (ptrdiff_t i = 0; i < p.plan->segments; i++)
+            sums.g += p.sums[i].g, sums.product += p.sums[i].product;
+        if (!p.dy) {
+            const set_moments m = moments_of(s, x, *mean, sums, plan->epsilon, plan->centred);
+            *mean = (st_real)m.mean, *deviation = (st_real)m.deviation;
+        }
+        if (!plan->centred) sums.g = 0;
+        const norm_slopes slopes = slopes_of((double)*mean, (double)*deviation, sums, (double)s.length);
+        p.slopes = &slopes;
+        each_piece(p, SEGMENTS, p.plan->segments, MOST_THREADS);
+    }
+}
+
+/* Adds what a tile's sets have kept to the gradients. */
+static void add_kept(const norm_pass *p)
+{
+    const ptrdiff_t parts = p->plan->parts;
+    const st_real *kept = p->kept;
+    for (ptrdiff_t k = p->first; k < p->sets; k++, kept += 2 * parts) {
+        st_real *dweight = p->dweight + first_weight(p->plan, k),
+                *dbias = p->dbias + first_weight(p->plan, k);
+        for (ptrdiff_t i = 0; i < parts; i++) dweight[i] += kept[2 * i], dbias[i] += kept[2 * i + 1];
+    }
+}
+
+/* The gradients of images, which are added in the order of the sets, on several threads: tile by tile, of
+ * some of the elements; or of each set, whose sums follow. dx, which may be x, is written at last. */
+static void by_tiles(const norm_pass *all, int threads)
+{
+    enum { COLUMN_UNIT = 32 };
+    const bool by_element = all->plan->by_element;
+    const ptrdiff_t unit = threads * COLUMN_UNIT, tile = by_element && !all->to ? all->sets : all->plan->tile;
+    for (norm_pass p = *all; p.first < all->sets; p.first = p.sets) {
+        p.sets = smallest(p.first + tile, all->sets), p.columns = ceil_div(p.set.length, unit) * COLUMN_UNIT;
+        norm_pass part = p;
+        if (by_element) {
+            each_piece(p, COLUMNS_OF_SETS, ceil_div(p.set.length, p.columns), MOST_THREADS);
+            part.dweight = part.dbias = NULL;
+        } else part.kept = st_data(st_scratch(p.c, KEPT));
+        if (!by_element || p.to) each_some_sets(&part, MOST_THREADS);
+        if (!by_element) add_kept(&part);
+    }
+}
+
 /* Sets run in any order, in any thread; those of images in order if their gradients are added up. */
 static void each_set(const st_call *c, st_tensor x, st_tensor dy, st_tensor to, bool gradient)
 {
-    pass p = pass_over(c, x, dy, to, gradient);
+    const norm_pass p = pass_over(c, x, dy, to, gradient);
     const bool in_order = gradient && !p.plan->norm.of_batch;
-    layer_each(c, in_order ? 1 : MOST_THREADS, ceil_div(p.sets, p.together),
-               has_wide(c->layer) ? run_wide : run_any, &p);
+    const int threads = layer_call_threads(c);
+    if (!st_is_null(to) && p.plan->segments > 0) by_segments(&p);
+    else if (in_order && threads > 1) by_tiles(&p, threads);
+    else each_some_sets(&p, in_order ? 1 : MOST_THREADS);
 }
 
 static st_tensor contiguous(st_tensor x, st_tensor copy)
@@ -714,33 +859,10 @@ static void forward(const st_call *c, st_tensor x, st_tensor y)
     each_set(c, contiguous(x, y), (st_tensor){ 0 }, y, false);
 }
 
-/* Channel k of some images, by the running statistics. */
-INLINE void infer(const pass *p, ptrdiff_t k)
-{
-    const norm_set s = p->set;
-    const moments m = batch_moments(p, k, NULL, 0, (norm_sums){ 0 });
-    const double mean = (double)(st_real)m.mean, slope = weight_of(p, k) / (double)(st_real)m.deviation,
-                 height = p->bias ? (double)p->bias[k] : 0;
-    for (ptrdiff_t r = 0, at = k * s.length; r < s.rows; r++, at += s.stride)
-        norm_apply(s.length, p->to + at, p->x + at, mean, slope, height);
-}
-
-static void infer_any(ptrdiff_t k, int thread, void *p)
-{
-    (void)thread;
-    infer(p, k);
-}
-
-WIDE static void infer_wide(ptrdiff_t k, int thread, void *p)
-{
-    (void)thread;
-    infer(p, k);
-}
-
 void batchnorm_infer(const st_call *c, st_tensor x, st_tensor y)
 {
-    pass p = pass_over(c, contiguous(x, y), (st_tensor){ 0 }, y, false);
-    layer_each(c, MOST_THREADS, p.sets, has_wide(c->layer) ? infer_wide : infer_any, &p);
+    norm_pass p = pass_over(c, contiguous(x, y), (st_tensor){ 0 }, y, false);
+    each_piece(p, CHANNELS, p.sets, MOST_THREADS);
 }
 
 static void backward(const st_call *c, st_tensor x, st_tensor y, st_tensor dy, st_tensor dx)
@@ -756,14 +878,14 @@ static void both(const st_call *c, st_tensor x, st_tensor y, st_tensor dy, st_te
 }
 
 /* Copies an x that is not contiguous channel by channel (batchnorm), or image by image. */
-static void gradient(const st_call *c, st_tensor x, st_tensor y, st_tensor dy)
+static void gradient_alone(const st_call *c, st_tensor x, st_tensor y, st_tensor dy)
 {
     (void)y;
     if (st_is_contiguous(x)) {
         each_set(c, x, dy, (st_tensor){ 0 }, true);
         return;
     }
-    const pass p = pass_over(c, x, dy, (st_tensor){ 0 }, true);
+    const norm_pass p = pass_over(c, x, dy, (st_tensor){ 0 }, true);
     const int axis = p.plan->norm.of_batch ? 1 : 0;
     const ptrdiff_t each = p.sets / x.shape.n[axis];
     for (ptrdiff_t i = 0; i < x.shape.n[axis]; i++) {
@@ -786,8 +908,8 @@ static bool suits(const st_layer *l)
 #define ALGORITHM(NAME, OF_IMAGES)                                                                           \
     const layer_algorithm NAME##_sets = { .type = &layer_type_##NAME,                                        \
                                           .suits = suits,                                                    \
-                                          .plan = plan,                                                      \
-                                          .hooks = { forward, backward, gradient, both,                      \
+                                          .plan = plan_fast,                                                 \
+                                          .hooks = { forward, backward, gradient_alone, both,                \
                                                      .divides = OF_IMAGES } };
 ALGORITHM(batchnorm, false)
 ALGORITHM(layernorm, true)

@@ -83,12 +83,12 @@ INLINE st_real of_sum(double rest, st_real maxima, bool logarithm)
     return (st_real)(logarithm ? wide_log_of_1_and(sum) : 1 / (1 + sum));
 }
 
-INLINE void divide(st_real *to, const st_real *shifted, const st_real *sum, bool logarithm)
+INLINE void by_sum(st_real *to, const st_real *shifted, const st_real *sum, bool logarithm)
 {
     EACH_LANE(k) to[k] = logarithm ? shifted[k] - sum[k] : shifted[k] * sum[k];
 }
 
-INLINE void add_products(st_real *sum, const st_real *p, const st_real *g, int first, bool logarithm)
+INLINE void add_slopes(st_real *sum, const st_real *p, const st_real *g, int first, bool logarithm)
 {
     EACH_LANE(k) sum[k] += k < first ? 0 : logarithm ? g[k] : p[k] * g[k];
 }
@@ -128,8 +128,8 @@ INLINE void forward_row(ptrdiff_t n, const st_real *x, st_real *y, bool logarith
     FOLD(ADD)
 #undef ADD
     fill_lanes(lane, of_sum(sums.rest[0], sums.maxima[0], logarithm));
-    for (i = 0; i < last; i += LANES) divide(y + i, y + i, lane, logarithm);
-    divide(y + last, end, lane, logarithm);
+    for (i = 0; i < last; i += LANES) by_sum(y + i, y + i, lane, logarithm);
+    by_sum(y + last, end, lane, logarithm);
 }
 
 INLINE void backward_row(ptrdiff_t n, const st_real *p, const st_real *g, st_real *out, bool logarithm)
@@ -139,11 +139,11 @@ INLINE void backward_row(ptrdiff_t n, const st_real *p, const st_real *g, st_rea
     ptrdiff_t i = 0;
     fill_lanes(lane, 0), fill_lanes(other, 0);
     for (; i + LANES < last; i += 2 * LANES) {
-        add_products(lane, p + i, g + i, 0, logarithm);
-        add_products(other, p + i + LANES, g + i + LANES, 0, logarithm);
+        add_slopes(lane, p + i, g + i, 0, logarithm);
+        add_slopes(other, p + i + LANES, g + i + LANES, 0, logarithm);
     }
-    if (i < last) add_products(lane, p + i, g + i, 0, logarithm);
-    add_products(other, p + last, g + last, lanes_before(n), logarithm);
+    if (i < last) add_slopes(lane, p + i, g + i, 0, logarithm);
+    add_slopes(other, p + last, g + last, lanes_before(n), logarithm);
 #define ADD(k, other) lane[k] += lane[other]
     EACH_LANE(k) lane[k] += other[k];
     FOLD(ADD)
@@ -179,9 +179,9 @@ INLINE void forward_columns(ptrdiff_t n, ptrdiff_t step, int width, const st_rea
     for (int v = 0; v <= vectors; v++)
         EACH_LANE(k) greatest[v][k] = of_sum(sums[v].rest[k], sums[v].maxima[k], logarithm);
     for (ptrdiff_t i = 0; i < n * step; i += step) {
-        divide(end, y + i + last, greatest[vectors], logarithm);
+        by_sum(end, y + i + last, greatest[vectors], logarithm);
         for (int v = 0; v < vectors; v++)
-            divide(y + i + v * LANES, y + i + v * LANES, greatest[v], logarithm);
+            by_sum(y + i + v * LANES, y + i + v * LANES, greatest[v], logarithm);
         copy_lanes(y + i + last, end);
     }
 }
@@ -195,8 +195,8 @@ INLINE void backward_columns(ptrdiff_t n, ptrdiff_t step, int width, const st_re
     for (int v = 0; v <= vectors; v++) fill_lanes(sum[v], 0);
     for (ptrdiff_t i = 0; i < n * step; i += step) {
         for (int v = 0; v < vectors; v++)
-            add_products(sum[v], p + i + v * LANES, g + i + v * LANES, 0, logarithm);
-        add_products(sum[vectors], p + i + last, g + i + last, 0, logarithm);
+            add_slopes(sum[v], p + i + v * LANES, g + i + v * LANES, 0, logarithm);
+        add_slopes(sum[vectors], p + i + last, g + i + last, 0, logarithm);
     }
     for (ptrdiff_t i = 0; i < n * step; i += step) {
         slopes(end, p + i + last, g + i + last, sum[vectors], logarithm);
@@ -209,14 +209,14 @@ INLINE void backward_columns(ptrdiff_t n, ptrdiff_t step, int width, const st_re
 /* ---- lines --------------------------------------------------------------------------------------------- */
 
 /* The plan's data: the definition's, and how lines are divided. A block has `step` adjacent lines. */
-typedef struct fast_plan {
+typedef struct line_plan {
     softmax_plan lines;
     int width;        /* columns side by side; of packed ones, or at most so many, of a block; 0: rows */
     ptrdiff_t packed; /* blocks that are packed at once; 0: none */
     ptrdiff_t parts;  /* of a block */
     ptrdiff_t each;   /* of blocks or parts that are a piece of work */
     parallel_work *work;
-} fast_plan;
+} line_plan;
 
 /* x, or y and dy, to y or dx, of `blocks` blocks. */
 typedef struct softmax_pass {
@@ -229,7 +229,7 @@ typedef struct softmax_pass {
 /* `count` blocks as columns, `width` apart; or back. Columns of which there are none are 0. */
 static void pack(const st_call *c, ptrdiff_t count, int width, const st_real *from, st_real *to)
 {
-    const fast_plan *p = c->plan;
+    const line_plan *p = c->plan;
     const ptrdiff_t n = p->lines.length, step = p->lines.step;
     const kernel *k = kernel_of(c->layer);
     if (count * step < width) memset(to, 0, sizeof *to * (size_t)(n * width));
@@ -241,7 +241,7 @@ static void pack(const st_call *c, ptrdiff_t count, int width, const st_real *fr
 
 static void unpack(const st_call *c, ptrdiff_t count, int width, const st_real *from, st_real *to)
 {
-    const fast_plan *p = c->plan;
+    const line_plan *p = c->plan;
     const ptrdiff_t n = p->lines.length, step = p->lines.step;
     const kernel *k = kernel_of(c->layer);
     if (step == 1) kernel_transpose(k, n, count, from, width, to, n, NULL);
@@ -253,7 +253,7 @@ static void unpack(const st_call *c, ptrdiff_t count, int width, const st_real *
 /* Runs what begins with unit i, a block or part i of all blocks: so many units. */
 INLINE ptrdiff_t run_unit(const st_call *c, const softmax_pass *pass, ptrdiff_t i, bool logarithm)
 {
-    const fast_plan *p = c->plan;
+    const line_plan *p = c->plan;
     const ptrdiff_t n = p->lines.length, all = n * p->lines.step, first = i % p->parts * p->width,
                     at = i / p->parts * all + first, count = smallest(p->packed, pass->blocks - i);
     ptrdiff_t step = p->lines.step;
@@ -282,7 +282,7 @@ INLINE ptrdiff_t run_unit(const st_call *c, const softmax_pass *pass, ptrdiff_t 
 /* Piece i of the work. */
 INLINE void run_piece(const softmax_pass *pass, ptrdiff_t i, int thread, bool logarithm)
 {
-    const fast_plan *p = pass->c->plan;
+    const line_plan *p = pass->c->plan;
     st_call c = *pass->c;
     c.thread = thread;
     const ptrdiff_t end = smallest((i + 1) * p->each, pass->blocks * p->parts);
@@ -300,9 +300,9 @@ static bool suits(const st_layer *l)
 
 static int plan(st_layer *l, const void *given, parallel_work *work)
 {
-    fast_plan *p = st_layer_plan_data(l, sizeof *p);
+    line_plan *p = st_layer_plan_data(l, sizeof *p);
     if (!p) return -1;
-    *p = (fast_plan){ .lines = *(const softmax_plan *)given, .parts = 1, .work = work };
+    *p = (line_plan){ .lines = *(const softmax_plan *)given, .parts = 1, .work = work };
     const ptrdiff_t n = p->lines.length, step = p->lines.step;
     const ptrdiff_t vectors = ceil_div(step, LANES) * LANES, cached = CACHED / n / LANES * LANES;
     if (step == 1 ? n < SHORT : step < LANES || step < vectors * USED / LANES) {
@@ -322,7 +322,7 @@ static int plan(st_layer *l, const void *given, parallel_work *work)
 /* x, or y and dy, to y or dx. */
 static void run(const st_call *c, st_tensor x, st_tensor dy, st_tensor to)
 {
-    const fast_plan *p = c->plan;
+    const line_plan *p = c->plan;
     softmax_pass pass = { c, st_data(x), st_data(dy), st_data(to),
                           c->images * p->lines.lines / p->lines.step };
     layer_each(c, MOST_THREADS, ceil_div(pass.blocks * p->parts, p->each), p->work, &pass);
