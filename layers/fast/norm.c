@@ -106,13 +106,6 @@ INLINE void sums_of_octets(octet *sums, const octet v[OCTET])
     *sums = FIRST_HALVES(four[0], four[1]) + SECOND_HALVES(four[0], four[1]);
 }
 
-/* In the same order. */
-INLINE st_real sum_of_octet(const octet *v)
-{
-    const octet o = *v;
-    return ((o[0] + o[2]) + (o[1] + o[3])) + ((o[4] + o[6]) + (o[5] + o[7]));
-}
-
 /* Rows of n elements, `apart` from each other, which have a mean each. */
 typedef struct norm_rows {
     ptrdiff_t count, n, apart;
@@ -162,9 +155,8 @@ INLINE void add_rows(norm_sums *to, norm_rows rows)
             continue;
         }
         for (ptrdiff_t r = 0; r < some; r++) add_octets(&rows, k + r, &sum[r], &product[r]);
-        for (ptrdiff_t r = some; r < OCTET && some > 1; r++) sum[r] = product[r] = (octet){ 0 };
-        if (some > 1) sums_of_octets(&sums, sum), sums_of_octets(&products, product);
-        else sums[0] = sum_of_octet(&sum[0]), products[0] = sum_of_octet(&product[0]);
+        for (ptrdiff_t r = some; r < OCTET; r++) sum[r] = product[r] = (octet){ 0 };
+        sums_of_octets(&sums, sum), sums_of_octets(&products, product);
         for (ptrdiff_t r = 0; r < some; r++)
             if (isfinite((double)sums[r] + (double)products[r]))
                 to[k + r].g += (double)sums[r], to[k + r].product += (double)products[r];
@@ -348,8 +340,8 @@ typedef struct fast_plan {
     ptrdiff_t segments; /* of a set of an image that is long; otherwise 0 */
     ptrdiff_t tile;     /* sets of images whose gradients are kept before they are added in order */
     bool narrow;        /* channels of a batch are processed by columns: many fill a line of the cache */
-    bool by_element;    /* each element of a set has a weight and a bias instead, */
-    ptrdiff_t apart;    /* which begin so far apart in adjacent sets */
+    bool by_element;    /* each element of a set has a weight and a bias instead */
+    ptrdiff_t apart;    /* of the weights of adjacent sets of an image; 0: they have the same */
 } fast_plan;
 
 /* Sets that are processed at once: channels of a batch that stay in the cache from the first loop to the
@@ -383,8 +375,9 @@ static int plan_fast(st_layer *l, const void *given)
     p->length = elements / images / p->norm.sets;
     p->parts = affine && p->norm.by_channel && !p->norm.of_batch ? l->x.n[1] / p->norm.groups : 1;
     const bool single = p->parts > 1 && p->parts == p->length; /* parts of one element */
-    if (single) p->parts = 1, p->apart = p->length;
+    if (single) p->parts = 1;
     p->by_element = affine && (!p->norm.by_channel || single);
+    p->apart = single ? p->length : p->by_element ? 0 : p->parts;
     p->narrow = p->norm.of_batch && p->length < OCTET;
     p->tile = tile_of(p, images);
     if (!p->norm.of_batch && p->parts == 1 && p->length > LONG) p->segments = ceil_div(p->length, SEGMENT);
@@ -444,7 +437,7 @@ static norm_pass pass_over(const st_call *c, st_tensor x, st_tensor dy, st_tenso
 /* The index of the first weight of set k. */
 static ptrdiff_t first_weight(const fast_plan *plan, ptrdiff_t k)
 {
-    return k % plan->norm.sets * plan->parts;
+    return k % plan->norm.sets * plan->apart;
 }
 
 static double norm_weight(const norm_pass *p, ptrdiff_t k)
@@ -465,17 +458,11 @@ INLINE set_moments batch_moments(const norm_pass *p, ptrdiff_t k, const st_real 
     return m;
 }
 
-/* The index of the first weight of the elements of set k. */
-static ptrdiff_t first_element(const fast_plan *plan, ptrdiff_t k)
-{
-    return k % plan->norm.sets * plan->apart;
-}
-
 /* y = (x - mean) scale weight + bias, with a weight and a bias for each element from `begin` on of set k. */
 INLINE void apply_elements(const norm_pass *p, ptrdiff_t k, ptrdiff_t begin, ptrdiff_t n, st_real *y,
                            const st_real *x)
 {
-    const ptrdiff_t first = first_element(p->plan, k) + begin;
+    const ptrdiff_t first = first_weight(p->plan, k) + begin;
     const st_real mean = p->mean[k], scale = 1 / p->deviation[k], *weight = p->weight + first,
                   *bias = p->bias ? p->bias + first : NULL;
     if (bias)
@@ -591,7 +578,7 @@ INLINE void add_elements(const norm_pass *p, ptrdiff_t k, ptrdiff_t begin, ptrdi
                          const st_real *dy)
 {
     const st_real mean = p->mean[k], scale = 1 / p->deviation[k];
-    const ptrdiff_t first = first_element(p->plan, k) + begin;
+    const ptrdiff_t first = first_weight(p->plan, k) + begin;
     st_real *restrict dweight = p->dweight + first;
     st_real *restrict dbias = p->dbias ? p->dbias + first : NULL;
     if (dbias)
@@ -606,7 +593,7 @@ INLINE void add_elements(const norm_pass *p, ptrdiff_t k, ptrdiff_t begin, ptrdi
 INLINE void scale_elements(const norm_pass *p, ptrdiff_t k, ptrdiff_t begin, ptrdiff_t count,
                            const st_real *dy, st_real *restrict scaled)
 {
-    const st_real *weight = p->weight + first_element(p->plan, k) + begin;
+    const st_real *weight = p->weight + first_weight(p->plan, k) + begin;
     for (ptrdiff_t i = 0; i < count; i++) scaled[i] = weight[i] * dy[i];
 }
 

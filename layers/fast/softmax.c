@@ -226,28 +226,19 @@ typedef struct softmax_pass {
     ptrdiff_t blocks;
 } softmax_pass;
 
-/* `count` blocks as columns, `width` apart; or back. Columns of which there are none are 0. */
-static void pack(const st_call *c, ptrdiff_t count, int width, const st_real *from, st_real *to)
+/* Copies `count` blocks to columns, `width` apart, or back. Columns of which there are none are 0. */
+static void pack(const st_call *c, ptrdiff_t count, int width, const st_real *from, st_real *to, bool back)
 {
     const line_plan *p = c->plan;
-    const ptrdiff_t n = p->lines.length, step = p->lines.step;
+    const ptrdiff_t n = p->lines.length, step = p->lines.step, block = n * step;
     const kernel *k = kernel_of(c->layer);
-    if (count * step < width) memset(to, 0, sizeof *to * (size_t)(n * width));
-    if (step == 1) kernel_transpose(k, count, n, from, n, to, width, NULL);
+    if (!back && count * step < width) memset(to, 0, sizeof *to * (size_t)(n * width));
+    if (step == 1 && back) kernel_transpose(k, n, count, from, width, to, n, NULL);
+    else if (step == 1) kernel_transpose(k, count, n, from, n, to, width, NULL);
     else
         for (ptrdiff_t b = 0; b < count; b++)
-            k->move(n, step, from + b * n * step, step, to + b * step, width);
-}
-
-static void unpack(const st_call *c, ptrdiff_t count, int width, const st_real *from, st_real *to)
-{
-    const line_plan *p = c->plan;
-    const ptrdiff_t n = p->lines.length, step = p->lines.step;
-    const kernel *k = kernel_of(c->layer);
-    if (step == 1) kernel_transpose(k, n, count, from, width, to, n, NULL);
-    else
-        for (ptrdiff_t b = 0; b < count; b++)
-            k->move(n, step, from + b * step, width, to + b * n * step, step);
+            if (back) k->move(n, step, from + b * step, width, to + b * block, step);
+            else k->move(n, step, from + b * block, step, to + b * step, width);
 }
 
 /* Runs what begins with unit i, a block or part i of all blocks: so many units. */
@@ -269,13 +260,13 @@ INLINE ptrdiff_t run_unit(const st_call *c, const softmax_pass *pass, ptrdiff_t 
     if (packed) {
         step = width = (int)largest(count * step, LANES);
         room = st_data(st_scratch(c, 0));
-        pack(c, count, width, x, room);
-        if (dy) pack(c, count, width, dy, room + n * width);
+        pack(c, count, width, x, room, false);
+        if (dy) pack(c, count, width, dy, room + n * width, false);
         x = room, dy = dy ? room + n * width : NULL;
     }
     if (dy) backward_columns(n, step, width, x, dy, room, logarithm);
     else forward_columns(n, step, width, x, room, logarithm);
-    if (packed) unpack(c, count, width, room, to);
+    if (packed) pack(c, count, width, room, to, true);
     return packed ? count : 1;
 }
 

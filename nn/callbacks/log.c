@@ -12,14 +12,14 @@
 #include <stdlib.h>
 #include <string.h>
 
-typedef struct memory { /* in callback.options */
+typedef struct log_file { /* in callback.options */
     const char *path;
     FILE *to; /* at the end of the lines of earlier epochs; NULL before the first */
     bool json;
     file_lock *held;
-} memory;
+} log_file;
 
-static void fail(const memory *m)
+static void fail(const log_file *m)
 {
     st_error_set("%s: %s", m->path, strerror(errno));
 }
@@ -49,7 +49,7 @@ static void show_number(char text[32], double value, bool json)
     if (json && !text[strcspn(text, ".en")]) strcat(text, ".0"); /* the integer -0 has no sign */
 }
 
-static void put_line(const memory *m, const st_train_report *r)
+static void put_line(const log_file *m, const st_train_report *r)
 {
     char text[32];
     void *before = c_locale_enter();
@@ -65,7 +65,7 @@ static void put_line(const memory *m, const st_train_report *r)
 }
 
 /* The epoch of a line; 0 if there is none. */
-static long epoch_of(const memory *m, const char *line)
+static long epoch_of(const log_file *m, const char *line)
 {
     static const char begins[] = "{\"epoch\":";
     const size_t skipped = m->json ? sizeof begins - 1 : 0;
@@ -78,7 +78,7 @@ static long epoch_of(const memory *m, const char *line)
 /* ---- the file ------------------------------------------------------------------------------------------ */
 
 typedef struct earlier {
-    const memory *m;
+    const log_file *m;
     int epoch; /* the first one without a line; 0: a new log */
 } earlier;
 
@@ -86,7 +86,7 @@ typedef struct earlier {
 static int copy_lines(FILE *to, const void *context)
 {
     const earlier *e = context;
-    const memory *m = e->m;
+    const log_file *m = e->m;
     char line[4096];
     int status = 0;
     FILE *from = e->epoch > 0 ? fopen(m->path, "r") : NULL;
@@ -107,14 +107,14 @@ static int copy_lines(FILE *to, const void *context)
 }
 
 /* Keeps the lines of earlier epochs, and opens the file to append to it. */
-static void place(memory *m, const st_run *run)
+static void place(log_file *m, const st_run *run)
 {
     const earlier e = { m, run->report.step > 0 ? run->report.epoch : 0 };
     if (st_file_replace(m->path, copy_lines, &e) == 0 && !(m->to = fopen(m->path, "a"))) fail(m);
 }
 
 /* Flushes a line to disk. */
-static void flush(const memory *m)
+static void flush(const log_file *m)
 {
     if (system_flush(m->to)) fail(m);
 }
@@ -126,9 +126,9 @@ static bool ends_in(const char *path, const char *ending)
 }
 
 /* Tests that the log can be written; the first epoch changes it. */
-static void begin(memory *m)
+static void begin(log_file *m)
 {
-    *m = (memory){ m->path, NULL, ends_in(m->path, ".jsonl"), NULL };
+    *m = (log_file){ m->path, NULL, ends_in(m->path, ".jsonl"), NULL };
     if (m->json || ends_in(m->path, ".csv")) {
         if (st_file_try(m->path, copy_lines, &(earlier){ m, 0 }) == 0) m->held = file_hold(m->path);
     } else st_error_set("%s: expected a log's name to end in .csv or .jsonl", m->path);
@@ -136,7 +136,7 @@ static void begin(memory *m)
 
 static void call(st_callback *self, st_run *run, st_event event)
 {
-    memory *m = (void *)&self->options;
+    log_file *m = (void *)&self->options;
     if (!m->path || run->rank > 0) return;
     if (event == ST_ON_BEGIN) begin(m);
     if (event == ST_ON_EPOCH_BEGIN && !m->to) place(m, run);

@@ -18,7 +18,7 @@ static const st_field fields[] = {
     { 0 },
 };
 
-typedef struct memory {
+typedef struct rate_search {
     int taken, lowest;          /* steps; where `smoothed` is lowest */
     double *smoothed;           /* losses, by step */
     double average, last;       /* of the losses; the last one */
@@ -26,12 +26,12 @@ typedef struct memory {
     bool exploded;
     st_tensor parameters, states, optim[ST_OPTIM_STATES]; /* to be restored */
     long optim_steps;
-} memory;
+} rate_search;
 
 static void begin(st_callback *self, st_run *run)
 {
     const st_lr_finder_options *o = (const void *)&self->options;
-    memory *m = self->context;
+    rate_search *m = self->context;
     if (!o->lr || o->most <= o->least)
         st_error_set("lr_finder: lr is NULL, or most %g is not above least %g", o->most, o->least);
     m->smoothed = array_new("lr_finder", o->steps, sizeof *m->smoothed);
@@ -61,7 +61,7 @@ static int half_slope(const st_lr_finder_options *o)
 }
 
 /* Adds a loss to the exponential moving average, which is bias-corrected and spans a tenth of the steps. */
-static void add(memory *m, const st_lr_finder_options *o, double loss)
+static void add(rate_search *m, const st_lr_finder_options *o, double loss)
 {
     const double newer = fmin(1, 10.0 / o->steps);
     const int i = m->taken++;
@@ -76,7 +76,7 @@ static void add(memory *m, const st_lr_finder_options *o, double loss)
 }
 
 /* True if the smoothed loss has risen by 3 times its fall so far, and by more than noise would. */
-static bool explodes(const memory *m, const st_lr_finder_options *o)
+static bool explodes(const rate_search *m, const st_lr_finder_options *o)
 {
     const int i = m->taken - 1, first = first_step(o);
     if (i <= first + half_slope(o)) return false;
@@ -84,7 +84,7 @@ static bool explodes(const memory *m, const st_lr_finder_options *o)
     return m->smoothed[i] - low > 3 * (m->smoothed[first] - low) + 4 * before;
 }
 
-static void look(memory *m, const st_lr_finder_options *o, st_run *run)
+static void look(rate_search *m, const st_lr_finder_options *o, st_run *run)
 {
     if (isfinite(run->loss)) add(m, o, run->loss);
     m->exploded = !isfinite(run->loss) || explodes(m, o);
@@ -93,7 +93,7 @@ static void look(memory *m, const st_lr_finder_options *o, st_run *run)
 }
 
 /* The step before the lowest loss at which it falls most steeply; -1: the loss rises too soon for a slope. */
-static int steepest(const memory *m, const st_lr_finder_options *o)
+static int steepest(const rate_search *m, const st_lr_finder_options *o)
 {
     const int half = half_slope(o);
     int found = -1;
@@ -106,7 +106,7 @@ static int steepest(const memory *m, const st_lr_finder_options *o)
 }
 
 /* The lesser of two rates that fastai suggests: at the steepest fall, and a tenth of that at the minimum. */
-static void judge(const memory *m, const st_lr_finder_options *o)
+static void judge(const rate_search *m, const st_lr_finder_options *o)
 {
     const int first = first_step(o), at = steepest(m, o);
     const double low = m->smoothed[m->lowest], fall = m->smoothed[first] - low, above_noise = 1.5 * m->noise;
@@ -127,7 +127,7 @@ static void judge(const memory *m, const st_lr_finder_options *o)
     else *o->lr = fmin(rate(o, at), rate(o, m->lowest) / 10);
 }
 
-static void end(const memory *m, const st_lr_finder_options *o, st_run *run)
+static void end(const rate_search *m, const st_lr_finder_options *o, st_run *run)
 {
     if (m->taken == 0) st_error_set("lr_finder: the loss of the first step is not finite");
     if (!st_error()) judge(m, o);
@@ -153,7 +153,7 @@ static void call(st_callback *self, st_run *run, st_event event)
 
 st_callback st_lr_finder_new(st_lr_finder_options options)
 {
-    st_callback c = { .name = "lr_finder", .call = call, .memory = sizeof(memory), .fields = fields };
+    st_callback c = { .name = "lr_finder", .call = call, .memory = sizeof(rate_search), .fields = fields };
     memcpy(&c.options, &options, sizeof options);
     return c;
 }

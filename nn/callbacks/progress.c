@@ -35,13 +35,13 @@ static int width_of(FILE *terminal)
 }
 
 /* A line under construction. */
-typedef struct line {
+typedef struct status_line {
     char text[LONGEST_LINE];
     int length;
-} line;
+} status_line;
 
-static void put(line *l, const char *format, ...) ST_PRINTF(2, 3);
-static void put(line *l, const char *format, ...)
+static void put_text(status_line *l, const char *format, ...) ST_PRINTF(2, 3);
+static void put_text(status_line *l, const char *format, ...)
 {
     va_list arguments;
     va_start(arguments, format);
@@ -50,18 +50,18 @@ static void put(line *l, const char *format, ...)
     l->length = more < LONGEST_LINE - l->length ? l->length + more : LONGEST_LINE - 1;
 }
 
-static void put_score(line *l, const char *what, const st_metrics *s)
+static void put_score(status_line *l, const char *what, const st_metrics *s)
 {
     if (isnan(s->loss) && isnan(s->accuracy)) return;
-    put(l, "  %sloss %.4f", what, s->loss);
-    if (!isnan(s->accuracy)) put(l, "  %saccuracy %.4f", what, s->accuracy);
+    put_text(l, "  %sloss %.4f", what, s->loss);
+    if (!isnan(s->accuracy)) put_text(l, "  %saccuracy %.4f", what, s->accuracy);
 }
 
-static void put_time(line *l, double seconds)
+static void put_time(status_line *l, double seconds)
 {
     const long s = lround(seconds);
-    if (s >= 3600) put(l, "%ld:%02ld:%02ld", s / 3600, s / 60 % 60, s % 60);
-    else put(l, "%ld:%02ld", s / 60, s % 60);
+    if (s >= 3600) put_text(l, "%ld:%02ld:%02ld", s / 3600, s / 60 % 60, s % 60);
+    else put_text(l, "%ld:%02ld", s / 60, s % 60);
 }
 
 /* Prints text in a colour; returns its columns, at most `room`. */
@@ -73,7 +73,7 @@ static int paint(const progress *p, const char *colour, const char *text, int ro
 }
 
 /* A line wider than the terminal could not be redrawn: it is cut off. */
-static void draw(const progress *p, const line *head, int done, const line *tail)
+static void draw(const progress *p, const status_line *head, int done, const status_line *tail)
 {
     int room = width_of(p->to) - 1;
     char bar[BAR + 1], rest[BAR + 2];
@@ -93,12 +93,12 @@ static void show_step(progress *p, const st_run *run)
     if (!p->terminal || (r->seconds - p->shown < redraw_seconds && r->batch < r->batches)) return;
     p->shown = r->seconds;
     p->drawn = true;
-    line head = { .length = 0 }, tail = { .length = 0 };
-    put(&head, "epoch %d/%d %3ld %% [", r->epoch, r->epochs, 100 * r->batch / r->batches);
+    status_line head = { .length = 0 }, tail = { .length = 0 };
+    put_text(&head, "epoch %d/%d %3ld %% [", r->epoch, r->epochs, 100 * r->batch / r->batches);
     put_score(&tail, "", &r->training);
-    put(&tail, "  ");
+    put_text(&tail, "  ");
     put_time(&tail, r->seconds / (double)r->step * (double)(r->steps - r->step));
-    put(&tail, " left  %.0f samples/s", r->samples_per_second);
+    put_text(&tail, " left  %.0f samples/s", r->samples_per_second);
     draw(p, &head, (int)(BAR * r->batch / r->batches), &tail);
 }
 
@@ -111,11 +111,11 @@ static void erase(progress *p)
 static void show_epoch(progress *p, const st_run *run)
 {
     const st_train_report *r = &run->report;
-    line l = { .length = 0 };
-    put(&l, "epoch %d/%d", r->epoch, r->epochs);
+    status_line l = { .length = 0 };
+    put_text(&l, "epoch %d/%d", r->epoch, r->epochs);
     put_score(&l, "", &r->training);
     put_score(&l, "validation ", &r->validation);
-    put(&l, "  lr %.3g  %.0f samples/s  ", r->lr, r->samples_per_second);
+    put_text(&l, "  lr %.3g  %.0f samples/s  ", r->lr, r->samples_per_second);
     put_time(&l, r->seconds);
     erase(p);
     fputs(l.text, p->to);
