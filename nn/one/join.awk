@@ -12,9 +12,10 @@
 #     instead NAME [FILE.h]   #include of NAME includes FILE.h, or nothing
 #     pasted FILE.c NAME...   names that macros of this file paste together, and that another file has, too
 #
-# A private header is inserted where it is first included. A static name or a type that an earlier file has as well
-# gets the name of its own file in front; macros of a source end with it, if another file has a word like it. What no public header declares becomes static, but for
-# arrays whose size a header leaves open: ONE_NAME(x) names them. A weak definition is for builds that leave out the part
+# A private header is inserted where it is first included. A static name or a type that several files have
+# stays in the one that says it most often; elsewhere a number follows. Macros of a source end with it, if
+# another file has a word like it. What no public header declares becomes static, but for arrays whose size a header
+# leaves open: ONE_NAME(x) names them. A weak definition is for builds that leave out the part
 # with the strong one. Names that two headers declare, headers that are not found and weak definitions without a
 # strong one are errors.
 #
@@ -66,7 +67,7 @@ function first_kind(line, begins) {
 function push(path, k, text, directive) {
     kind[path, tokens[path]] = k
     token[path, tokens[path]] = text
-    if (k == "n" && !((path, text) in uses)) { uses[path, text] = 1; users[text]++ }
+    if (k == "n" && !uses[path, text]++) users[text]++
     within[path, tokens[path]] = directive
     depth[path, tokens[path]] = nested
 }
@@ -234,16 +235,25 @@ function stem(path,    name, base, i, other) {
     return base
 }
 
+# The name with a number that no file has.
+function another(name,    n) {
+    for (n = 2; (name "_" n) in users; n++) continue
+    users[name "_" n] = 1
+    return name "_" n
+}
+
 # Finds the names of sources that another file has, too.
-function find_clashes(    name, n, list, k, headers, kept) {
+function find_clashes(    name, n, list, k, headers, keeper) {
     for (name in files_of) {
         n = split(files_of[name], list, " ")
         headers = 0
         for (k = 1; k <= n; k++) headers += list[k] ~ /\.h$/ && declared[list[k], name]
         if (headers > 1) complain("two headers declare " name ":" files_of[name])
-        kept = name in macro || headers # the first file keeps its name
+        keeper = "" # the file that has the name most often keeps it
+        for (k = 1; k <= n && !(name in macro) && !headers; k++)
+            if (list[k] ~ /\.c$/ && declared[list[k], name] && (keeper == "" || uses[list[k], name] > uses[keeper, name])) keeper = list[k]
         for (k = 1; (n > 1 || name in macro) && k <= n; k++)
-            if (list[k] ~ /\.c$/ && declared[list[k], name] && !(headers && declared[list[k], name] == 2) && kept++) renamed[list[k], name] = stem(list[k]) "__" name
+            if (list[k] ~ /\.c$/ && declared[list[k], name] && !(headers && declared[list[k], name] == 2) && list[k] != keeper) renamed[list[k], name] = another(name)
     }
     for (k in own_macro) {
         split(k, list, SUBSEP)
