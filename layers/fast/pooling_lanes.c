@@ -294,24 +294,28 @@ INLINE void keep_places(const lanes_call *b, const st_real *number)
 INLINE void mixed_values(const lanes_call *b, const taps_functions *by)
 {
     const st_real a = b->at->param[0][0];
-    lanes most, place, sum;
-    by->maximum(b, NULL, most, place, sum, NULL);
-    EACH_WINDOW(k) b->y[k] = a * most[k] + (1 - a) * (sum[k] / b->inside[k]);
+    lanes most, sum;
+    by->maximum(b, NULL, most, b->kept[0], sum, NULL);
+    EACH_WINDOW(k)
+    {
+        const st_real mean = sum[k] / b->inside[k];
+        b->y[k] = a * most[k] + (1 - a) * mean;
+        b->kept[1][k] = most[k] - mean;
+    }
 }
 
 INLINE void mixed_adjoints(const lanes_call *b, const taps_functions *by)
 {
     const st_real a = b->at->param[0][0];
-    lanes most, place, sum, share, d;
-    by->maximum(b, NULL, most, place, sum, NULL);
+    lanes share, d, slope;
     EACH_WINDOW(k)
     {
         d[k] = b->dy[k] * a;
         share[k] = b->dy[k] * (1 - a) / b->inside[k];
-        most[k] = b->dy[k] * (most[k] - sum[k] / b->inside[k]);
+        slope[k] = b->dy[k] * b->kept[1][k];
     }
-    add_to(b, 0, most);
-    by->spread(b, share, place, d, NULL, NULL);
+    add_to(b, 0, slope);
+    by->spread(b, share, b->kept[0], d, NULL, NULL);
 }
 
 /* Padding is zeros. */
@@ -604,10 +608,10 @@ static bool always_draws(const void *options)
 /* ---- the algorithms ------------------------------------------------------------------------------------ */
 
 #define EACH_POOLING(DO)                                                                                     \
-    DO(mixed, NULL, NULL)                                                                                    \
-    DO(gated, NULL, NULL)                                                                                    \
-    DO(ordinal, NULL, NULL)                                                                                  \
-    DO(median, NULL, NULL) DO(rank, rank_draws, rank_weights) DO(stochastic, always_draws, NULL)
+    DO(mixed, NULL, NULL, 2)                                                                                 \
+    DO(gated, NULL, NULL, 0)                                                                                 \
+    DO(ordinal, NULL, NULL, 0)                                                                               \
+    DO(median, NULL, NULL, 0) DO(rank, rank_draws, rank_weights, 0) DO(stochastic, always_draws, NULL, 0)
 
 /* Goes on to the next POOL_LANES windows. */
 INLINE void advance(lanes_call *b)
@@ -616,6 +620,7 @@ INLINE void advance(lanes_call *b)
     b->dy += POOL_LANES, b->dx += POOL_LANES, b->first += POOL_LANES;
     b->top += POOL_LANES, b->left += POOL_LANES;
     if (b->uniform) b->uniform += POOL_LANES;
+    for (int j = 0; j < MOST_KEPT; j++) b->kept[j] += POOL_LANES;
 }
 
 #define LOOP(M, NAME, WHAT)                                                                                  \
@@ -627,13 +632,13 @@ INLINE void advance(lanes_call *b)
 #define VALUES_OF(M, NAME) M##_##NAME##_values,
 #define ADJOINTS_OF(M, NAME) M##_##NAME##_adjoints,
 
-#define ALGORITHM(NAME, DRAWS, PREPARE)                                                                      \
+#define ALGORITHM(NAME, DRAWS, PREPARE, KEEPS)                                                               \
     EACH_MACHINE_OF(STAMP, NAME)                                                                             \
     static lanes_function *const NAME##_values_of[] = { EACH_MACHINE_OF(VALUES_OF, NAME) };                  \
     static lanes_function *const NAME##_adjoints_of[] = { EACH_MACHINE_OF(ADJOINTS_OF, NAME) };              \
     static int NAME##_plan(st_layer *l, const void *given)                                                   \
     {                                                                                                        \
-        static const lanes_form form = { DRAWS, PREPARE, NAME##_values_of, NAME##_adjoints_of };             \
+        static const lanes_form form = { DRAWS, PREPARE, NAME##_values_of, NAME##_adjoints_of, KEEPS };      \
         return windows_plan_for(l, given, &form, NULL);                                                      \
     }                                                                                                        \
     const layer_algorithm NAME##_pool_lanes = { .type = &layer_type_##NAME##_pool,                           \

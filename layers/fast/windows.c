@@ -200,7 +200,7 @@ INLINE void from_grid(const windows_plan *p, const st_real *from, st_real none, 
     const st_real *inside = p->inside;
     for (ptrdiff_t row = 0; row < rows; row++, from += p->pitch, inside += p->pitch, to += out) {
         copy_run(out, from, from + out + RUN, to, end);
-        for (ptrdiff_t i = 0; i < out && !p->full; i++) to[i] = inside[i] > 0 ? to[i] : none;
+        for (ptrdiff_t i = 0; i < out && p->gaps; i++) to[i] = inside[i] > 0 ? to[i] : none;
     }
 }
 
@@ -443,7 +443,7 @@ static const struct {
 enum { IMAGE, ARENA, LOGITS, DLOGITS };
 
 typedef struct room {
-    st_real *phases, *dphases, *adjoints, *y, *dy, *place;
+    st_real *phases, *dphases, *adjoints, *y, *dy, *place, *kept[MOST_KEPT];
     double *uniform;
     uint32_t *word;
     lanes *sorted, *totals;
@@ -473,6 +473,7 @@ static ptrdiff_t lay_out(const windows_plan *p, st_real *at, room *r)
         TAKE(dphases, all);
         TAKE(adjoints, p->apart ? 0 : p->taps * p->step);
         TAKE(place, grid);
+        for (int j = 0; j < MOST_KEPT; j++) TAKE(kept[j], j < p->lanes->keeps ? grid : 0);
         TAKE(sorted, p->taps * POOL_LANES);
         TAKE(totals, p->taps * POOL_LANES);
         TAKE(weight, p->taps);
@@ -517,6 +518,7 @@ typedef struct batch {
     bool contiguous;                 /* x is */
     bool logits;                     /* the pooling has some */
     ptrdiff_t channels, area, count; /* elements and windows of a channel */
+    ptrdiff_t each;                  /* what is kept of a channel */
     st_window first, at;             /* of channel 0, and of the current one */
     ptrdiff_t elements;              /* of a channel's parameter, which is the only one; 0: there is none */
     st_real *grad;                   /* NULL: it is not wanted */
@@ -554,7 +556,8 @@ static batch batch_of(const st_call *c, bool gradient, st_tensor x, st_tensor y,
     if (c->layer->params > 0 && !b.logits) b.elements = st_numel(c->param[0]) / c->param[0].shape.n[0];
     if (gradient && !b.logits) b.grad = st_data(st_grad(c, 0));
     if (b.draws) b.place = st_data(st_memory(c, 0));
-    if (p->sums) b.kept = st_data(st_memory(c, 0));
+    b.each = p->sums ? b.count + 1 : p->lanes->keeps * b.count;
+    if (b.each > 0) b.kept = st_data(st_memory(c, 0));
     b.x_end = end_of(x), b.y_end = end_of(y), b.dy_end = end_of(dy), b.dx_end = end_of(dx);
     b.room = room_of(c);
     return b;
@@ -616,12 +619,13 @@ static channel channel_of(batch *b, ptrdiff_t number)
     for (ptrdiff_t i = 0; i < b->elements; i++) b->at.dparam[0][i] = 0;
     if (b->logits) a.g = b->g + k * b->area, a.dg = b->dg + k * b->area;
     const ptrdiff_t line = 64 / sizeof(st_real); /* the next channel comes into cache meanwhile */
-    if (a.x + 2 * b->area <= a.x_end)
+    const bool reads = b->plan->sums || b->each == 0 || st_is_null(b->dy);
+    if (reads && a.x + 2 * b->area <= a.x_end)
         for (ptrdiff_t i = 0; i < b->area; i += line) __builtin_prefetch(a.x + b->area + i);
-    if (b->plan->sums)
-        a.x = whole_vectors(b->area, a.x, b->room.x), a.kept = b->kept + number * (b->count + 1);
+    if (b->kept) a.kept = b->kept + number * b->each;
+    if (b->plan->sums) a.x = whole_vectors(b->area, a.x, b->room.x);
     if (b->logits) a.g = whole_vectors(b->area, a.g, b->room.g);
-    if (b->plan->sums && !st_is_null(b->dy)) a.finite = !isnan(a.kept[b->count]);
+    if (b->kept && !st_is_null(b->dy)) a.finite = !isnan(a.kept[b->each - 1]);
     else a.finite = range_of_any(b->machine, b->area, a.x, &a.least, &a.most);
     if (b->logits && a.finite) a.finite = range_of_any(b->machine, b->area, a.g, &a.least, &a.most);
     return a;
@@ -640,6 +644,7 @@ static lanes_call lanes_of(const batch *b, ptrdiff_t first)
     const windows_plan *p = b->plan;
     const room *r = &b->room;
     return (lanes_call){ .at = &b->at,
+                         .kept = { r->kept[0] + first, r->kept[1] + first },
                          .taps = p->taps,
                          .offset = p->offset,
                          .x = r->phases + first,
@@ -687,20 +692,28 @@ static void lanes_values(const batch *b, const channel *a)
     lanes_call call = lanes_of(b, 0);
     p->lanes->values[b->machine](&call, whole(p->windows));
     machines[b->machine].from_grid(p, b->room.y, 0, a->y, b->y_end);
+    for (int j = 0; j < p->lanes->keeps; j++)
+        machines[b->machine].from_grid(p, b->room.kept[j], 0, a->kept + j * b->count, a->kept + b->each);
     if (b->draws) machines[b->machine].from_grid(p, b->room.place, -1, a->place, a->place + b->count);
 }
 
 static void add_totals(const batch *b)
 {
-    for (ptrdiff_t i = 0; i < b->elements; i++)
-        for (int k = 0; k < POOL_LANES; k++) b->at.dparam[0][i] += (double)b->room.totals[i][k];
+    for (ptrdiff_t i = 0; i < b->elements; i++) {
+        const st_real *total = b->room.totals[i];
+        double part[4] = { 0 };
+        for (int k = 0; k < POOL_LANES; k += 4) EACH(l, 4) part[l] += (double)total[k + l];
+        b->at.dparam[0][i] += part[0] + part[1] + part[2] + part[3];
+    }
 }
 
 static void lanes_adjoints(const batch *b, const channel *a)
 {
     const windows_plan *p = b->plan;
     const room *r = &b->room;
-    cut(b, a);
+    if (p->lanes->keeps == 0) cut(b, a);
+    for (int j = 0; j < p->lanes->keeps; j++)
+        machines[b->machine].to_grid(p, a->kept + j * b->count, a->kept + b->each, r->kept[j]);
     machines[b->machine].to_grid(p, a->dy, b->dy_end, r->dy);
     if (a->dx && !p->apart) memset(r->dphases, 0, (size_t)p->phases * sizeof *r->dphases);
     for (ptrdiff_t first = 0; first < p->windows; first += p->step) {
@@ -831,7 +844,7 @@ static bool image_with_logits(batch *b, ptrdiff_t i, bool back, bool gradient)
         const channel a = channel_of(b, i * b->channels + k);
         if (back && a.finite) sums_adjoints(b, &a);
         else if (!a.finite || !sums_values(b, &a)) {
-            b->kept[i * b->channels * (b->count + 1) + b->count] = (st_real)NAN; /* the image's first */
+            b->kept[i * b->channels * b->each + b->each - 1] = (st_real)NAN; /* the image's first */
             return false;
         }
     }
@@ -871,7 +884,7 @@ void windows_forward(const st_call *c, st_tensor x, st_tensor y)
         if (b.draws && !a.finite) a.place[0] = NOT_DRAWN;
         if (a.finite && b.plan->lanes) lanes_values(&b, &a);
         else if (!a.finite || !sums_values(&b, &a)) {
-            if (b.kept) a.kept[b.count] = (st_real)NAN;
+            if (b.kept) a.kept[b.each - 1] = (st_real)NAN;
             pool_forward_plane(c, image, k, plane(x, image, k), a.y);
         }
     }
@@ -946,8 +959,9 @@ int windows_plan_for(st_layer *l, const void *given, const lanes_form *by_lanes,
     if (by_lanes && by_lanes->draws &&
         st_layer_memory(l, ST_SHAPE(l->x.n[0], l->x.n[1], w->out[0], w->out[1])))
         return -1;
-    if (by_sums && st_layer_memory(l, ST_SHAPE(l->x.n[0], l->x.n[1], (ptrdiff_t)w->out[0] * w->out[1] + 1)))
-        return -1;
+    const ptrdiff_t count = (ptrdiff_t)w->out[0] * w->out[1],
+                    each = by_sums ? count + 1 : by_lanes->keeps * count;
+    if (each > 0 && st_layer_memory(l, ST_SHAPE(l->x.n[0], l->x.n[1], each))) return -1;
     p->apart = p->axis[0].reach == 0 && p->axis[1].reach == 0;
     l->impl->tables =
         (size_t)(2 * p->taps + AXIS_TABLES * (w->kernel[0] + w->kernel[1])) * sizeof(ptrdiff_t) +
@@ -1010,6 +1024,6 @@ void windows_fill(st_layer *l, void *tables)
             p->inside[k] = (st_real)count;
             p->top[k] = (st_real)(r * h->stride - h->before);
             p->left[k] = (st_real)(s * w->stride - w->before);
-            p->full = p->full && count == p->taps;
+            p->full = p->full && count == p->taps, p->gaps = p->gaps || count == 0;
         }
 }
