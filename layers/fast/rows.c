@@ -375,9 +375,9 @@ static ptrdiff_t planes_of_block(ptrdiff_t size)
         return v;                                                                                            \
     }                                                                                                        \
                                                                                                              \
-    /* Elements i, i + 1, ... of each group by `taps` picks from `at` on. `few`: of two parts at most. */    \
+    /* Elements i, i + 1, ... of each group by `taps` picks from `at` on, of `parts` at most; 3: any. */     \
     M##_TARGET INLINE void M##_pick_vector(const picks *k, picking how, ptrdiff_t at, ptrdiff_t taps,        \
-                                           bool few, bool lacks, const groups *b, ptrdiff_t i)               \
+                                           int parts, bool lacks, const groups *b, ptrdiff_t i)              \
     {                                                                                                        \
         enum { LANES = MACHINE_LANES(M) };                                                                   \
         const pick *p = k->pick + at;                                                                        \
@@ -402,11 +402,12 @@ static ptrdiff_t planes_of_block(ptrdiff_t size)
             M##_vector sum = zero, place = zero - 1;                                                         \
             for (ptrdiff_t j = 0; j < taps; j++) {                                                           \
                 M##_vector v, from = zero;                                                                   \
-                if (few) v = SHUFFLE_BY(M, AT(M, row + first[j]), AT(M, row + second[j]), index[j]);         \
-                else v = M##_pick(&p[j], k->index + (at + j) * LANES, row);                                  \
-                if (how == BACK && few)                                                                      \
+                if (parts > 2) v = M##_pick(&p[j], k->index + (at + j) * LANES, row);                        \
+                else if (parts == 1) v = AT(M, row + first[j]), v = SHUFFLE_BY(M, v, v, index[j]);           \
+                else v = SHUFFLE_BY(M, AT(M, row + first[j]), AT(M, row + second[j]), index[j]);             \
+                if (how == BACK && parts > 2) from = M##_pick(&p[j], k->index + (at + j) * LANES, places);   \
+                else if (how == BACK)                                                                        \
                     from = SHUFFLE_BY(M, AT(M, places + first[j]), AT(M, places + second[j]), index[j]);     \
-                else if (how == BACK) from = M##_pick(&p[j], k->index + (at + j) * LANES, places);           \
                 if (how == BACK) sum += MACHINE_PICK(M, from == weight[j], v, zero);                         \
                 if (how == MAXIMA) {                                                                         \
                     M##_mask exceeds = has[j];                                                               \
@@ -433,6 +434,15 @@ static ptrdiff_t planes_of_block(ptrdiff_t size)
         }                                                                                                    \
     }                                                                                                        \
                                                                                                              \
+    M##_TARGET INLINE void M##_sum_picks(const picks *k, ptrdiff_t at, ptrdiff_t taps, int parts,            \
+                                         bool lacks, const groups *b, ptrdiff_t i)                           \
+    {                                                                                                        \
+        if (taps == 1) M##_pick_vector(k, SUMS, at, 1, parts, lacks, b, i);                                  \
+        else if (taps == 2) M##_pick_vector(k, SUMS, at, 2, parts, lacks, b, i);                             \
+        else if (taps == 4) M##_pick_vector(k, SUMS, at, 4, parts, lacks, b, i);                             \
+        else M##_pick_vector(k, SUMS, at, taps, parts, lacks, b, i);                                         \
+    }                                                                                                        \
+                                                                                                             \
     M##_TARGET static void M##_pick_groups(const picks *given, picking how, const groups *b)                 \
     {                                                                                                        \
         enum { LANES = MACHINE_LANES(M) };                                                                   \
@@ -441,20 +451,21 @@ static ptrdiff_t planes_of_block(ptrdiff_t size)
         for (ptrdiff_t begin = 0; begin < k.out; begin += LANES) {                                           \
             const ptrdiff_t i = k.out < LANES ? 0 : lanes_within(begin, LANES, k.out);                       \
             const ptrdiff_t taps = k.pick[at].taps;                                                          \
-            bool few = M##_SHUFFLES, lacks = false;                                                          \
-            for (ptrdiff_t j = 0; j < taps; j++)                                                             \
-                few = few && k.pick[at + j].parts <= 2, lacks = lacks || k.pick[at + j].lacks;               \
-            if (how == MAXIMA && few) M##_pick_vector(&k, MAXIMA, at, taps, true, true, b, i);               \
-            else if (how == MAXIMA) M##_pick_vector(&k, MAXIMA, at, taps, false, true, b, i);                \
-            else if (how == BACK && few) M##_pick_vector(&k, BACK, at, taps, true, true, b, i);              \
-            else if (how == BACK) M##_pick_vector(&k, BACK, at, taps, false, true, b, i);                    \
-            else if (!few) M##_pick_vector(&k, SUMS, at, taps, false, true, b, i);                           \
-            else if (taps == 1 && lacks) M##_pick_vector(&k, SUMS, at, 1, true, true, b, i);                 \
-            else if (taps == 1) M##_pick_vector(&k, SUMS, at, 1, true, false, b, i);                         \
-            else if (taps == 2 && !lacks) M##_pick_vector(&k, SUMS, at, 2, true, false, b, i);               \
-            else if (taps == 2) M##_pick_vector(&k, SUMS, at, 2, true, true, b, i);                          \
-            else if (taps == 4) M##_pick_vector(&k, SUMS, at, 4, true, true, b, i);                          \
-            else M##_pick_vector(&k, SUMS, at, taps, true, true, b, i);                                      \
+            bool lacks = false;                                                                              \
+            int parts = M##_SHUFFLES ? 1 : 3;                                                                \
+            for (ptrdiff_t j = 0; j < taps; j++) {                                                           \
+                const pick p = k.pick[at + j];                                                               \
+                parts = p.parts > parts ? (int)smallest(p.parts, 3) : parts, lacks = lacks || p.lacks;       \
+            }                                                                                                \
+            if (how == MAXIMA && parts < 3) M##_pick_vector(&k, MAXIMA, at, taps, 2, true, b, i);            \
+            else if (how == MAXIMA) M##_pick_vector(&k, MAXIMA, at, taps, 3, true, b, i);                    \
+            else if (how == BACK && parts < 3) M##_pick_vector(&k, BACK, at, taps, 2, true, b, i);           \
+            else if (how == BACK) M##_pick_vector(&k, BACK, at, taps, 3, true, b, i);                        \
+            else if (parts == 3) M##_pick_vector(&k, SUMS, at, taps, 3, true, b, i);                         \
+            else if (parts == 1 && lacks) M##_sum_picks(&k, at, taps, 1, true, b, i);                        \
+            else if (parts == 1) M##_sum_picks(&k, at, taps, 1, false, b, i);                                \
+            else if (lacks) M##_sum_picks(&k, at, taps, 2, true, b, i);                                      \
+            else M##_sum_picks(&k, at, taps, 2, false, b, i);                                                \
             at += taps;                                                                                      \
         }                                                                                                    \
     }                                                                                                        \
@@ -541,7 +552,8 @@ static ptrdiff_t planes_of_block(ptrdiff_t size)
 
 /* ---- planes ------------------------------------------------------------------------------------------- */
 
-enum { PLANE = 4096, GROUPS = 8 }; /* elements, at most; groups of planes, at least */
+enum { PLANE = 4096 };             /* elements, at most */
+enum { GROUPS = 8, FOR_TAPS = 4 }; /* groups of planes for each tap, at least, up to so many taps */
 
 #define PLANES(M)                                                                                            \
     /* Planes of `to` are picked from those of `from`, or from copies where vectors would pass the end. */   \
@@ -551,7 +563,9 @@ enum { PLANE = 4096, GROUPS = 8 }; /* elements, at most; groups of planes, at le
     {                                                                                                        \
         const picks *k = &a->picks;                                                                          \
         const ptrdiff_t last = w->planes * a->size - k->reach, step = k->rows * a->size;                     \
-        const ptrdiff_t most = largest(BLOCK / largest(step, k->out), GROUPS);                               \
+        const ptrdiff_t taps = smallest(k->room / ceil_div(k->out, MACHINE_LANES(M)), FOR_TAPS);             \
+        const ptrdiff_t some = smallest(GROUPS * taps, largest(BLOCK / step, GROUPS));                       \
+        const ptrdiff_t most = largest(BLOCK / largest(step, k->out), some);                                 \
         const ptrdiff_t direct = last < 0 ? 0 : last / step + 1, all = ceil_div(w->planes, k->rows);         \
         groups b = { .pitch = step, .share = share, .none = value, .to = to, .places = places };             \
         b.end = to + w->planes * a->out;                                                                     \
