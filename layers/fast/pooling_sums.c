@@ -228,7 +228,7 @@ INLINE void power_slopes(const sums_call *b, double *sum)
         lanes part;
         EACH_WINDOW(k)
         {
-            const st_real slope = dy[i + k] * (y[i + k] * scale), in = s[i + k],
+            const st_real slope = dy[i + k] * (y[i + k] * scale), in = inside[i + k] > 0 ? s[i + k] : 0,
                           log = log_of_mean(in, inside[i + k]);
             q[i + k] = in > 0 ? slope / in : 0;
             part[k] = in > 0 ? slope * log : 0;

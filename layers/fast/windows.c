@@ -18,7 +18,7 @@ INLINE void copy_run(ptrdiff_t n, const st_real *from, const st_real *end, st_re
 {
     ptrdiff_t i = 0;
     for (; i < n && end - from >= i + RUN && to_end - to >= i + RUN; i += RUN)
-        _Pragma("GCC unroll 1") for (int k = 0; k < RUN; k++) to[i + k] = from[i + k];
+        memcpy(to + i, from + i, RUN * sizeof *to);
     for (; i < n; i++) to[i] = from[i];
 }
 
@@ -348,6 +348,25 @@ INLINE padded_rows padded_rows_of(const windows_plan *p)
     }
 EACH_MACHINE(ADD_UP)
 
+#ifdef STRIDE_DOUBLE
+#define NOT_FINITE 0x7ff0000000000000
+#else
+#define NOT_FINITE 0x7f800000
+#endif
+
+/* The bits of what is not finite are greater than those of any number without its sign. */
+INLINE bool all_finite(ptrdiff_t n, const st_real *x)
+{
+    machine_bits most = 0;
+    for (ptrdiff_t i = 0; i < n; i++) {
+        real_bits bits;
+        memcpy(&bits, x + i, sizeof bits);
+        const machine_bits size = (machine_bits)(bits << 1 >> 1);
+        most = size > most ? size : most;
+    }
+    return most < NOT_FINITE;
+}
+
 /* The least and the greatest x; returns if all are finite. n is a multiple of POOL_LANES. */
 #define RANGE_OF(M)                                                                                          \
     M##_TARGET static bool M##_range_of(ptrdiff_t n, const st_real *x, st_real *least, st_real *most)        \
@@ -412,14 +431,18 @@ INLINE void fractions(ptrdiff_t n, const uint32_t *word, double *to)
     {                                                                                                        \
         add_windows(p, first, count, from, to);                                                              \
     }                                                                                                        \
+    M##_TARGET static bool M##_all_finite(ptrdiff_t n, const st_real *x)                                     \
+    {                                                                                                        \
+        return all_finite(n, x);                                                                             \
+    }                                                                                                        \
     M##_TARGET static void M##_fractions(ptrdiff_t n, const uint32_t *word, double *to)                      \
     {                                                                                                        \
         fractions(n, word, to);                                                                              \
     }
 
 #define ROW_OF_TABLE(M)                                                                                      \
-    { M##_to_phases,   M##_from_phases,  M##_to_grid,  M##_from_grid, M##_add_windows,                       \
-      M##_sum_windows, M##_sum_elements, M##_range_of, M##_fractions },
+    { M##_to_phases,   M##_from_phases,  M##_to_grid,  M##_from_grid,  M##_add_windows,                      \
+      M##_sum_windows, M##_sum_elements, M##_range_of, M##_all_finite, M##_fractions },
 
 EACH_MACHINE(STAMP)
 static const struct {
@@ -433,6 +456,7 @@ static const struct {
     void (*sum_windows)(const windows_plan *p, const st_real *f, st_real padding, st_real *rows, st_real *to);
     void (*sum_elements)(const windows_plan *p, const st_real *q, st_real *rows, st_real *to);
     bool (*range_of)(ptrdiff_t n, const st_real *x, st_real *least, st_real *most);
+    bool (*all_finite)(ptrdiff_t n, const st_real *x);
     void (*fractions)(ptrdiff_t n, const uint32_t *word, double *to);
 } machines[] = { EACH_MACHINE(ROW_OF_TABLE) };
 
@@ -443,7 +467,7 @@ static const struct {
 enum { IMAGE, ARENA, LOGITS, DLOGITS };
 
 typedef struct room {
-    st_real *phases, *dphases, *adjoints, *y, *dy, *place, *kept[MOST_KEPT];
+    st_real *phases, *dphases, *adjoints, *y, *dy, *place;
     double *uniform;
     uint32_t *word;
     lanes *sorted, *totals;
@@ -473,7 +497,6 @@ static ptrdiff_t lay_out(const windows_plan *p, st_real *at, room *r)
         TAKE(dphases, all);
         TAKE(adjoints, p->apart ? 0 : p->taps * p->step);
         TAKE(place, grid);
-        for (int j = 0; j < MOST_KEPT; j++) TAKE(kept[j], j < p->lanes->keeps ? grid : 0);
         TAKE(sorted, p->taps * POOL_LANES);
         TAKE(totals, p->taps * POOL_LANES);
         TAKE(weight, p->taps);
@@ -506,6 +529,13 @@ static room room_of(const st_call *c)
     for (int j = 0; p->sums && j < p->sums->sums; j++)
         for (ptrdiff_t i = 0; i < p->axis[1].reach; i++) *r.q[j]++ = 0;
     return r;
+}
+
+/* What is kept of a channel: numbers of its windows, as a grid, and after them the shift. */
+static ptrdiff_t kept_of(const windows_plan *p)
+{
+    const int keeps = p->sums ? 1 : p->lanes->keeps;
+    return keeps > 0 ? keeps * whole(p->axis[0].out * p->pitch) + 1 : 0;
 }
 
 /* What the channels of a call share. */
@@ -556,15 +586,15 @@ static batch batch_of(const st_call *c, bool gradient, st_tensor x, st_tensor y,
     if (c->layer->params > 0 && !b.logits) b.elements = st_numel(c->param[0]) / c->param[0].shape.n[0];
     if (gradient && !b.logits) b.grad = st_data(st_grad(c, 0));
     if (b.draws) b.place = st_data(st_memory(c, 0));
-    b.each = p->sums ? b.count + 1 : p->lanes->keeps * b.count;
+    b.each = kept_of(p);
     if (b.each > 0) b.kept = st_data(st_memory(c, 0));
     b.x_end = end_of(x), b.y_end = end_of(y), b.dy_end = end_of(dy), b.dx_end = end_of(dx);
     b.room = room_of(c);
     return b;
 }
 
-/* A channel: x's elements one after the other, up to the end of those that may be read. `kept` has the sum of
- * each window, and after them the shift, NaN where the definition computes the channel. */
+/* A channel: x's elements one after the other, up to the end of those that may be read. The last number that
+ * is kept is NaN where the definition computes the channel. */
 typedef struct channel {
     const st_real *x, *x_end, *g;
     st_real *y, *dx, *place, *dg, *kept;
@@ -626,7 +656,9 @@ static channel channel_of(batch *b, ptrdiff_t number)
     if (b->plan->sums) a.x = whole_vectors(b->area, a.x, b->room.x);
     if (b->logits) a.g = whole_vectors(b->area, a.g, b->room.g);
     if (b->kept && !st_is_null(b->dy)) a.finite = !isnan(a.kept[b->each - 1]);
-    else a.finite = range_of_any(b->machine, b->area, a.x, &a.least, &a.most);
+    else if (b->plan->sums && !b->logits)
+        a.finite = range_of_any(b->machine, b->area, a.x, &a.least, &a.most);
+    else a.finite = machines[b->machine].all_finite(b->area, a.x);
     if (b->logits && a.finite) a.finite = range_of_any(b->machine, b->area, a.g, &a.least, &a.most);
     return a;
 }
@@ -639,12 +671,14 @@ static void add_gradient(const batch *b)
 
 /* ---- lanes --------------------------------------------------------------------------------------------- */
 
-static lanes_call lanes_of(const batch *b, ptrdiff_t first)
+static lanes_call lanes_of(const batch *b, const channel *a, ptrdiff_t first)
 {
     const windows_plan *p = b->plan;
     const room *r = &b->room;
+    const ptrdiff_t grid = a->kept ? whole(p->axis[0].out * p->pitch) : 0;
+    st_real *kept = a->kept ? a->kept : r->y; /* which is not used then */
     return (lanes_call){ .at = &b->at,
-                         .kept = { r->kept[0] + first, r->kept[1] + first },
+                         .kept = { kept + first, kept + first + grid },
                          .taps = p->taps,
                          .offset = p->offset,
                          .x = r->phases + first,
@@ -689,11 +723,10 @@ static void lanes_values(const batch *b, const channel *a)
     const windows_plan *p = b->plan;
     cut(b, a);
     if (b->draws) draw(b);
-    lanes_call call = lanes_of(b, 0);
+    lanes_call call = lanes_of(b, a, 0);
     p->lanes->values[b->machine](&call, whole(p->windows));
     machines[b->machine].from_grid(p, b->room.y, 0, a->y, b->y_end);
-    for (int j = 0; j < p->lanes->keeps; j++)
-        machines[b->machine].from_grid(p, b->room.kept[j], 0, a->kept + j * b->count, a->kept + b->each);
+    if (a->kept) a->kept[b->each - 1] = 0;
     if (b->draws) machines[b->machine].from_grid(p, b->room.place, -1, a->place, a->place + b->count);
 }
 
@@ -712,13 +745,11 @@ static void lanes_adjoints(const batch *b, const channel *a)
     const windows_plan *p = b->plan;
     const room *r = &b->room;
     if (p->lanes->keeps == 0) cut(b, a);
-    for (int j = 0; j < p->lanes->keeps; j++)
-        machines[b->machine].to_grid(p, a->kept + j * b->count, a->kept + b->each, r->kept[j]);
     machines[b->machine].to_grid(p, a->dy, b->dy_end, r->dy);
     if (a->dx && !p->apart) memset(r->dphases, 0, (size_t)p->phases * sizeof *r->dphases);
     for (ptrdiff_t first = 0; first < p->windows; first += p->step) {
         const ptrdiff_t count = smallest(p->step, p->windows - first);
-        lanes_call call = lanes_of(b, first);
+        lanes_call call = lanes_of(b, a, first);
         call.dx = p->apart ? r->dphases + first : r->adjoints;
         memset(r->totals, 0, (size_t)b->elements * sizeof *r->totals);
         p->lanes->adjoints[b->machine](&call, whole(count));
@@ -737,7 +768,7 @@ static sums_call sums_of(const batch *b, const channel *a)
     sums_call s = { .at = &b->at, .taps = p->taps, .n = whole(b->area), .x = a->x, .g = a->g };
     s.inside = p->inside, s.y = r->y, s.dy = r->dy;
     s.least = a->least, s.most = a->most;
-    for (int j = 0; j < p->sums->sums; j++) s.f[j] = r->f[j], s.s[j] = r->s[j];
+    for (int j = 0; j < p->sums->sums; j++) s.f[j] = r->f[j], s.s[j] = j ? r->s[j] : a->kept;
     return s;
 }
 
@@ -758,12 +789,11 @@ static bool sums_values(const batch *b, const channel *a)
         p->sums->functions[b->machine].terms(&of);
     }
     for (int j = 0; j < p->sums->sums; j++)
-        machines[b->machine].sum_windows(p, s.f[j], padding[j][0], r->rows, r->s[j]);
+        machines[b->machine].sum_windows(p, s.f[j], padding[j][0], r->rows, j ? r->s[j] : a->kept);
     s.n = whole(p->windows);
     if (!p->sums->functions[b->machine].values(&s)) return false;
     machines[b->machine].from_grid(p, r->y, 0, a->y, b->y_end);
-    machines[b->machine].from_grid(p, s.s[0], 0, a->kept, a->kept + b->count);
-    a->kept[b->count] = s.shift;
+    a->kept[b->each - 1] = s.shift;
     return true;
 }
 
@@ -773,9 +803,8 @@ static void sums_adjoints(const batch *b, const channel *a)
     const room *r = &b->room;
     sums_call s = sums_of(b, a);
     machines[b->machine].to_grid(p, a->dy, b->dy_end, r->dy);
-    machines[b->machine].to_grid(p, a->kept, a->kept + b->count, r->s[0]);
     if (p->sums->reads_y) machines[b->machine].to_grid(p, a->y, b->y_end, r->y);
-    s.shift = a->kept[b->count];
+    s.shift = a->kept[b->each - 1];
     for (int j = 0; j < p->sums->sums; j++) s.q[j] = r->q[j];
     s.n = whole(p->axis[0].out * p->pitch);
     p->sums->functions[b->machine].slopes(&s);
@@ -959,8 +988,7 @@ int windows_plan_for(st_layer *l, const void *given, const lanes_form *by_lanes,
     if (by_lanes && by_lanes->draws &&
         st_layer_memory(l, ST_SHAPE(l->x.n[0], l->x.n[1], w->out[0], w->out[1])))
         return -1;
-    const ptrdiff_t count = (ptrdiff_t)w->out[0] * w->out[1],
-                    each = by_sums ? count + 1 : by_lanes->keeps * count;
+    const ptrdiff_t each = kept_of(p);
     if (each > 0 && st_layer_memory(l, ST_SHAPE(l->x.n[0], l->x.n[1], each))) return -1;
     p->apart = p->axis[0].reach == 0 && p->axis[1].reach == 0;
     l->impl->tables =
