@@ -375,20 +375,32 @@ static ptrdiff_t planes_of_block(ptrdiff_t size)
         return v;                                                                                            \
     }                                                                                                        \
                                                                                                              \
-    /* Elements i, i + 1, ... of each group by `taps` picks from `at` on, of `parts` at most; 3: any. */     \
+    /* The same from 1, 2 or 4 parts; far: lanes of the last two. */                                         \
+    M##_TARGET INLINE M##_vector M##_near(const int *from, int parts, const M##_mask *where,                 \
+                                          const M##_mask *far, const st_real *row)                           \
+    {                                                                                                        \
+        M##_vector v = AT(M, row + from[0]), next;                                                           \
+        if (parts == 1) return SHUFFLE_BY(M, v, v, *where);                                                  \
+        next = AT(M, row + from[1]);                                                                         \
+        v = SHUFFLE_BY(M, v, next, *where);                                                                  \
+        if (parts == 2) return v;                                                                            \
+        next = SHUFFLE_BY(M, AT(M, row + from[2]), AT(M, row + from[3]), *where);                            \
+        return MACHINE_PICK(M, *far, next, v);                                                               \
+    }                                                                                                        \
+                                                                                                             \
+    /* Elements i, i + 1, ... of each group by `taps` picks from `at` on, of `parts` at most; 5: any. */     \
     M##_TARGET INLINE void M##_pick_vector(const picks *k, picking how, ptrdiff_t at, ptrdiff_t taps,        \
                                            int parts, bool lacks, const groups *b, ptrdiff_t i)              \
     {                                                                                                        \
         enum { LANES = MACHINE_LANES(M) };                                                                   \
         const pick *p = k->pick + at;                                                                        \
         M##_vector weight[MOST_PICKS];                                                                       \
-        M##_mask index[MOST_PICKS], has[MOST_PICKS];                                                         \
-        ptrdiff_t first[MOST_PICKS], second[MOST_PICKS];                                                     \
+        M##_mask index[MOST_PICKS], has[MOST_PICKS], far[MOST_PICKS];                                        \
         const M##_vector zero = { 0 }, none = zero + b->none;                                                \
         for (ptrdiff_t j = 0; j < taps; j++) {                                                               \
             weight[j] = AT(M, k->weight + (at + j) * LANES);                                                 \
-            first[j] = p[j].from[0], second[j] = p[j].from[1];                                               \
             index[j] = (M##_mask)AT(M, k->index + (at + j) * LANES);                                         \
+            far[j] = index[j] >= 2 * LANES;                                                                  \
             has[j] = !p[j].lacks ? zero == 0 : how == SUMS ? weight[j] != 0 : weight[j] > NOWHERE;           \
         }                                                                                                    \
         const ptrdiff_t room = b->end - b->to - i - LANES;                                                   \
@@ -402,12 +414,10 @@ static ptrdiff_t planes_of_block(ptrdiff_t size)
             M##_vector sum = zero, place = zero - 1;                                                         \
             for (ptrdiff_t j = 0; j < taps; j++) {                                                           \
                 M##_vector v, from = zero;                                                                   \
-                if (parts > 2) v = M##_pick(&p[j], k->index + (at + j) * LANES, row);                        \
-                else if (parts == 1) v = AT(M, row + first[j]), v = SHUFFLE_BY(M, v, v, index[j]);           \
-                else v = SHUFFLE_BY(M, AT(M, row + first[j]), AT(M, row + second[j]), index[j]);             \
-                if (how == BACK && parts > 2) from = M##_pick(&p[j], k->index + (at + j) * LANES, places);   \
-                else if (how == BACK)                                                                        \
-                    from = SHUFFLE_BY(M, AT(M, places + first[j]), AT(M, places + second[j]), index[j]);     \
+                if (parts > 4) v = M##_pick(&p[j], k->index + (at + j) * LANES, row);                        \
+                else v = M##_near(p[j].from, parts, &index[j], &far[j], row);                                \
+                if (how == BACK && parts > 4) from = M##_pick(&p[j], k->index + (at + j) * LANES, places);   \
+                else if (how == BACK) from = M##_near(p[j].from, parts, &index[j], &far[j], places);         \
                 if (how == BACK) sum += MACHINE_PICK(M, from == weight[j], v, zero);                         \
                 if (how == MAXIMA) {                                                                         \
                     M##_mask exceeds = has[j];                                                               \
@@ -452,16 +462,19 @@ static ptrdiff_t planes_of_block(ptrdiff_t size)
             const ptrdiff_t i = k.out < LANES ? 0 : lanes_within(begin, LANES, k.out);                       \
             const ptrdiff_t taps = k.pick[at].taps;                                                          \
             bool lacks = false;                                                                              \
-            int parts = M##_SHUFFLES ? 1 : 3;                                                                \
+            int parts = M##_SHUFFLES ? 1 : 5;                                                                \
             for (ptrdiff_t j = 0; j < taps; j++) {                                                           \
                 const pick p = k.pick[at + j];                                                               \
-                parts = p.parts > parts ? (int)smallest(p.parts, 3) : parts, lacks = lacks || p.lacks;       \
+                parts = p.parts > parts ? p.parts : parts, lacks = lacks || p.lacks;                         \
             }                                                                                                \
             if (how == MAXIMA && parts < 3) M##_pick_vector(&k, MAXIMA, at, taps, 2, true, b, i);            \
-            else if (how == MAXIMA) M##_pick_vector(&k, MAXIMA, at, taps, 3, true, b, i);                    \
+            else if (how == MAXIMA && parts < 5) M##_pick_vector(&k, MAXIMA, at, taps, 4, true, b, i);       \
+            else if (how == MAXIMA) M##_pick_vector(&k, MAXIMA, at, taps, 5, true, b, i);                    \
             else if (how == BACK && parts < 3) M##_pick_vector(&k, BACK, at, taps, 2, true, b, i);           \
-            else if (how == BACK) M##_pick_vector(&k, BACK, at, taps, 3, true, b, i);                        \
-            else if (parts == 3) M##_pick_vector(&k, SUMS, at, taps, 3, true, b, i);                         \
+            else if (how == BACK && parts < 5) M##_pick_vector(&k, BACK, at, taps, 4, true, b, i);           \
+            else if (how == BACK) M##_pick_vector(&k, BACK, at, taps, 5, true, b, i);                        \
+            else if (parts > 4) M##_pick_vector(&k, SUMS, at, taps, 5, true, b, i);                          \
+            else if (parts > 2) M##_sum_picks(&k, at, taps, 4, true, b, i);                                  \
             else if (parts == 1 && lacks) M##_sum_picks(&k, at, taps, 1, true, b, i);                        \
             else if (parts == 1) M##_sum_picks(&k, at, taps, 1, false, b, i);                                \
             else if (lacks) M##_sum_picks(&k, at, taps, 2, true, b, i);                                      \
@@ -1516,7 +1529,7 @@ static double find_pick(const sparse *a, const matrix *m, picking how, ptrdiff_t
     const double each = shuffles ? p->parts + (p->parts + 1) / 2 * 2 - 1 : 2 * lanes;
     if (how != SUMS)
         return (m->rows ? 6 : 10) + (how == BACK || !m->rows ? 2 : 1) * (p->parts == 0 ? 0 : each);
-    return (shuffles && p->parts <= 2 ? 4 : 6 + each) + (p->lacks ? 1 : 0);
+    return (!shuffles || p->parts > 4 ? 6 + each : p->parts > 2 ? 9 : 4) + (p->lacks ? 1 : 0);
 }
 
 /* The picks of rows or planes that are joined; returns about how many instructions one takes. */
