@@ -15,6 +15,7 @@
 #include <string.h>
 
 enum { STRIDE_MOST = 2, PACKED = sizeof(st_real), BYTE = 8, NOWHERE = 255, COLUMNS = 1 << 20 };
+enum { AHEAD = 4 };                  /* rows of dx are fetched so far before they are written */
 enum { MEAN, MEANS, MAXIMA, KINDS }; /* the mean of a channel, of pairs; maxima */
 
 /* Windows: high × wide, `down` and `right` from each other. The most common ones are constants, so that the
@@ -258,10 +259,12 @@ INLINE void spread_mean(ptrdiff_t area, st_real part, st_real *dx)
                         for (int r = 0; r < f.rows; r++) {                                                   \
                             st_real *to = dx + (row + r) * wide + i * f.right;                               \
                             if (row + r < 0 || row + r >= w.size[0]) continue;                               \
+                            __builtin_prefetch(to + AHEAD * wide, 1);                                        \
                             if (f.right == 1) AT(M, to) = sum[r][0];                                         \
                             else AT(M, to) = SHUFFLE(M, sum[r][0], sum[r][1], M##_OF(LOWER));                \
-                            if (f.right == 2)                                                                \
-                                AT(M, to + LANES) = SHUFFLE(M, sum[r][0], sum[r][1], M##_OF(UPPER));         \
+                            if (f.right == 1) continue;                                                      \
+                            __builtin_prefetch(to + AHEAD * wide + LANES, 1);                                \
+                            AT(M, to + LANES) = SHUFFLE(M, sum[r][0], sum[r][1], M##_OF(UPPER));             \
                         }                                                                                    \
                     }                                                                                        \
             }                                                                                                \
