@@ -12,7 +12,7 @@
 #include <math.h>
 
 /* The cost of a product, in those of windows as lanes: tiles are not always full. */
-static const double PRODUCT = 1.15;
+static const double PRODUCT = 1.05;
 
 enum {
     CHANNELS = 64,                 /* the most channels of a panel of weights */
@@ -24,8 +24,7 @@ enum {
     TABLES = 1 << 20,              /* the most entries of tables */
     TRANSPOSE = 16,                /* the cost of transposing a vector of results, in products of vectors, */
     TRANSPOSE_LOW = 32,            /* with fewer elements of an image than lanes; */
-    ROWS = 16,                     /* of packing a vector of weights, for a gather, */
-    LOOSE = 32,                    /* for a scatter, */
+    ROWS = 16,                     /* of packing a vector of weights, */
     FAR = 60,                      /* and more if they are */
     CACHED = 1 << 18,              /* more than so many, which do not stay in cache */
 };
@@ -142,8 +141,7 @@ static double moving_cost(const implicit_plan *d, const pass *p)
     const double vectors = (double)(kernel_padded(d->k, p->made) / d->k->lanes),
                  area = (double)p->size[0] * (double)p->size[1], depth = (double)(p->read * d->area);
     const bool far = (double)(d->groups * p->made) * depth > CACHED;
-    const double moved = area < d->k->lanes ? TRANSPOSE_LOW : TRANSPOSE,
-                 packed = (is_gather(p, d) ? ROWS : LOOSE) + (far ? FAR : 0);
+    const double moved = area < d->k->lanes ? TRANSPOSE_LOW : TRANSPOSE, packed = ROWS + (far ? FAR : 0);
     return vectors * (area * moved + depth * packed / (double)d->batch);
 }
 
@@ -232,25 +230,37 @@ void implicit_plan_channels(implicit_plan *d, pass *p, arena *a)
 
 /* ---- weights ------------------------------------------------------------------------------------------ */
 
-/* Weights [groups, panels, read channels, taps, panel]. */
+typedef struct packing {
+    const st_layer *l;
+    const pass *p;
+} packing;
+
+/* A panel of weights [groups, panels, read channels, taps, panel]. */
+static void pack_panel(ptrdiff_t i, int thread, void *context)
+{
+    (void)thread;
+    const packing *c = context;
+    const pass *p = c->p;
+    const implicit_plan *d = c->l->plan;
+    const kernel *k = d->k;
+    const ptrdiff_t panel = panel_of(d, p), taps = p->read * d->area, panels = ceil_div(p->made, panel),
+                    m = i % panels * panel, channels = smallest(panel, p->made - m);
+    const st_real *from = implicit_weights(c->l) + i / panels * (d->narrow * d->wide * d->area) + m * p->row;
+    st_real *to = p->packed + i * taps * panel;
+    for (ptrdiff_t t = 0; channels < panel && t < taps; t++)
+        for (ptrdiff_t e = channels; e < panel; e++) to[t * panel + e] = 0;
+    if (is_gather(p, d)) kernel_transpose(k, channels, taps, from, p->row, to, panel, NULL);
+    for (ptrdiff_t r = 0; r < p->read && !is_gather(p, d); r++)
+        kernel_transpose(k, channels, d->area, from + r * d->wide * d->area, d->area,
+                         to + r * d->area * panel, panel, NULL);
+}
+
 void implicit_pack_channels(const st_layer *l, const pass *p)
 {
     const implicit_plan *d = l->plan;
-    const kernel *k = d->k;
-    const ptrdiff_t panel = panel_of(d, p), taps = p->read * d->area;
-    const st_real *weight = implicit_weights(l);
-    st_real *to = p->packed;
-    for (ptrdiff_t g = 0; g < d->groups; g++, weight += d->narrow * d->wide * d->area)
-        for (ptrdiff_t m = 0; m < p->made; m += panel, to += taps * panel) {
-            const ptrdiff_t channels = smallest(panel, p->made - m);
-            const st_real *from = weight + m * p->row;
-            for (ptrdiff_t i = 0; channels < panel && i < taps; i++)
-                for (ptrdiff_t e = channels; e < panel; e++) to[i * panel + e] = 0;
-            if (is_gather(p, d)) kernel_transpose(k, channels, taps, from, p->row, to, panel, NULL);
-            for (ptrdiff_t r = 0; r < p->read && !is_gather(p, d); r++)
-                kernel_transpose(k, channels, d->area, from + r * d->wide * d->area, d->area,
-                                 to + r * d->area * panel, panel, NULL);
-        }
+    const ptrdiff_t panels = d->groups * ceil_div(p->made, panel_of(d, p));
+    const double weights = (double)d->groups * (double)(p->made * p->read) * (double)d->area;
+    parallel_for(layer_threads_for(l->impl->run, weights), panels, pack_panel, &(packing){ l, p });
 }
 
 /* ---- images ------------------------------------------------------------------------------------------- */

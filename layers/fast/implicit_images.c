@@ -29,7 +29,8 @@ enum {
     LOOSE = 4,      /* or an element of those farther apart */
 };
 
-static const double STREAM = 0.5; /* of reading a weight from the second cache */
+/* Of reading a weight from the second cache; a scatter's, which lie apart, for each of several vectors. */
+static const double STREAM = 0.5, STREAM_APART = 1.5;
 
 /* ---- plan ------------------------------------------------------------------------------------------- */
 
@@ -70,7 +71,8 @@ static double cost(const implicit_plan *d, const pass *p, const part *q, cover h
                                         : implicit_vectors(d->k, how == SLIDING ? BY_ROWS : how, n[0], n[1],
                                                            p->p.pitch, NULL, NULL, NULL);
     /* Weights that do not stay in the first cache are read again for each tile's vectors. */
-    const double read = p->made * q->depth > NEAR ? STREAM / (double)smallest(all, d->k->wide) : 0,
+    const double stream = p == &d->gather || n[0] * n[1] <= lanes ? STREAM : STREAM_APART,
+                 read = p->made * q->depth > NEAR ? stream / (double)smallest(all, d->k->wide) : 0,
                  depth = (double)q->depth * (1 + read);
     const bool pairs = p->apart[1] == 2 && phase_count(&d->w, 1) == 2 && how != PACKED; /* make_pair */
     /* A run of windows, of those that follow each other in the planes. */
