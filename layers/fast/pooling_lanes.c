@@ -291,31 +291,41 @@ INLINE void keep_places(const lanes_call *b, const st_real *number)
     }
 }
 
+/* Each window's maximum, its place, and the mean. */
+INLINE void peaks_and_means(const lanes_call *b, const taps_functions *by, st_real *most, st_real *place,
+                            st_real *mean)
+{
+    by->maximum(b, NULL, most, place, mean, NULL);
+    EACH_WINDOW(k) mean[k] /= b->inside[k];
+}
+
 INLINE void mixed_values(const lanes_call *b, const taps_functions *by)
 {
     const st_real a = b->at->param[0][0];
-    lanes most, sum;
-    by->maximum(b, NULL, most, b->kept[0], sum, NULL);
-    EACH_WINDOW(k)
-    {
-        const st_real mean = sum[k] / b->inside[k];
-        b->y[k] = a * most[k] + (1 - a) * mean;
-        b->kept[1][k] = most[k] - mean;
-    }
+    lanes most, place, mean;
+    peaks_and_means(b, by, most, place, mean);
+    EACH_WINDOW(k) b->y[k] = a * most[k] + (1 - a) * mean[k];
+    EACH_WINDOW(k) mean[k] = most[k] - mean[k];
+    if (b->keeps) memcpy(b->kept[0], place, sizeof place), memcpy(b->kept[1], mean, sizeof mean);
 }
 
 INLINE void mixed_adjoints(const lanes_call *b, const taps_functions *by)
 {
-    const st_real a = b->at->param[0][0];
-    lanes share, d, slope;
+    const st_real a = b->at->param[0][0], *number = b->kept[0], *above = b->kept[1];
+    lanes most, place, mean, share, d;
+    if (!b->keeps) {
+        peaks_and_means(b, by, most, place, mean);
+        EACH_WINDOW(k) mean[k] = most[k] - mean[k];
+        number = place, above = mean;
+    }
     EACH_WINDOW(k)
     {
         d[k] = b->dy[k] * a;
         share[k] = b->dy[k] * (1 - a) / b->inside[k];
-        slope[k] = b->dy[k] * b->kept[1][k];
+        most[k] = b->dy[k] * above[k];
     }
-    add_to(b, 0, slope);
-    by->spread(b, share, b->kept[0], d, NULL, NULL);
+    add_to(b, 0, most);
+    by->spread(b, share, number, d, NULL, NULL);
 }
 
 /* Padding is zeros. */
@@ -620,7 +630,7 @@ INLINE void advance(lanes_call *b)
     b->dy += POOL_LANES, b->dx += POOL_LANES, b->first += POOL_LANES;
     b->top += POOL_LANES, b->left += POOL_LANES;
     if (b->uniform) b->uniform += POOL_LANES;
-    for (int j = 0; j < MOST_KEPT; j++) b->kept[j] += POOL_LANES;
+    for (int j = 0; j < MOST_RUNS; j++) b->kept[j] += POOL_LANES;
 }
 
 #define LOOP(M, NAME, WHAT)                                                                                  \

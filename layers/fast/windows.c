@@ -534,7 +534,7 @@ static room room_of(const st_call *c)
 /* What is kept of a channel: numbers of its windows, as a grid, and after them the shift. */
 static ptrdiff_t kept_of(const windows_plan *p)
 {
-    const int keeps = p->sums ? 1 : p->lanes->keeps;
+    const int keeps = p->sums ? 1 : p->keeps;
     return keeps > 0 ? keeps * whole(p->axis[0].out * p->pitch) + 1 : 0;
 }
 
@@ -678,6 +678,7 @@ static lanes_call lanes_of(const batch *b, const channel *a, ptrdiff_t first)
     const ptrdiff_t grid = a->kept ? whole(p->axis[0].out * p->pitch) : 0;
     st_real *kept = a->kept ? a->kept : r->y; /* which is not used then */
     return (lanes_call){ .at = &b->at,
+                         .keeps = a->kept != NULL,
                          .kept = { kept + first, kept + first + grid },
                          .taps = p->taps,
                          .offset = p->offset,
@@ -744,7 +745,7 @@ static void lanes_adjoints(const batch *b, const channel *a)
 {
     const windows_plan *p = b->plan;
     const room *r = &b->room;
-    if (p->lanes->keeps == 0) cut(b, a);
+    if (p->keeps == 0) cut(b, a);
     machines[b->machine].to_grid(p, a->dy, b->dy_end, r->dy);
     if (a->dx && !p->apart) memset(r->dphases, 0, (size_t)p->phases * sizeof *r->dphases);
     for (ptrdiff_t first = 0; first < p->windows; first += p->step) {
@@ -988,6 +989,7 @@ int windows_plan_for(st_layer *l, const void *given, const lanes_form *by_lanes,
     if (by_lanes && by_lanes->draws &&
         st_layer_memory(l, ST_SHAPE(l->x.n[0], l->x.n[1], w->out[0], w->out[1])))
         return -1;
+    if (by_lanes && 2 * w->out[0] * w->out[1] <= w->size[0] * w->size[1]) p->keeps = by_lanes->keeps;
     const ptrdiff_t each = kept_of(p);
     if (each > 0 && st_layer_memory(l, ST_SHAPE(l->x.n[0], l->x.n[1], each))) return -1;
     p->apart = p->axis[0].reach == 0 && p->axis[1].reach == 0;

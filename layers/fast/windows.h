@@ -11,7 +11,7 @@
 #include "layers/pool_impl.h"
 #include "tensor/fast/machine.h"
 
-enum { POOL_LANES = 32, MOST_SUMS = 2, MOST_KEPT = 2 };
+enum { POOL_LANES = 32, MOST_SUMS = 2, MOST_RUNS = 2 };
 
 #define MOST_PLACES ((double)(1 << 24)) /* a float counts up to there */
 
@@ -36,7 +36,8 @@ typedef struct lanes_call {
     const st_real *dy;
     st_real *dx; /* dx[to[i] + k] */
     const ptrdiff_t *to;
-    st_real *kept[MOST_KEPT]; /* of each window: from the values for the adjoints, which have no x then */
+    st_real *kept[MOST_RUNS]; /* of each window: from the values for the adjoints, which have no x then, */
+    bool keeps;               /* or false: they are not kept */
     lanes *room;              /* [taps] */
     const double *first;      /* of each window */
     const st_real *weight;    /* [taps] */
@@ -53,7 +54,7 @@ typedef struct lanes_form {
     /* Fills `first`, for each number of elements, and `weight`, for each rank; NULL: they are not used. */
     void (*prepare)(const void *options, ptrdiff_t taps, double *first, st_real *weight);
     lanes_function *const *values, *const *adjoints; /* one for each instruction set */
-    int keeps;                                       /* how many `kept` are used; draws has none */
+    int keeps; /* how many `kept` are used, if there are few windows; draws has none */
 } lanes_form;
 
 /* A function of sums over windows: y = g(s), s[j] the sum of f[j](x). Padding that is
@@ -115,6 +116,7 @@ typedef struct windows_plan {
     ptrdiff_t phase, phases; /* elements from a phase to the next, and of all */
     ptrdiff_t windows, step; /* up to the grid's last one; of those whose adjoints are kept at once */
     int scratch;             /* the first slot */
+    int keeps;               /* the form's, or 0 */
     bool full;               /* every window has all elements */
     bool gaps;               /* a window has none */
     bool apart;              /* no two windows share an element */
