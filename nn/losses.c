@@ -1,10 +1,20 @@
 /* losses.c: the losses of the library, and their derivatives. */
 #include "nn/losses.h"
-#include "nn/loss_impl.h"
+#include "nn/losses_impl.h"
+#include "tensor/engine.h"
 
 #include <math.h>
 
 static const st_loss_kind nll_kind; /* takes log-probabilities; cross-entropy takes logits */
+
+/* In the core none. */
+__attribute__((weak)) st_row_function *(*loss_row_by_vectors)(loss_row which);
+
+static st_row_function *row_of(loss_row which, st_row_function *definition)
+{
+    st_row_function *row = loss_row_by_vectors && !engine_is_reference() ? loss_row_by_vectors(which) : NULL;
+    return row ? row : definition;
+}
 
 /* ---- classes ------------------------------------------------------------------------------------ */
 
@@ -31,18 +41,6 @@ static st_tensor class_weights(const st_loss *l)
 {
     return options_of(l)->weight;
 }
-
-/* A pass over the positions of outputs [N, K, ...]: over all of their axes but that of the classes. */
-typedef struct positions {
-    const st_loss *l;
-    bool logits, soft, wants_dy; /* soft: the target is probabilities */
-    const st_real *weight;
-    ptrdiff_t classes, y_stride, target_stride, dy_stride, weight_stride; /* of the axis of classes */
-    ptrdiff_t position;
-    double area;       /* positions of an image */
-    double total, sum; /* of the targets' weights; of the losses */
-    double divisor;    /* total, or area if that is 0 */
-} positions;
 
 static double weight_of(const positions *p, ptrdiff_t class)
 {
@@ -81,9 +79,8 @@ static log_sum log_sum_of(const positions *p, const st_real *y)
 /* The smoothed target of class k, times its weight. */
 static double target_of(const positions *p, const st_real *target, ptrdiff_t k)
 {
-    const double smoothing = options_of(p->l)->label_smoothing;
     double t = p->soft ? (double)target[k * p->target_stride] : k == (ptrdiff_t)*target;
-    return weight_of(p, k) * (smoothing / (double)p->classes + (1 - smoothing) * t);
+    return weight_of(p, k) * (p->smoothing / (double)p->classes + (1 - p->smoothing) * t);
 }
 
 /* The loss is -sum over k of q[k] log p[k]; its derivative with respect to logits is p[k] (sum of q) - q[k],
@@ -128,7 +125,8 @@ static int begin(positions *p, const st_loss *l, st_tensor y, st_tensor target)
                       .soft = soft,
                       .weight = &one,
                       .classes = y.shape.n[1],
-                      .y_stride = y.stride[1] };
+                      .y_stride = y.stride[1],
+                      .smoothing = options_of(l)->label_smoothing };
     if (!st_is_null(weight)) p->weight = st_data(weight), p->weight_stride = weight.stride[0];
     if (!st_is_null(weight) && !st_shape_equal(weight.shape, ST_SHAPE(p->classes))) {
         loss_refuse(l, y, weight, "a weight for each class as the second");
@@ -156,7 +154,8 @@ static double over_classes(const st_loss *l, st_tensor y, st_tensor target, st_t
     if (p.wants_dy) p.dy_stride = dy.stride[1];
     if (p.soft) p.target_stride = target.stride[1], target = st_select(target, 1, 0);
     y = st_select(y, 1, 0);
-    st_walk(3, (st_tensor[]){ y, target, p.wants_dy ? st_select(dy, 1, 0) : y }, ST_ROW_MAJOR, add_row, &p);
+    st_walk(3, (st_tensor[]){ y, target, p.wants_dy ? st_select(dy, 1, 0) : y }, ST_ROW_MAJOR,
+            p.logits ? row_of(LOSS_LOGITS, add_row) : add_row, &p);
     return p.sum / p.divisor;
 }
 
@@ -168,39 +167,21 @@ static double counted_classes(const st_loss *l, st_tensor y, st_tensor target)
 
 /* ---- element by element ------------------------------------------------------------------------- */
 
-/* The loss of an element, and its derivative with respect to y. */
 static double squared(double y, double t, double option, double *slope)
 {
-    (void)option;
-    *slope = 2 * (y - t);
-    return (y - t) * (y - t);
+    return loss_squared(y, t, option, slope);
 }
 
 static double huber(double y, double t, double delta, double *slope)
 {
-    double e = y - t;
-    *slope = fmax(-delta, fmin(delta, e));
-    if (isnan(e)) *slope = e;
-    return fabs(e) <= delta ? e * e / 2 : delta * (fabs(e) - delta / 2);
+    return loss_huber(y, t, delta, slope);
 }
 
-/* -positive t log s(y) - (1 - t) log(1 - s(y)) */
 static double binary(double y, double t, double positive, double *slope)
 {
-    double e = exp(-fabs(y)); /* cannot overflow */
-    double both = 1 + (positive - 1) * t;
-    *slope = both * ((y >= 0 ? 1 : e) / (1 + e)) - positive * t;
-    return both * fmax(y, 0) - y * (positive * t) + both * log1p(e);
+    const double e = exp(-fabs(y));
+    return loss_binary(y, t, positive, e, log1p(e), slope);
 }
-
-typedef double element_loss(double y, double t, double option, double *slope);
-
-typedef struct mean {
-    element_loss *element;
-    double option;
-    bool weighted, wants_dy; /* weighted: the option of each element is in a fourth tensor */
-    double sum, scale;
-} mean;
 
 static void mean_row(ptrdiff_t n, st_real *const at[], const ptrdiff_t stride[], void *context)
 {
@@ -212,31 +193,35 @@ static void mean_row(ptrdiff_t n, st_real *const at[], const ptrdiff_t stride[],
     }
 }
 
-static double over_elements(const st_loss *l, element_loss *element, double option, st_tensor weight,
+static double over_elements(const st_loss *l, loss_row which, double option, st_tensor weight,
                             const st_tensor of[3])
 {
+    static element_loss *const elements[] = {
+        [LOSS_SQUARED] = squared, [LOSS_HUBER] = huber, [LOSS_BINARY] = binary
+    };
     const st_tensor y = of[0], target = of[1], dy = of[2];
     if (!st_shape_equal(y.shape, target.shape)) return loss_refuse(l, y, target, "equal shapes");
     double count = (double)st_numel(y);
-    mean m = { element, option, !st_is_null(weight), !st_is_null(dy), 0, 1 / count };
+    mean m = { elements[which], option, !st_is_null(weight), !st_is_null(dy), 0, 1 / count };
     weight = m.weighted ? st_expand(weight, y.shape) : y;
     if (st_is_null(weight)) {
         st_error_within("loss %s: weight: ", l->kind->name);
         return NAN;
     }
-    st_walk(4, (st_tensor[]){ y, target, m.wants_dy ? dy : y, weight }, ST_ROW_MAJOR, mean_row, &m);
+    st_walk(4, (st_tensor[]){ y, target, m.wants_dy ? dy : y, weight }, ST_ROW_MAJOR, row_of(which, mean_row),
+            &m);
     return m.sum / count;
 }
 
 static double value_of_mse(const st_loss *l, st_tensor y, st_tensor target, st_tensor dy)
 {
-    return over_elements(l, squared, 0, (st_tensor){ 0 }, (st_tensor[]){ y, target, dy });
+    return over_elements(l, LOSS_SQUARED, 0, (st_tensor){ 0 }, (st_tensor[]){ y, target, dy });
 }
 
 static double value_of_huber(const st_loss *l, st_tensor y, st_tensor target, st_tensor dy)
 {
     const st_huber_options *o = (const void *)&l->options;
-    return over_elements(l, huber, o->delta, (st_tensor){ 0 }, (st_tensor[]){ y, target, dy });
+    return over_elements(l, LOSS_HUBER, o->delta, (st_tensor){ 0 }, (st_tensor[]){ y, target, dy });
 }
 
 static st_tensor weights_of_bce(const st_loss *l)
@@ -246,7 +231,7 @@ static st_tensor weights_of_bce(const st_loss *l)
 
 static double value_of_bce(const st_loss *l, st_tensor y, st_tensor target, st_tensor dy)
 {
-    return over_elements(l, binary, 1, weights_of_bce(l), (st_tensor[]){ y, target, dy });
+    return over_elements(l, LOSS_BINARY, 1, weights_of_bce(l), (st_tensor[]){ y, target, dy });
 }
 
 /* ---- kinds --------------------------------------------------------------------------------------- */

@@ -3,7 +3,8 @@
  *
  * The oracle is the definition in PyTorch's documentation, written here position by position in long double.
  * Elements are multiples of 1/128, exact in both precisions, and sums are taken in double, so values agree to
- * the last bits of a double; derivatives are rounded to real. */
+ * the last bits of a double; derivatives are rounded to real. By vectors, exponential functions are those of
+ * st_real, and sums are taken in another order. */
 #include "tests/support.h"
 
 #include "nn/check/scores.h"
@@ -117,9 +118,11 @@ static long double defined(const problem *p)
 
 /* Central differences with a step that y can take exactly: truncation leaves 1e-11 of them, and rounding
  * 1e-10 where a long double is a double. */
-static void assert_derivative(problem *p, st_tensor dy)
+static void assert_derivative(problem *p, st_tensor dy, bool by_vectors)
 {
     const st_real step = (st_real)1 / 262144;
+    /* p (sum of q) - q of numbers up to 4, the greatest weight, each in error by up to an ulp or two */
+    const double near = 1e-9 + (by_vectors ? 4 * (double)ST_REAL_EPSILON : 0);
     for (ptrdiff_t e = 0; e < st_numel(p->y); e++) {
         st_real *at = element(p->y, e), before = *at;
         *at = before + step;
@@ -128,7 +131,7 @@ static void assert_derivative(problem *p, st_tensor dy)
         double slope = (double)((above - defined(p)) / (2 * (long double)step)),
                given = (double)*element(dy, e);
         *at = before;
-        if (!(fabs(given - slope) <= 1e-9 + (double)ST_REAL_EPSILON * fabs(slope)))
+        if (!(fabs(given - slope) <= near + (double)ST_REAL_EPSILON * fabs(slope)))
             fail_msg("%s: dy[%td] is %.12g, the difference quotient is %.12g", p->loss.kind->name, e, given,
                      slope);
     }
@@ -142,26 +145,68 @@ static st_tensor as_view(dice *d, st_tensor x)
     return view;
 }
 
-/* With dy and without, and through any view, to the same bits. */
+/* With dy and without, and through any view: dy to the same bits, and the value but for the order of its
+ * sum. */
+static void check_problem(dice *d, problem *p, bool by_vectors)
+{
+    const double near = near_double + (by_vectors ? 2 * (double)ST_REAL_EPSILON : 0),
+                 same = by_vectors ? 1e-14 : 0;
+    auto_tensor dy = full(p->y.shape, 77), y = as_view(d, p->y), target = as_view(d, p->target),
+                slope = as_view(d, dy);
+    double expected = (double)defined(p), value = st_loss_value(p->loss, p->y, p->target, dy);
+    if (!(fabs(value - expected) <= near * fmax(1, fabs(expected))))
+        fail_msg("%s: %.17g, by its definition %.17g", p->loss.kind->name, value, expected);
+    assert_derivative(p, dy, by_vectors);
+    assert_true(fabs(st_loss_value(p->loss, y, target, slope) - value) <= same * fabs(value));
+    assert_same(slope, dy);
+    assert_true(fabs(st_loss_value(p->loss, y, target, (st_tensor){ 0 }) - value) <= same * fabs(value));
+    assert_true(st_loss_value(p->loss, p->y, p->target, (st_tensor){ 0 }) == value);
+    assert_true(fabs(st_loss_value(p->loss, y, target, y) - value) <= same * fabs(value));
+    assert_same(y, dy); /* in place */
+}
+
 TEST(each_loss_and_its_derivative_are_the_definition)
 {
     dice d = { { 31 } };
-    for (int i = 0; i < 100 * KINDS; i++) {
+    for (int i = 0; i < 100 * KINDS * ENGINES; i++) {
+        const char *engine = engines[i / KINDS % ENGINES];
+        if (!choose_engine(engine)) continue;
         auto_problem p = roll_problem(&d, (kind)(i % KINDS));
-        about("case %d: %s of %s, smoothing %g, ignored %g, delta %g, %s", i, p.loss.kind->name,
+        about("case %d: %s of %s, smoothing %g, ignored %g, delta %g, %s, %s", i, p.loss.kind->name,
               st_shape_text(p.y.shape).text, p.smoothing, p.ignored, p.delta,
-              st_is_null(p.weight) ? "no weights" : "weights");
-        auto_tensor dy = full(p.y.shape, 77), y = as_view(&d, p.y), target = as_view(&d, p.target),
-                    slope = as_view(&d, dy);
-        double expected = (double)defined(&p), value = st_loss_value(p.loss, p.y, p.target, dy);
-        if (!(fabs(value - expected) <= near_double * fmax(1, fabs(expected))))
-            fail_msg("%s: %.17g, by its definition %.17g", p.loss.kind->name, value, expected);
-        assert_derivative(&p, dy);
-        assert_true(st_loss_value(p.loss, y, target, slope) == value);
-        assert_same(slope, dy);
-        assert_true(st_loss_value(p.loss, y, target, (st_tensor){ 0 }) == value);
+              st_is_null(p.weight) ? "no weights" : "weights", engine);
+        check_problem(&d, &p, strcmp(engine, "reference") != 0);
         assert_int_equal(p.loss.kind->classes, p.kind < BINARY); /* what accuracy counts */
         assert_int_equal(p.loss.kind->binary, p.kind == BINARY);
+    }
+    use_engine(NULL);
+}
+
+/* Rows of several blocks, with a rest, which threads share. */
+TEST(long_rows_of_losses_are_the_definition_by_any_number_of_threads)
+{
+    dice d = { { 41 } };
+    for (int i = 0; i < 4 * KINDS; i++) {
+        auto_problem p = roll_problem(&d, (kind)(i % KINDS));
+        const ptrdiff_t k = p.y.shape.n[1], h = roll(&d, 60, 90), w = roll(&d, 90, 130);
+        const bool classes = p.kind == CLASSES || p.kind == LOG_PROBABILITIES;
+        const st_shape s = ST_SHAPE(2, k, h, w);
+        auto_tensor y = roll_tensor(&d, s, -4, 4), dy = full(s, 77), by_definition = full(s, 77),
+                    target = roll_tensor(&d, classes ? ST_SHAPE(2, h, w) : s, 0, classes ? k - 1 : 1);
+        about("case %d: %s of %s", i, p.loss.kind->name, st_shape_text(s).text);
+        if (p.kind == BINARY && !st_is_null(p.weight)) continue; /* of another shape */
+        use_engine("reference");
+        const double expected = st_loss_value(p.loss, y, target, by_definition);
+        use_engine(NULL);
+        double value[3];
+        for (int threads = 1; threads <= 3; threads++) {
+            st_set_num_threads(threads);
+            value[threads - 1] = st_loss_value(p.loss, y, target, dy);
+            assert_near(dy, by_definition, 1e-3 * (double)ST_REAL_EPSILON); /* of at least 10,000 positions */
+        }
+        st_set_num_threads(0);
+        assert_true(value[0] == value[1] && value[0] == value[2]);
+        assert_true(fabs(value[0] - expected) <= (4 * (double)ST_REAL_EPSILON + 1e-12) * fabs(expected));
     }
 }
 
