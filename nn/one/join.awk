@@ -551,16 +551,34 @@ function tidy(text, indent,    n, lines, i, out, blank, width, base) {
     return out
 }
 
-# No line is empty or begins with a blank, but in a macro between what a blank parts.
-function unindented(text) {
-    gsub(/ *\\\n[ \t]*/, "\\\n\t", text)
-    gsub(/\n\t+/, "\n", text)
-    gsub(/\n\n+/, "\n", text)
-    gsub(/[;{}(),]\\\n/, "&\001", text)
-    gsub(/\\\n/, "&\t", text)
-    gsub(/\t\001/, "", text)
-    gsub(/\\\n\t\(/, "\\\n(", text)
-    return text
+# Lines without indentation, of about 110 columns, which end where directives begin.
+function folded(text,    n, lines, i, out, line, directive, ends) {
+    n = split(text, lines, "\n")
+    for (i = 1; i <= n; i++) {
+        sub(/^[ \t]+/, "", lines[i])
+        if (lines[i] == "") continue
+        ends = directive == "" # the next line goes on with a directive that ends with a backslash
+        if (lines[i] ~ /^#/ && ends || directive == "over") {
+            out = out line "\n"
+            line = directive = ""
+        }
+        if (lines[i] ~ /^#/) directive = "over"
+        if (directive != "") directive = lines[i] ~ /\\$/ ? "goes on" : "over"
+        sub(/[ \t]*\\$/, "", lines[i])
+        if (length(line) + length(lines[i]) > 110 && line !~ /^#define [A-Za-z0-9_]+$/) {
+            out = out line (directive == "" ? "\n" : "\\\n")
+            line = directive != "" && parts(line, lines[i]) ? " " lines[i] : lines[i]
+        } else line = line (parts(line, lines[i]) ? " " : "") lines[i]
+    }
+    return out line "\n"
+}
+
+# A blank, or the end of a line, must stand between two pieces of text.
+function parts(left, right,    last, first) {
+    last = substr(left, length(left))
+    first = substr(right, 1, 1)
+    if (left ~ /^#define [A-Za-z0-9_]+$/) return 1
+    return last ~ /[A-Za-z0-9_]/ && first ~ /[A-Za-z0-9_]/ || last ~ OPERATOR && first ~ OPERATOR
 }
 
 function tabs(n) {
@@ -571,7 +589,7 @@ function source_text(path,    text, n, list, k, before) {
     if (part[path] != "") before = tidy(shared_headers(path), 1)
     in_part = part[path] != ""
     text = tidy(text_of(path), 1)
-    if (path ~ /\/.*\// && !(path in shown)) text = unindented(text)
+    if (path ~ /\/.*\// && !(path in shown)) text = folded(text)
     n = split(macros_of[path], list, " ")
     for (k = 1; k <= n; k++) if (users[list[k]] > 1) text = text "#undef " ((path, list[k]) in renamed ? renamed[path, list[k]] : list[k]) "\n"
     n = split(pasted[path], list, " ")
