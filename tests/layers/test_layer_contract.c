@@ -1043,6 +1043,7 @@ TEST(a_type_that_is_missing_or_holds_no_layers_is_refused)
     named.children = ST_LAYER_ANY;
     st_layer *three[] = { st_relu(), st_relu(), st_relu() };
     assert_refused(st_layer_new(&named, NULL, 3, three), "branches: holds 3 layers, expected at most 2");
+    assert_refused(st_layer_new(&named, NULL, 1, NULL), "branches: the list of layers is NULL");
 }
 
 /* ---- inputs and clones that do not fit -------------------------------------------------------- */
@@ -1177,6 +1178,8 @@ TEST(inputs_that_do_not_fit_are_refused)
         { st_conv2d(4, { 3, 3 }, .groups = 3), ST_SHAPE(1, 3, 5, 5), "groups=3" },
         { st_maxpool(.kernel = { 6, 1 }), image, "maxpool: kernel 6×1" },
         { st_maxpool(.kernel = { 3, 3 }, .padding = { 3, ST_ZERO_INT }), image, "padding 3×0" },
+        { st_maxpool(.kernel = { 2, 5 }, .padding = { 2, ST_ZERO_INT }), image, "padding 2×0" },
+        { st_maxpool(.kernel = { 5, 2 }, .padding = { ST_ZERO_INT, 2 }), image, "padding 0×2" },
         { st_avgpool(.kernel = { 1, 8 }, .padding = { 0, 1 }), image, "kernel 1×8" },
         { st_avgpool(.kernel = { 2, 3 }, .padding = { 0, 9 }, .dilation = { 1, 4 }), image, "padding 0×9" },
         { st_avgpool(.kernel = { 3, 3 }), ST_SHAPE(1, 1, 2, 4), "avgpool: kernel 3×3" },

@@ -65,6 +65,8 @@ TEST(a_batch_has_one_more_axis_if_there_is_room)
     const st_shape most = st_shape_with_batch(ST_SHAPE(1, 2, 3, 4, 5, 6, 7, 8), 9);
     assert_int_equal(most.rank, 9);
     assert_true(most.n[0] == 9 && most.n[1] == 1 && most.n[7] == 7);
+    assert_int_equal(st_shape_without_batch((st_shape){ .rank = 0 }).rank, 0);
+    expect_error("st_shape_without_batch: the shape has rank 0, expected 1 to 8");
     assert_int_equal(st_shape_with_batch((st_shape){ .rank = 9 }, 2).rank, 9);
     assert_int_equal(st_shape_with_batch((st_shape){ .rank = -1 }, 2).rank, -1);
 }
