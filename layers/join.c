@@ -1,25 +1,39 @@
 /* join.c: layers with branches of the same x: residual, concat and multiply. */
 #include "layers/types.h"
 #include "tensor/counts.h"
+#include "tensor/parallel.h"
 
-/* ---- images, one by one -------------------------------------------------------------------------------- */
+/* ---- pieces of a batch --------------------------------------------------------------------------------- */
 
-/* to = from + plus; without `from`, to += plus. */
-typedef struct images {
-    st_tensor to, from, plus;
-} images;
-
-static void join_image(ptrdiff_t i, void *context)
+/* Images of a batch that are worth a thread: item i is as many of them. */
+static ptrdiff_t images_of_item(st_tensor batch)
 {
-    const images *j = context;
-    const st_tensor to = st_select(j->to, 0, i);
-    if (!st_is_null(j->from)) st_copy(to, st_select(j->from, 0, i));
-    if (!st_is_null(j->plus)) st_add(to, 1, st_select(j->plus, 0, i));
+    return parallel_grain(st_numel(batch) / batch.shape.n[0]);
+}
+
+static st_tensor item_of(st_tensor batch, ptrdiff_t i, ptrdiff_t images)
+{
+    return st_narrow(batch, 0, i * images, smallest(images, batch.shape.n[0] - i * images));
+}
+
+/* to = from + plus; without `plus`, to = from; without `from`, to += plus. */
+typedef struct sum_of_two {
+    st_tensor to, from, plus;
+    ptrdiff_t images;
+} sum_of_two;
+
+static void join_item(ptrdiff_t i, void *context)
+{
+    const sum_of_two *j = context;
+    const st_tensor to = item_of(j->to, i, j->images);
+    if (!st_is_null(j->from)) st_copy(to, item_of(j->from, i, j->images));
+    if (!st_is_null(j->plus)) st_add(to, 1, item_of(j->plus, i, j->images));
 }
 
 static void join(const st_call *c, st_tensor to, st_tensor from, st_tensor plus)
 {
-    st_parallel_for(c, c->images, join_image, &(images){ to, from, plus });
+    const ptrdiff_t images = images_of_item(to);
+    st_parallel_for(c, ceil_div(c->images, images), join_item, &(sum_of_two){ to, from, plus, images });
 }
 
 static const st_tensor none;
@@ -201,29 +215,30 @@ typedef struct others {
     const st_call *c;
     int one;
     st_tensor y, also;
+    ptrdiff_t images;
 } others;
 
-/* An image of the branches but one. */
-static void multiply_image(ptrdiff_t i, void *context)
+static void multiply_item(ptrdiff_t i, void *context)
 {
     const others *o = context;
-    const st_tensor y = st_select(o->y, 0, i);
+    const st_tensor y = item_of(o->y, i, o->images);
     bool any = false;
     for (int k = 0; k < o->c->layer->children; k++) {
         if (k == o->one) continue;
-        const st_tensor branch = st_select(st_expand(st_child_output(o->c, k), o->y.shape), 0, i);
+        const st_tensor branch = item_of(st_expand(st_child_output(o->c, k), o->y.shape), i, o->images);
         if (any) st_mul(y, branch);
         else st_copy(y, branch);
         any = true;
     }
     if (!any) st_fill(y, 1);
-    if (!st_is_null(o->also)) st_mul(y, st_select(o->also, 0, i));
+    if (!st_is_null(o->also)) st_mul(y, item_of(o->also, i, o->images));
 }
 
 /* y = the branches but one, and `also`; -1: all of them. */
 static void multiply_others(const st_call *c, int one, st_tensor y, st_tensor also)
 {
-    st_parallel_for(c, c->images, multiply_image, &(others){ c, one, y, also });
+    const ptrdiff_t images = images_of_item(y);
+    st_parallel_for(c, ceil_div(c->images, images), multiply_item, &(others){ c, one, y, also, images });
 }
 
 static void multiply_forward(const st_call *c, st_tensor x, st_tensor y)

@@ -4,8 +4,8 @@
  * is compiled for. Multiplications and additions are fused where it can, at every place in a row alike.
  *
  * exp, expm1, logistic and the normal distribution are in st_real; the functions with `wide` in their names
- * take and return double in either precision. The float build rounds their results to float: they need errors
- * of 2^-28 only.
+ * take and return double in either precision. In the float build their errors are up to 2^-28: results are
+ * rounded to float, or summed to the value of a loss.
  *
  *     exp        x = n log 2 + r, |r| <= log(2)/2; exp(r) - 1 = r + r² p(r); exp(x) = 2^n exp(r)
  *     expm1      2^n (exp(r) - 1) + (2^n - 1)

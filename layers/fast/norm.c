@@ -337,7 +337,7 @@ typedef struct fast_plan {
     norm_plan norm;
     ptrdiff_t parts;    /* adjacent parts of a set, which have a weight and a bias each */
     ptrdiff_t length;   /* of a set's row */
-    ptrdiff_t segments; /* of a set of an image that is long; otherwise 0 */
+    ptrdiff_t segments; /* of a long set of an image, unless it has one weight; otherwise 0 */
     ptrdiff_t tile;     /* sets of images whose gradients are kept before they are added in order */
     bool narrow;        /* channels of a batch are processed by columns: many fill a line of the cache */
     bool by_element;    /* each element of a set has a weight and a bias instead */
@@ -380,7 +380,9 @@ static int plan_fast(st_layer *l, const void *given)
     p->apart = single ? p->length : p->by_element ? 0 : p->parts;
     p->narrow = p->norm.of_batch && p->length < OCTET;
     p->tile = tile_of(p, images);
-    if (!p->norm.of_batch && p->parts == 1 && p->length > LONG) p->segments = ceil_div(p->length, SEGMENT);
+    const bool alike = p->by_element || !affine; /* no weight is that of a whole set */
+    if (!p->norm.of_batch && p->parts == 1 && alike && p->length > LONG)
+        p->segments = ceil_div(p->length, SEGMENT);
     if (st_layer_scratch(l, ST_SHAPE(elements / (p->norm.of_batch ? p->norm.sets : images)))) return -1;
     const ptrdiff_t scaled = p->segments > 0 ? SEGMENT : together(p, images, 1) * p->length;
     if (st_layer_scratch(l, ST_SHAPE(p->by_element ? scaled : 0))) return -1;

@@ -538,6 +538,12 @@ static ptrdiff_t kept_of(const windows_plan *p)
     return keeps > 0 ? keeps * whole(p->axis[0].out * p->pitch) + 1 : 0;
 }
 
+/* Elements of a table of windows, which are read by rows of `pitch`. */
+static ptrdiff_t inside_of(const windows_plan *p)
+{
+    return whole(p->axis[0].out * p->pitch) + POOL_LANES;
+}
+
 /* What the channels of a call share. */
 typedef struct batch {
     const windows_plan *plan;
@@ -995,8 +1001,7 @@ int windows_plan_for(st_layer *l, const void *given, const lanes_form *by_lanes,
     p->apart = p->axis[0].reach == 0 && p->axis[1].reach == 0;
     l->impl->tables =
         (size_t)(2 * p->taps + AXIS_TABLES * (w->kernel[0] + w->kernel[1])) * sizeof(ptrdiff_t) +
-        3 * (size_t)(whole(p->windows) + POOL_LANES) * sizeof(st_real) +
-        (size_t)(w->out[0] + w->out[1]) * sizeof(pool_span);
+        3 * (size_t)inside_of(p) * sizeof(st_real) + (size_t)(w->out[0] + w->out[1]) * sizeof(pool_span);
     room r;
     const st_shape image = ST_SHAPE(l->x.n[1], l->x.n[2] * l->x.n[3]);
     const bool logits = by_sums && by_sums->logits;
@@ -1044,7 +1049,7 @@ void windows_fill(st_layer *l, void *tables)
     }
     const st_window at = { .options = l->options };
     for (int i = 0; i < 2; i++) st_regular_grid.spans(&p->pool, &at, i, i ? columns : rows);
-    const ptrdiff_t each = whole(p->windows) + POOL_LANES;
+    const ptrdiff_t each = inside_of(p);
     p->top = p->inside + each, p->left = p->top + each;
     for (ptrdiff_t i = 0; i < 3 * each; i++) p->inside[i] = 0;
     p->full = true;

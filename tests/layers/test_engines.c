@@ -292,6 +292,40 @@ static void put_extremes(st_tensor x)
         *element(x, k) = (st_real)(k % 3 == 0 ? -extremes[k / 3 % EXTREMES] : extremes[k / 3 % EXTREMES]);
 }
 
+static void assert_near_parts(const results *fast, const results *reference)
+{
+    const st_tensor of[] = { fast->y, fast->dx, fast->dw },
+                    as[] = { reference->y, reference->dx, reference->dw };
+    for (int k = 0; k < 3; k++) {
+        double greatest = 1;
+        for (ptrdiff_t e = 0; e < st_numel(as[k]); e++)
+            greatest = fmax(greatest, fabs((double)*element(as[k], e)));
+        assert_near(of[k], as[k],
+                    200 * (double)ST_REAL_EPSILON * greatest); /* sums of 33,000 in other orders */
+    }
+}
+
+/* Sets longer than those that stay in the cache: with a weight for each element, for each channel, and for
+ * the whole set; for one image and two. */
+TEST(norms_of_long_sets_are_those_of_the_reference)
+{
+    st_layer *all[] = { st_layernorm(), st_rmsnorm(), st_groupnorm(.groups = 1), st_groupnorm(.groups = 3),
+                        st_groupnorm(.groups = 3, .no_affine = true) };
+    for (int i = 1; i < ENGINES; i++)
+        for (size_t k = 0; k < sizeof all / sizeof *all && choose_engine(engines[i]); k++)
+            for (int images = 1; images < 3; images++) {
+                dice d = { { 5 } };
+                auto_tensor x = roll_tensor(&d, ST_SHAPE(images, 3, 182, 183), -3, 3);
+                about("%s, %s, %d images", engines[i], all[k]->type->name, images);
+                results reference = run_layer("reference", st_layer_clone(all[k]), x, d),
+                        fast = run_layer(engines[i], st_layer_clone(all[k]), x, d);
+                assert_near_parts(&fast, &reference);
+                free_results(reference), free_results(fast);
+            }
+    for (size_t k = 0; k < sizeof all / sizeof *all; k++) st_layer_free(all[k]);
+    use_engine(NULL);
+}
+
 /* No sum in another order, no product that is not rounded, but in the exponential functions, of all engines
  * that can; of extremes those that are taken element by element. */
 TEST(every_engine_rounds_alike)
