@@ -2,11 +2,12 @@
  *
  * A loss is a kind and its options. It is a value: pass it, return it. st_loss_value returns the mean over
  * the batch and, unless dy is null, overwrites dy (of y's shape) with its derivative with respect to y. Sums
- * are accumulated in double. A wrong shape or a class out of range is an error: the value is NaN, and dy is
- * unchanged.
+ * are accumulated in double; by vectors, the value of a loss of classes has an error of up to an ulp of
+ * st_real. A wrong shape or a class out of range is an error: the value is NaN, and dy is unchanged.
  *
- * Logits may be any finite numbers, without overflow. Infinite logits make the value infinite or NaN, except
- * for -inf in cross-entropy without smoothing, which excludes a class. */
+ * Logits may be any finite numbers whose differences are finite doubles, without overflow. Infinite logits
+ * make the value infinite or NaN, except for -inf in cross-entropy without smoothing, which excludes a
+ * class. */
 #ifndef STRIDE_NN_LOSS_H
 #define STRIDE_NN_LOSS_H
 

@@ -10,10 +10,10 @@ static const st_loss_kind nll_kind; /* takes log-probabilities; cross-entropy ta
 /* In the core none. */
 __attribute__((weak)) st_row_function *(*loss_row_by_vectors)(loss_row which);
 
+/* NULL with an error: there is no such engine. */
 static st_row_function *row_of(loss_row which, st_row_function *definition)
 {
-    st_row_function *row = loss_row_by_vectors && !engine_is_reference() ? loss_row_by_vectors(which) : NULL;
-    return row ? row : definition;
+    return loss_row_by_vectors && !engine_is_reference() ? loss_row_by_vectors(which) : definition;
 }
 
 /* ---- classes ------------------------------------------------------------------------------------ */
@@ -152,10 +152,14 @@ static double over_classes(const st_loss *l, st_tensor y, st_tensor target, st_t
     if (begin(&p, l, y, target)) return NAN;
     p.wants_dy = !st_is_null(dy);
     if (p.wants_dy) p.dy_stride = dy.stride[1];
+    /* Vectors keep numbers in dy before they have read all of a target; and short rows are not worth them. */
+    const bool definition =
+        !p.logits || (p.soft && p.wants_dy && st_overlaps(dy, target)) || (y.shape.rank > 2 && p.area < 8);
+    st_row_function *row = definition ? add_row : row_of(LOSS_LOGITS, add_row);
+    if (!row) return NAN;
     if (p.soft) p.target_stride = target.stride[1], target = st_select(target, 1, 0);
     y = st_select(y, 1, 0);
-    st_walk(3, (st_tensor[]){ y, target, p.wants_dy ? st_select(dy, 1, 0) : y }, ST_ROW_MAJOR,
-            p.logits ? row_of(LOSS_LOGITS, add_row) : add_row, &p);
+    st_walk(3, (st_tensor[]){ y, target, p.wants_dy ? st_select(dy, 1, 0) : y }, ST_ROW_MAJOR, row, &p);
     return p.sum / p.divisor;
 }
 
@@ -208,8 +212,11 @@ static double over_elements(const st_loss *l, loss_row which, double option, st_
         st_error_within("loss %s: weight: ", l->kind->name);
         return NAN;
     }
-    st_walk(4, (st_tensor[]){ y, target, m.wants_dy ? dy : y, weight }, ST_ROW_MAJOR, row_of(which, mean_row),
-            &m);
+    /* Rows along which weights are repeated are no longer than the last axis. */
+    const bool short_rows = m.weighted && y.shape.rank > 1 && y.shape.n[y.shape.rank - 1] < 12;
+    st_row_function *row = short_rows ? mean_row : row_of(which, mean_row);
+    if (!row) return NAN;
+    st_walk(4, (st_tensor[]){ y, target, m.wants_dy ? dy : y, weight }, ST_ROW_MAJOR, row, &m);
     return m.sum / count;
 }
 

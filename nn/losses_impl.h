@@ -44,7 +44,7 @@ INLINE double loss_binary(double y, double t, double positive, double e, double 
 {
     double both = 1 + (positive - 1) * t;
     *slope = both * ((y >= 0 ? 1 : e) / (1 + e)) - positive * t;
-    return both * (y > 0 ? y : 0) - y * (positive * t) + both * log_1_and_e;
+    return ((y > 0 ? both : 0) - positive * t) * y + both * log_1_and_e;
 }
 
 /* A pass over the elements of y, the target and dy. */
@@ -55,8 +55,9 @@ typedef struct mean {
     double sum, scale;
 } mean;
 
-/* The row function of a pass by vectors: over positions of logits, or over elements. The pointer is NULL
- * without nn/fast/. Not const: clang would read the weak definition when it compiles. */
+/* The row function of a pass by vectors: over positions of logits, or over elements; NULL with an error if
+ * there is no such engine. The pointer is NULL without nn/fast/. Not const: clang would read the weak
+ * definition when it compiles. */
 typedef enum loss_row { LOSS_LOGITS, LOSS_SQUARED, LOSS_HUBER, LOSS_BINARY, LOSS_ROWS } loss_row;
 extern st_row_function *(*loss_row_by_vectors)(loss_row which);
 

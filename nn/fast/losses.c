@@ -88,14 +88,14 @@ INLINE void choose(block *b)
     }
 }
 
-INLINE void add_soft(block *b, ptrdiff_t k, share q, const st_real *below)
+INLINE void add_soft(block *b, ptrdiff_t k, share q, const st_real *y)
 {
     st_real t[BLOCK];
     take(t, b->target + k * b->p->target_stride, b->target_step, b->count);
     for (ptrdiff_t i = 0; i < b->count; i++) {
         const double q_k = q.all + q.factor * (double)t[i];
         b->mass[i] += q_k;
-        b->dot[i] += q_k != 0 ? q_k * (double)below[i] : 0;
+        b->dot[i] += q_k != 0 ? q_k * ((double)y[i] - (double)b->greatest[i]) : 0;
     }
 }
 
@@ -105,11 +105,12 @@ INLINE void exponentiate(block *b)
     for (ptrdiff_t k = 0; k < b->p->classes; k++) {
         const share q = share_of(b->p, k);
         take_logits(b, k, v);
-        for (ptrdiff_t i = 0; i < b->count; i++) v[i] -= b->greatest[i];
         if (b->p->soft) add_soft(b, k, q, v);
         else if (q.all != 0)
-            for (ptrdiff_t i = 0; i < b->count; i++) b->mass[i] += q.all, b->dot[i] += q.all * (double)v[i];
-        for (ptrdiff_t i = 0; i < b->count; i++) v[i] = fast_exp_within(not_below_least(v[i]));
+            for (ptrdiff_t i = 0; i < b->count; i++)
+                b->mass[i] += q.all, b->dot[i] += q.all * ((double)v[i] - (double)b->greatest[i]);
+        for (ptrdiff_t i = 0; i < b->count; i++)
+            v[i] = fast_exp_within(not_below_least(v[i] - b->greatest[i]));
         for (ptrdiff_t i = 0; i < b->count; i++) b->total[i] += (double)v[i];
         if (b->p->wants_dy) put(v, b->dy + k * b->p->dy_stride, b->dy_step, b->count);
     }
@@ -224,26 +225,6 @@ INLINE void elements_part(part *a, loss_row which)
 /* ---- rows ------------------------------------------------------------------------------------------ */
 
 typedef void part_function(part *a);
-#define PARTS_OF(M)                                                                                          \
-    M##_TARGET static void M##_logits(part *a)                                                               \
-    {                                                                                                        \
-        logits_part(a);                                                                                      \
-    }                                                                                                        \
-    M##_TARGET static void M##_squared(part *a)                                                              \
-    {                                                                                                        \
-        elements_part(a, LOSS_SQUARED);                                                                      \
-    }                                                                                                        \
-    M##_TARGET static void M##_huber(part *a)                                                                \
-    {                                                                                                        \
-        elements_part(a, LOSS_HUBER);                                                                        \
-    }                                                                                                        \
-    M##_TARGET static void M##_binary(part *a)                                                               \
-    {                                                                                                        \
-        elements_part(a, LOSS_BINARY);                                                                       \
-    }
-#define ROW_OF_PARTS(M) { M##_logits, M##_squared, M##_huber, M##_binary },
-EACH_MACHINE(PARTS_OF)
-static part_function *const part_functions[][LOSS_ROWS] = { EACH_MACHINE(ROW_OF_PARTS) };
 
 typedef struct parts {
     part part[MOST_PARTS];
@@ -258,16 +239,13 @@ static void run_part(ptrdiff_t i, int thread, void *context)
 }
 
 /* The sum of a row of n, each of which is so much work, of so many views. */
-static double sum_of_row(loss_row which, ptrdiff_t n, ptrdiff_t work, int views, st_real *const at[],
+static double sum_of_row(part_function *run, ptrdiff_t n, ptrdiff_t work, int views, st_real *const at[],
                          const ptrdiff_t stride[], const void *pass)
 {
     const ptrdiff_t size = BLOCK * ceil_div(n, BLOCK * MOST_PARTS), count = ceil_div(n, size);
-    int machine;
-    bool reference;
     double sum = 0;
     parts all;
-    if (engine_choose(&machine, &reference)) return NAN;
-    all.run = part_functions[machine][which];
+    all.run = run;
     for (ptrdiff_t i = 0; i < count; i++) {
         all.part[i] = (part){ .n = smallest(size, n - i * size), .stride = stride, .pass = pass };
         for (int v = 0; v < views; v++) all.part[i].at[v] = at[v] + i * size * stride[v];
@@ -277,26 +255,30 @@ static double sum_of_row(loss_row which, ptrdiff_t n, ptrdiff_t work, int views,
     return sum;
 }
 
-static void logits_row(ptrdiff_t n, st_real *const at[], const ptrdiff_t stride[], void *context)
-{
-    positions *p = context;
-    p->sum += sum_of_row(LOSS_LOGITS, n, p->classes, 3, at, stride, p);
-}
-
-#define ELEMENTS_ROW(NAME, WHICH)                                                                            \
-    static void NAME##_row(ptrdiff_t n, st_real *const at[], const ptrdiff_t stride[], void *context)        \
+#define ROW_OF(M, NAME, PASS, WORK, VIEWS, DO)                                                               \
+    M##_TARGET static void M##_##NAME(part *a)                                                               \
     {                                                                                                        \
-        mean *m = context;                                                                                   \
-        m->sum += sum_of_row(WHICH, n, 1, 4, at, stride, m);                                                 \
+        DO;                                                                                                  \
+    }                                                                                                        \
+    static void M##_##NAME##_row(ptrdiff_t n, st_real *const at[], const ptrdiff_t stride[], void *context)  \
+    {                                                                                                        \
+        PASS *p = context;                                                                                   \
+        p->sum += sum_of_row(M##_##NAME, n, WORK, VIEWS, at, stride, p);                                     \
     }
-ELEMENTS_ROW(squared, LOSS_SQUARED)
-ELEMENTS_ROW(huber, LOSS_HUBER)
-ELEMENTS_ROW(binary, LOSS_BINARY)
+#define ROWS_OF(M)                                                                                           \
+    ROW_OF(M, logits, positions, p->classes, 3, logits_part(a))                                              \
+    ROW_OF(M, squared, mean, 1, 4, elements_part(a, LOSS_SQUARED))                                           \
+    ROW_OF(M, huber, mean, 1, 4, elements_part(a, LOSS_HUBER))                                               \
+    ROW_OF(M, binary, mean, 1, 4, elements_part(a, LOSS_BINARY))
+#define ROWS_OF_TABLE(M) { M##_logits_row, M##_squared_row, M##_huber_row, M##_binary_row },
+EACH_MACHINE(ROWS_OF)
 
 static st_row_function *by_vectors(loss_row which)
 {
-    static st_row_function *const rows[] = { logits_row, squared_row, huber_row, binary_row };
-    return rows[which];
+    static st_row_function *const rows[][LOSS_ROWS] = { EACH_MACHINE(ROWS_OF_TABLE) };
+    int machine;
+    bool reference;
+    return engine_choose(&machine, &reference) ? NULL : rows[machine][which];
 }
 
 st_row_function *(*loss_row_by_vectors)(loss_row which) = by_vectors;
