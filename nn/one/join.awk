@@ -556,6 +556,7 @@ function folded(text,    n, lines, i, out, line, directive, ends) {
     n = split(text, lines, "\n")
     for (i = 1; i <= n; i++) {
         sub(/^[ \t]+/, "", lines[i])
+        if (lines[i] == "" && directive == "goes on") directive = "over"
         if (lines[i] == "") continue
         ends = directive == "" # the next line goes on with a directive that ends with a backslash
         if (lines[i] ~ /^#/ && ends || directive == "over") {
@@ -564,8 +565,8 @@ function folded(text,    n, lines, i, out, line, directive, ends) {
         }
         if (lines[i] ~ /^#/) directive = "over"
         if (directive != "") directive = lines[i] ~ /\\$/ ? "goes on" : "over"
-        sub(/[ \t]*\\$/, "", lines[i])
-        if (length(line) + length(lines[i]) > 110 && line !~ /^#define [A-Za-z0-9_]+$/) {
+        if (directive != "") sub(/[ \t]*\\$/, "", lines[i])
+        if (length(line) + length(lines[i]) > 110 && line !~ /^#[ \t]*define [A-Za-z0-9_]+$/) {
             out = out line (directive == "" ? "\n" : "\\\n")
             line = directive != "" && parts(line, lines[i]) ? " " lines[i] : lines[i]
         } else line = line (parts(line, lines[i]) ? " " : "") lines[i]
@@ -577,8 +578,9 @@ function folded(text,    n, lines, i, out, line, directive, ends) {
 function parts(left, right,    last, first) {
     last = substr(left, length(left))
     first = substr(right, 1, 1)
-    if (left ~ /^#define [A-Za-z0-9_]+$/) return 1
-    return last ~ /[A-Za-z0-9_]/ && first ~ /[A-Za-z0-9_]/ || last ~ OPERATOR && first ~ OPERATOR
+    if (left ~ /^#[ \t]*define [A-Za-z0-9_]+$/) return 1
+    if (last ~ /[eEpP]/ && first ~ /[-+]/) return 1
+    return last ~ /[A-Za-z0-9_]/ && first ~ /[A-Za-z0-9_."']/ || last ~ OPERATOR && first ~ OPERATOR
 }
 
 function tabs(n) {

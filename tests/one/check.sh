@@ -44,7 +44,7 @@ compilers() {
     done
     for part in $parts; do
         # shellcheck disable=SC2086
-        claim "stride.c with $part" compiles "${CC:-cc}" -O0 $warnings $pooling "-D$part"
+        claim "stride.c with $part" compiles ${CC:-cc} -O0 $warnings $pooling "-D$part"
     done
     if have tcc; then claim "stride.c by tcc" compiles tcc -Wall $pooling; else skip "stride.c by tcc" tcc; fi
     # shellcheck disable=SC2086
@@ -59,6 +59,7 @@ compilers() {
 }
 mkdir compilers && (cd compilers && compilers) >compilers.log &
 beside=$!
+trap 'kill $beside 2>/dev/null' EXIT
 
 # The programs of the header's first comment are those of docs/one-file.md, which make check-docs runs.
 same_programs() {
