@@ -40,7 +40,7 @@ command -v python3 >/dev/null && once=$(tests/tools/called_once.py $(c tensor la
     count core $(c tensor layers nn)
     engine="$(c tensor nn) $(for part in layer layer_impl plan build run sequence options types; do ls layers/$part.[ch]; done 2>/dev/null)"
     count "  its engine" $engine
-    count "  without families" $(echo "$engine" | grep -vE 'nn/(losses|optimizers|optimizers_impl|schedules)\.')
+    count "  without families" $(echo "$engine" | grep -vE 'nn/(losses|losses_impl|optimizers|optimizers_impl|schedules)\.')
     count "  path of a step" $path
     for room in $annexes; do count $room $(c $room); done
     count library $(c tensor layers nn $annexes)
