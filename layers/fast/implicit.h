@@ -123,6 +123,17 @@ typedef struct implicit_plan {
     taps_tables taps;
 } implicit_plan;
 
+static inline bool is_gather(const implicit_plan *d, const pass *p)
+{
+    return p == &d->gather;
+}
+
+/* The size of the images that a pass reads, along an axis. */
+static inline ptrdiff_t read_size(const implicit_plan *d, const pass *p, int axis)
+{
+    return is_gather(d, p) ? d->w.size[axis] : d->w.out[axis];
+}
+
 /* The part of a call that a thread has: groups from `group` to before `end`, and of each some channels that
  * are made; of a gradient, some narrow channels, or some taps. */
 typedef struct share {

@@ -37,21 +37,10 @@ static ptrdiff_t panel_of(const implicit_plan *d, const pass *p)
     return smallest(kernel_padded(d->k, p->made), CHANNELS);
 }
 
-static bool is_gather(const pass *p, const implicit_plan *d)
-{
-    return p == &d->gather;
-}
-
-/* The size of the images that a pass reads, along an axis; the distance of what two neighbours of a span
- * read. */
-static ptrdiff_t read_size(const implicit_plan *d, const pass *p, int axis)
-{
-    return is_gather(p, d) ? d->w.size[axis] : d->w.out[axis];
-}
-
+/* The distance of what two neighbours of a span read. */
 static ptrdiff_t read_stride(const implicit_plan *d, const pass *p, int axis)
 {
-    return is_gather(p, d) ? d->w.stride[axis] : 1;
+    return is_gather(d, p) ? d->w.stride[axis] : 1;
 }
 
 /* Leaves the taps whose elements are in the image. */
@@ -67,7 +56,7 @@ static span within(span s, ptrdiff_t size)
 static span span_at(const implicit_plan *d, const pass *p, int axis, phase f, ptrdiff_t i)
 {
     const window *w = &d->w;
-    if (is_gather(p, d))
+    if (is_gather(d, p))
         return within((span){ .first = i,
                               .count = 1,
                               .from = i * w->stride[axis] - w->before[axis],
@@ -94,11 +83,11 @@ typedef struct extent {
 /* Neighbours that have the same taps are a span; to NULL: their number alone. */
 static extent spans_of(const implicit_plan *d, const pass *p, int axis, span *to)
 {
-    const ptrdiff_t phases = is_gather(p, d) ? 1 : phase_count(&d->w, axis);
+    const ptrdiff_t phases = is_gather(d, p) ? 1 : phase_count(&d->w, axis);
     extent e = { 0 };
     for (ptrdiff_t number = 0; number < phases; number++) {
         const phase f = phase_of(&d->w, axis, number);
-        const ptrdiff_t count = is_gather(p, d) ? d->w.out[axis] : f.count;
+        const ptrdiff_t count = is_gather(d, p) ? d->w.out[axis] : f.count;
         span last = { 0 };
         for (ptrdiff_t i = 0; i < count; i++) {
             const span s = span_at(d, p, axis, f, i);
@@ -154,7 +143,7 @@ double implicit_channels_cost(const implicit_plan *d, const pass *p)
                  panels = (double)ceil_div(p->made, panel_of(d, p)),
                  images = (double)images_of(d, p, rows, columns),
                  waits = fmax(0, SUMS - images * vectors / panels) / images * panels;
-    const ptrdiff_t border = columns.spans - (is_gather(p, d) ? 1 : phase_count(&d->w, 1));
+    const ptrdiff_t border = columns.spans - (is_gather(d, p) ? 1 : phase_count(&d->w, 1));
     if ((double)rows.taps * (double)columns.taps * read > TABLES) return HUGE_VAL;
     return (double)rows.products * read *
                (vectors * (double)columns.products * PRODUCT +
@@ -249,8 +238,8 @@ static void pack_panel(ptrdiff_t i, int thread, void *context)
     st_real *to = p->packed + i * taps * panel;
     for (ptrdiff_t t = 0; channels < panel && t < taps; t++)
         for (ptrdiff_t e = channels; e < panel; e++) to[t * panel + e] = 0;
-    if (is_gather(p, d)) kernel_transpose(k, channels, taps, from, p->row, to, panel, NULL);
-    for (ptrdiff_t r = 0; r < p->read && !is_gather(p, d); r++)
+    if (is_gather(d, p)) kernel_transpose(k, channels, taps, from, p->row, to, panel, NULL);
+    for (ptrdiff_t r = 0; r < p->read && !is_gather(d, p); r++)
         kernel_transpose(k, channels, d->area, from + r * d->wide * d->area, d->area,
                          to + r * d->area * panel, panel, NULL);
 }

@@ -93,16 +93,6 @@ static void product(const group_vectors *v, ptrdiff_t rows, ptrdiff_t depth, con
 
 /* ---- blocks ----------------------------------------------------------------------------------------- */
 
-static bool is_gather(const implicit_plan *d, const pass *p)
-{
-    return p == &d->gather;
-}
-
-static ptrdiff_t read_size(const implicit_plan *d, const pass *p, int axis)
-{
-    return is_gather(d, p) ? d->w.size[axis] : d->w.out[axis];
-}
-
 /* The rows and columns of a channel in a block, and the place of the image's first element, in vectors. */
 typedef struct block {
     ptrdiff_t high, pitch, at;

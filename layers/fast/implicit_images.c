@@ -71,7 +71,7 @@ static double cost(const implicit_plan *d, const pass *p, const part *q, cover h
                                         : implicit_vectors(d->k, how == SLIDING ? BY_ROWS : how, n[0], n[1],
                                                            p->p.pitch, NULL, NULL, NULL);
     /* Weights that do not stay in the first cache are read again for each tile's vectors. */
-    const double stream = p == &d->gather || n[0] * n[1] <= lanes ? STREAM : STREAM_APART,
+    const double stream = is_gather(d, p) || n[0] * n[1] <= lanes ? STREAM : STREAM_APART,
                  read = p->made * q->depth > NEAR ? stream / (double)smallest(all, d->k->wide) : 0,
                  depth = (double)q->depth * (1 + read);
     const bool pairs = p->apart[1] == 2 && phase_count(&d->w, 1) == 2 && how != PACKED; /* make_pair */
@@ -155,7 +155,7 @@ static void plan_block(const implicit_plan *d, pass *p, part *q, arena *a)
 static part part_of(const implicit_plan *d, const pass *p, ptrdiff_t number)
 {
     const window *w = &d->w;
-    if (p == &d->gather)
+    if (is_gather(d, p))
         return (part){ .of = { { 0, 0 }, { w->out[0], w->out[1] } }, .depth = d->wide * d->area };
     const ptrdiff_t across = phase_count(w, 1);
     const phase f = phase_of(w, 0, number / across), g = phase_of(w, 1, number % across);
@@ -197,7 +197,7 @@ static void fill_scatter(const implicit_plan *d, const pass *p, part *q, ptrdiff
 void implicit_plan_slide(const implicit_plan *d, const pass *p, part *q, ptrdiff_t number)
 {
     const window *w = &d->w;
-    const bool gather = p == &d->gather;
+    const bool gather = is_gather(d, p);
     const phase f = phase_of(w, 0, gather ? 0 : number / phase_count(w, 1)),
                 g = phase_of(w, 1, gather ? 0 : number % phase_count(w, 1));
     q->slide = NULL;
@@ -227,7 +227,7 @@ void implicit_fill_slide(const pass *p, const part *q, slide_columns *s, arena *
 double implicit_layout_cost(const implicit_plan *d, const pass *p)
 {
     const window *w = &d->w;
-    const bool gather = p == &d->gather;
+    const bool gather = is_gather(d, p);
     const ptrdiff_t apart = gather ? w->stride[1] : 1, across = gather ? phase_count(w, 1) : 1,
                     pieces = gather ? phase_count(w, 0) * across : 1,
                     height = gather ? w->size[0] : w->out[0], width = gather ? w->size[1] : w->out[1],
@@ -296,7 +296,7 @@ static void plan_parts(implicit_plan *d, pass *p, ptrdiff_t parts, arena *a)
         if (q.of.count[0] == 0 || q.of.count[1] == 0) continue;
         q.tap = arena_take(a, q.depth);
         q.weight = arena_take(a, q.depth);
-        if (a->at && p == &d->gather) fill_gather(d, p, &q);
+        if (a->at && is_gather(d, p)) fill_gather(d, p, &q);
         else if (a->at) fill_scatter(d, p, &q, n);
         implicit_plan_slide(d, p, &q, n);
         if (p->groups) implicit_number_groups(d, p, &q, a);

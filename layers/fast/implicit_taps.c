@@ -71,8 +71,8 @@ double implicit_taps_cost(const implicit_plan *d, const pass *p)
 {
     const double made = (double)d->narrow * (double)windows_of(d),
                  weights = (double)d->narrow * (double)depth_of(d) / d->k->lanes / CHUNK;
-    const bool is_gather = p == &d->gather;
-    return cost(d) + copying_cost(d, !is_gather) + (is_gather ? made * HORIZONTAL : weights * STREAM);
+    const bool gather = is_gather(d, p);
+    return cost(d) + copying_cost(d, !gather) + (gather ? made * HORIZONTAL : weights * STREAM);
 }
 
 double implicit_taps_gradient_cost(const implicit_plan *d)
