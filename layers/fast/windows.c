@@ -476,10 +476,16 @@ typedef struct room {
     st_real *f[MOST_SUMS], *s[MOST_SUMS], *q[MOST_SUMS], *sums[MOST_SUMS], *rows, *x, *g, *dx, *dg;
 } room;
 
+/* Elements of a grid of windows, whose rows are `pitch` apart, in whole vectors. */
+static ptrdiff_t grid_of(const windows_plan *p)
+{
+    return whole(p->axis[0].out * p->pitch);
+}
+
 /* The room from `at` on, which may be NULL; returns its size. */
 static ptrdiff_t lay_out(const windows_plan *p, st_real *at, room *r)
 {
-    const ptrdiff_t grid = whole(p->axis[0].out * p->pitch) + POOL_LANES,
+    const ptrdiff_t grid = grid_of(p) + POOL_LANES,
                     area = whole(p->axis[0].size * p->axis[1].size) + POOL_LANES,
                     all = p->phases + POOL_LANES, before = p->axis[1].reach;
     const ptrdiff_t doubles = sizeof(double) / sizeof(st_real),
@@ -535,13 +541,7 @@ static room room_of(const st_call *c)
 static ptrdiff_t kept_of(const windows_plan *p)
 {
     const int keeps = p->sums ? 1 : p->keeps;
-    return keeps > 0 ? keeps * whole(p->axis[0].out * p->pitch) + 1 : 0;
-}
-
-/* Elements of a table of windows, which are read by rows of `pitch`. */
-static ptrdiff_t inside_of(const windows_plan *p)
-{
-    return whole(p->axis[0].out * p->pitch) + POOL_LANES;
+    return keeps > 0 ? keeps * grid_of(p) + 1 : 0;
 }
 
 /* What the channels of a call share. */
@@ -681,7 +681,7 @@ static lanes_call lanes_of(const batch *b, const channel *a, ptrdiff_t first)
 {
     const windows_plan *p = b->plan;
     const room *r = &b->room;
-    const ptrdiff_t grid = a->kept ? whole(p->axis[0].out * p->pitch) : 0;
+    const ptrdiff_t grid = a->kept ? grid_of(p) : 0;
     st_real *kept = a->kept ? a->kept : r->y; /* which is not used then */
     return (lanes_call){ .at = &b->at,
                          .keeps = a->kept != NULL,
@@ -813,7 +813,7 @@ static void sums_adjoints(const batch *b, const channel *a)
     if (p->sums->reads_y) machines[b->machine].to_grid(p, a->y, b->y_end, r->y);
     s.shift = a->kept[b->each - 1];
     for (int j = 0; j < p->sums->sums; j++) s.q[j] = r->q[j];
-    s.n = whole(p->axis[0].out * p->pitch);
+    s.n = grid_of(p);
     p->sums->functions[b->machine].slopes(&s);
     for (int j = 0; j < p->sums->sums; j++) {
         machines[b->machine].sum_elements(p, r->q[j], r->rows, r->sums[j]);
@@ -1001,7 +1001,8 @@ int windows_plan_for(st_layer *l, const void *given, const lanes_form *by_lanes,
     p->apart = p->axis[0].reach == 0 && p->axis[1].reach == 0;
     l->impl->tables =
         (size_t)(2 * p->taps + AXIS_TABLES * (w->kernel[0] + w->kernel[1])) * sizeof(ptrdiff_t) +
-        3 * (size_t)inside_of(p) * sizeof(st_real) + (size_t)(w->out[0] + w->out[1]) * sizeof(pool_span);
+        3 * (size_t)(grid_of(p) + POOL_LANES) * sizeof(st_real) +
+        (size_t)(w->out[0] + w->out[1]) * sizeof(pool_span);
     room r;
     const st_shape image = ST_SHAPE(l->x.n[1], l->x.n[2] * l->x.n[3]);
     const bool logits = by_sums && by_sums->logits;
@@ -1049,7 +1050,7 @@ void windows_fill(st_layer *l, void *tables)
     }
     const st_window at = { .options = l->options };
     for (int i = 0; i < 2; i++) st_regular_grid.spans(&p->pool, &at, i, i ? columns : rows);
-    const ptrdiff_t each = inside_of(p);
+    const ptrdiff_t each = grid_of(p) + POOL_LANES;
     p->top = p->inside + each, p->left = p->top + each;
     for (ptrdiff_t i = 0; i < 3 * each; i++) p->inside[i] = 0;
     p->full = true;
