@@ -68,9 +68,9 @@ ROOT     := $(abspath $(OUT))
 ANNEXES  := tensor/blas tensor/fast tensor/print tensor/reduce tensor/threads layers/describe layers/fast layers/pooling nn/callbacks nn/check nn/data nn/export_c nn/fast nn/files nn/groups nn/onnx nn/ranks nn/share
 MPI_CORE := nn/ranks/mpi.c
 # Losses by vectors take the functions of layers/fast/ and round as it does: they are left out with it.
-OF_FAST := $(if $(wildcard layers/fast/functions.h),,nn/fast/losses.c)
+WITH_LAYERS_FAST := nn/fast/losses.c
 PICTURES_CORE := $(wildcard nn/pictures/*.c)
-CORE      = $(filter-out $(MPI_CORE) nn/onnx/% $(OF_FAST),$(wildcard $(addsuffix /*.c,tensor layers nn $(ANNEXES)))) \
+CORE      = $(filter-out $(MPI_CORE) nn/onnx/% $(if $(wildcard layers/fast/functions.h),,$(WITH_LAYERS_FAST)),$(wildcard $(addsuffix /*.c,tensor layers nn $(ANNEXES)))) \
             $(ONNX_CORE)
 SOURCES   = $(CORE) $(PICTURES_CORE) $(MAINS) $(HELPERS) $(TESTS) $(TEST_AID) \
             $(wildcard tests/onnx/*.c) $(if $(MPI),$(MPI_CORE) $(MPI_MAINS) $(MPI_TESTS))

@@ -85,8 +85,8 @@ $(OUT)/float/tests/core/$1: $(OUT)/float/tests/core/cnn.o $(patsubst %.c,$(OUT)/
     $(ONNX_FORMAT) $(OUT)/sources
 	$$(call link)
 endef
-$(eval $(call cnn_without,cnn_slow,layers/fast/% nn/fast/losses.c))
-$(eval $(call cnn_without,cnn_plain,layers/fast/% nn/fast/losses.c tensor/blas/%))
+$(eval $(call cnn_without,cnn_slow,layers/fast/% $(WITH_LAYERS_FAST)))
+$(eval $(call cnn_without,cnn_plain,layers/fast/% $(WITH_LAYERS_FAST) tensor/blas/%))
 $(eval $(call cnn_without,cnn_core,$(ANNEXES:%=%/%)))
 
 check-core: ## no file of tensor/, layers/ or nn/ includes an annex
