@@ -552,20 +552,18 @@ function tidy(text, indent,    n, lines, i, out, blank, width, base) {
 }
 
 # Lines without indentation, of about 110 columns, which end where directives begin.
-function folded(text,    n, lines, i, out, line, directive, ends) {
+function folded(text,    n, lines, i, out, line, directive) {
     n = split(text, lines, "\n")
     for (i = 1; i <= n; i++) {
         sub(/^[ \t]+/, "", lines[i])
         if (lines[i] == "" && directive == "goes on") directive = "over"
         if (lines[i] == "") continue
-        ends = directive == "" # the next line goes on with a directive that ends with a backslash
-        if (lines[i] ~ /^#/ && ends || directive == "over") {
+        if (directive == "over" || directive == "" && lines[i] ~ /^#/) {
             out = out line "\n"
-            line = directive = ""
+            line = ""
+            directive = lines[i] ~ /^#/ ? "goes on" : ""
         }
-        if (lines[i] ~ /^#/) directive = "over"
-        if (directive != "") directive = lines[i] ~ /\\$/ ? "goes on" : "over"
-        if (directive != "") sub(/[ \t]*\\$/, "", lines[i])
+        if (directive != "") directive = sub(/[ \t]*\\$/, "", lines[i]) ? "goes on" : "over"
         if (length(line) + length(lines[i]) > 110 && line !~ /^#[ \t]*define [A-Za-z0-9_]+$/) {
             out = out line (directive == "" ? "\n" : "\\\n")
             line = directive != "" && parts(line, lines[i]) ? " " lines[i] : lines[i]
