@@ -16,6 +16,21 @@
 
 static const double near_double = 1e-13; /* a few dozen operations in double on numbers of about 1 to 10 */
 
+static void by_each_engine(void (*check)(void))
+{
+    for (int i = 0; i < ENGINES; i++)
+        if (choose_engine(engines[i])) check();
+    use_engine(NULL);
+}
+
+#define TEST_OF_ENGINES(NAME)                                                                                \
+    static void NAME##_by_one(void);                                                                         \
+    TEST(NAME)                                                                                               \
+    {                                                                                                        \
+        by_each_engine(NAME##_by_one);                                                                       \
+    }                                                                                                        \
+    static void NAME##_by_one(void)
+
 /* ---- cases -------------------------------------------------------------------------------------- */
 
 typedef enum kind { CLASSES, PROBABILITIES, LOG_PROBABILITIES, BINARY, SQUARED, HUBER, KINDS } kind;
@@ -226,18 +241,14 @@ TEST(long_rows_of_losses_are_the_definition_by_any_number_of_threads)
 }
 
 /* A target may be where dy is written: each is read before. */
-TEST(a_derivative_may_overwrite_its_target)
+TEST_OF_ENGINES(a_derivative_may_overwrite_its_target)
 {
-    for (int i = 0; i < ENGINES; i++) {
-        if (!choose_engine(engines[i])) continue;
-        auto_tensor y = tensor_of(ST_SHAPE(2, 2), 1, 2, 0.5, -1),
-                    target = tensor_of(ST_SHAPE(2, 2), 0.25, 0.75, 0.5, 0.5), dy = st_tensor_new(y.shape);
-        const double value = st_loss_value(st_cross_entropy(), y, target, dy),
-                     again = st_loss_value(st_cross_entropy(), y, target, target);
-        assert_true(fabs(value - again) <= 2 * (double)ST_REAL_EPSILON);
-        assert_near(target, dy, 2 * (double)ST_REAL_EPSILON);
-    }
-    use_engine(NULL);
+    auto_tensor y = tensor_of(ST_SHAPE(2, 2), 1, 2, 0.5, -1), dy = st_tensor_new(y.shape),
+                target = tensor_of(ST_SHAPE(2, 2), 0.25, 0.75, 0.5, 0.5);
+    const double value = st_loss_value(st_cross_entropy(), y, target, dy),
+                 again = st_loss_value(st_cross_entropy(), y, target, target);
+    assert_true(fabs(value - again) <= 2 * (double)ST_REAL_EPSILON);
+    assert_near(target, dy, 2 * (double)ST_REAL_EPSILON);
 }
 
 /* The rows of roll_problem; CLASSES and PROBABILITIES are one kind. */
@@ -274,21 +285,6 @@ TEST(a_kind_of_loss_is_checked)
 }
 
 /* ---- extremes, by each engine --------------------------------------------------------------------- */
-
-static void by_each_engine(void (*check)(void))
-{
-    for (int i = 0; i < ENGINES; i++)
-        if (choose_engine(engines[i])) check();
-    use_engine(NULL);
-}
-
-#define TEST_OF_ENGINES(NAME)                                                                                \
-    static void NAME##_by_one(void);                                                                         \
-    TEST(NAME)                                                                                               \
-    {                                                                                                        \
-        by_each_engine(NAME##_by_one);                                                                       \
-    }                                                                                                        \
-    static void NAME##_by_one(void)
 
 typedef struct extreme {
     st_loss l;
