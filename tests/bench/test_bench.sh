@@ -50,24 +50,21 @@ claim "a file that cannot be written is refused before anything is measured" ref
 
 # ---- a run -----------------------------------------------------------------------------------------
 
-quick() { succeeds "$BENCH/bench" --quick --csv="$tmp/csv" "relu " mlp; }
 # The machine, relu both ways, training alone and beside a busy process, and inference: each with one thread and with two.
 prints_rows() {
-    quick || return
+    succeeds "$BENCH/bench" --quick --csv="$tmp/csv" "relu " mlp || return
     local what
     for what in fma 'sgemm 256x256x256' 'copy 8 MiB' 'copy 9 MiB' 'relu 4x64x24x24 +forward' 'relu 4x64x24x24 +backward' 'mlp +train' 'mlp +infer'; do
         [ "$(grep -cE "^$what +[12] +[0-9.]+ " "$out")" = 2 ] || because "no two lines of $what" || return
     done
     ! grep -q '^conv' "$out" || because "conv was not asked for"
 }
-writes_csv() {
-    quick || return
+writes_csv() { # that run
     [ "$(head -n 1 "$tmp/csv")" = "peer,subject,pass,threads,seconds,spread,gflops,share_of_peak,gigabytes,share_of_copy,images_per_second,process_peak_mb,allocations" ] &&
         awk -F , 'NF != 13 || (NR > 1 && !($5 > 0)) { wrong = 1 } END { exit wrong || NR != 1 + 9 * 2 }' "$tmp/csv" || { cat "$tmp/csv"; because "--csv"; }
 }
 # Nominal operations: training the multilayer perceptron, 3 forward passes less the first layer's dx, batches of 4.
-counts_operations() {
-    quick || return
+counts_operations() { # of that run
     awk -F , '$2 == "mlp" && $3 == "train" {
         flops = $5 * $7 * 1e9
         expected = 4 * 2 * (3 * (784 * 512 + 512 * 512 + 512 * 10) - 784 * 512)
