@@ -452,7 +452,8 @@ static void results_free(results r)
     st_tensor_free(r.inferred);
 }
 
-static void threads_change_nothing_of(st_layer *l, st_shape s, ptrdiff_t planned, ptrdiff_t images, int threads)
+static void threads_change_nothing_of(st_layer *l, st_shape s, ptrdiff_t planned, ptrdiff_t images,
+                                      int threads)
 {
     int before = st_num_threads();
     auto_layer *first = st_layer_clone(l), *other = st_layer_clone(l);
@@ -465,8 +466,8 @@ static void threads_change_nothing_of(st_layer *l, st_shape s, ptrdiff_t planned
     results_free(one), results_free(many);
 }
 
-/* Batches of several chunks, of one, whose images threads share, and of a large and a small one; each by a number
- * of threads that is drawn. */
+/* Batches of several chunks, of one, whose images threads share, and of a large and a small one; each by a
+ * number of threads that is drawn. */
 static void threads_change_nothing(const layer_case *c, dice *d, st_layer *l, st_shape s)
 {
     const ptrdiff_t few = roll(d, 1, 8), more = roll(d, 9, 24);
