@@ -306,14 +306,14 @@ INLINE void mixed_values(const lanes_call *b, const taps_functions *by)
     peaks_and_means(b, by, most, place, mean);
     EACH_WINDOW(k) b->y[k] = a * most[k] + (1 - a) * mean[k];
     EACH_WINDOW(k) mean[k] = most[k] - mean[k];
-    if (b->keeps) memcpy(b->kept[0], place, sizeof place), memcpy(b->kept[1], mean, sizeof mean);
+    if (b->is_kept) memcpy(b->kept[0], place, sizeof place), memcpy(b->kept[1], mean, sizeof mean);
 }
 
 INLINE void mixed_adjoints(const lanes_call *b, const taps_functions *by)
 {
     const st_real a = b->at->param[0][0], *number = b->kept[0], *above = b->kept[1];
     lanes most, place, mean, share, d;
-    if (!b->keeps) {
+    if (!b->is_kept) {
         peaks_and_means(b, by, most, place, mean);
         EACH_WINDOW(k) mean[k] = most[k] - mean[k];
         number = place, above = mean;

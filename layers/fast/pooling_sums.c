@@ -82,9 +82,9 @@ INLINE st_real raised_exp(st_real x)
 }
 
 /* The binary logarithm of the mean of a window's f. */
-INLINE st_real log_of_mean(st_real s, st_real inside)
+INLINE st_real log_of_mean(st_real s, st_real over)
 {
-    return fast_log2(s / inside, RAISED);
+    return fast_log2(s * over, RAISED);
 }
 
 /* Tests if the sums of all windows with elements are in range, or, with `zeros`, exactly 0. */
@@ -99,9 +99,9 @@ INLINE bool in_range(const sums_call *b, st_real fewest, bool zeros)
 
 /* ---- SoftPool: f = exp(x - shift), f (x - shift) ------------------------------------------------------- */
 
-INLINE void soft_terms(sums_call *b)
+INLINE void soft_terms(const sums_call *b)
 {
-    const st_real shift = b->shift = b->most, *x = b->x;
+    const st_real shift = b->shift, *x = b->x;
     st_real *restrict power = b->f[0], *restrict weighted = b->f[1];
     for (ptrdiff_t i = 0; i < b->n; i++) {
         const st_real z = x[i] - shift, e = raised_exp(z);
@@ -109,28 +109,40 @@ INLINE void soft_terms(sums_call *b)
     }
 }
 
-INLINE bool soft_values(const sums_call *b)
+/* Leaves 1 / s and minus the weighted mean; y is `shift` more than that mean. */
+INLINE bool weighted_values(const sums_call *b, st_real shift)
 {
-    const st_real *s = b->s[0], *weighted = b->s[1], shift = b->shift;
-    st_real *restrict y = b->y;
-    for (ptrdiff_t i = 0; i < b->n; i++) y[i] = shift + weighted[i] / s[i];
-    return in_range(b, FEWEST, false);
+    const bool usable = in_range(b, FEWEST, false);
+    const st_real *inside = b->inside;
+    st_real *restrict s = b->s[0], *restrict weighted = b->s[1], *restrict y = b->y;
+    int outside = 0;
+    for (ptrdiff_t i = 0; i < b->n; i++) {
+        const st_real over = inside[i] > 0 ? 1 / s[i] : 0, mean = inside[i] > 0 ? weighted[i] / s[i] : 0;
+        outside |= (int)!(fabs(mean) <= ST_REAL_MAX);
+        y[i] = shift + mean, s[i] = over, weighted[i] = -mean;
+    }
+    return usable && !outside;
 }
 
-/* q = -dy (y - shift) / s, dy / s */
-INLINE void weighted_slopes(const sums_call *b, st_real shift)
+/* q = -dy mean / s, dy / s */
+INLINE void weighted_slopes(const sums_call *b)
 {
-    const st_real *s = b->s[0], *y = b->y, *dy = b->dy;
+    const st_real *over = b->s[0], *less = b->s[1], *dy = b->dy;
     st_real *restrict p = b->q[0], *restrict q = b->q[1];
     for (ptrdiff_t i = 0; i < b->n; i++) {
-        const st_real share = s[i] > 0 ? dy[i] / s[i] : 0;
-        p[i] = share * (shift - y[i]), q[i] = share;
+        const st_real share = dy[i] * over[i];
+        p[i] = share * less[i], q[i] = share;
     }
+}
+
+INLINE bool soft_values(const sums_call *b)
+{
+    return weighted_values(b, b->shift);
 }
 
 INLINE void soft_slopes(const sums_call *b)
 {
-    weighted_slopes(b, b->shift);
+    weighted_slopes(b);
 }
 
 INLINE void soft_back(const sums_call *b)
@@ -150,26 +162,31 @@ INLINE st_real sharpness(const sums_call *b)
     return (st_real)((const st_logsumexp_pool_options *)b->at->options)->r;
 }
 
-INLINE void logsumexp_terms(sums_call *b)
+INLINE void logsumexp_terms(const sums_call *b)
 {
-    const st_real shift = b->shift = b->most, r = sharpness(b), *x = b->x;
+    const st_real shift = b->shift, r = sharpness(b), *x = b->x;
     st_real *restrict power = b->f[0];
     for (ptrdiff_t i = 0; i < b->n; i++) power[i] = raised_exp(r * (x[i] - shift));
 }
 
+/* Leaves 1 / s. */
 INLINE bool logsumexp_values(const sums_call *b)
 {
-    const st_real *s = b->s[0], *inside = b->inside, r = sharpness(b), over = LN_2 / r, shift = b->shift;
-    st_real *restrict y = b->y;
-    for (ptrdiff_t i = 0; i < b->n; i++) y[i] = shift + log_of_mean(s[i], inside[i]) * over;
-    return r > 0 && in_range(b, FEWEST, false);
+    const bool usable = sharpness(b) > 0 && in_range(b, FEWEST, false);
+    const st_real *inside = b->inside, *each = b->over, over = LN_2 / sharpness(b), shift = b->shift;
+    st_real *restrict s = b->s[0], *restrict y = b->y;
+    for (ptrdiff_t i = 0; i < b->n; i++) {
+        y[i] = shift + log_of_mean(s[i], each[i]) * over;
+        s[i] = inside[i] > 0 ? 1 / s[i] : 0;
+    }
+    return usable;
 }
 
 INLINE void logsumexp_slopes(const sums_call *b)
 {
-    const st_real *s = b->s[0], *dy = b->dy;
+    const st_real *over = b->s[0], *dy = b->dy;
     st_real *restrict q = b->q[0];
-    for (ptrdiff_t i = 0; i < b->n; i++) q[i] = s[i] > 0 ? dy[i] / s[i] : 0;
+    for (ptrdiff_t i = 0; i < b->n; i++) q[i] = dy[i] * over[i];
 }
 
 INLINE void logsumexp_back(const sums_call *b)
@@ -179,7 +196,7 @@ INLINE void logsumexp_back(const sums_call *b)
     for (ptrdiff_t i = 0; i < b->n; i++) dx[i] = raised_exp(r * (x[i] - shift)) * q[i];
 }
 
-/* ---- powers: f = (a / shift)^p, with a >= 0, shift the greatest ---------------------------------------- */
+/* ---- powers: f = (a / shift)^p, f log2(a / shift), with a >= 0, shift the greatest --------------------- */
 
 /* a of an element: |x|, or max(x, epsilon). */
 INLINE st_real base(st_real x, bool sizes, st_real epsilon)
@@ -187,79 +204,68 @@ INLINE st_real base(st_real x, bool sizes, st_real epsilon)
     return sizes ? fabs(x) : x < epsilon ? epsilon : x;
 }
 
-/* 1 / shift, or 0 where that is out of range. */
-INLINE st_real scale_of(const sums_call *b)
+/* The greatest a, and 1 / that, or 0 where that is out of range. */
+INLINE st_real greatest(const sums_call *b, bool sizes, st_real epsilon)
 {
-    const st_real scale = 1 / b->shift;
+    return sizes && -b->least > b->most ? -b->least : base(b->most, sizes, epsilon);
+}
+
+INLINE st_real scale_of(st_real most)
+{
+    const st_real scale = 1 / most;
     return scale <= ST_REAL_MAX ? scale : 0;
 }
 
-INLINE void power_terms(sums_call *b, bool sizes, st_real epsilon, st_real p)
+/* Keeps da/dx (a / shift)^(p - 1). The power of 0 is 0. */
+INLINE void power_terms(const sums_call *b, bool sizes, st_real epsilon, st_real p)
 {
-    const st_real *x = b->x;
-    st_real *restrict power = b->f[0];
-    b->shift = sizes && -b->least > b->most ? -b->least : base(b->most, sizes, epsilon);
-    const st_real scale = scale_of(b);
+    const st_real *x = b->x, scale = scale_of(greatest(b, sizes, epsilon)), less_1 = p - 1;
+    st_real *restrict power = b->f[0], *restrict weighted = b->f[1], *restrict slope = b->kept;
     for (ptrdiff_t i = 0; i < b->n; i++) {
-        const st_real a = base(x[i], sizes, epsilon), f = raised_exp2(p * fast_log2(a * scale, 0));
-        power[i] = a > 0 ? f : 0; /* only the power of 0 is 0 */
+        const st_real a = base(x[i], sizes, epsilon), ratio = a * scale, log = fast_log2(ratio, 0);
+        const st_real less = raised_exp2(less_1 * log), most = a > 0 ? less : 0, f = most * ratio;
+        power[i] = f, weighted[i] = f * log;
+        slope[i] = sizes ? by_sign(x[i], -most, most) : x[i] > epsilon ? most : 0;
     }
 }
 
-/* Below LEAST_NORMAL, logarithms are not right: sums of such powers are out of range. */
-INLINE bool power_values(const sums_call *b, st_real p)
+/* Leaves (y / shift) / s and dy/dp. Below LEAST_NORMAL, logarithms are not right: sums of such powers are out
+ * of range. */
+INLINE bool power_values(const sums_call *b, bool sizes, st_real epsilon, st_real p)
 {
-    const st_real *s = b->s[0], *inside = b->inside, over = 1 / p, most = b->shift;
-    st_real *restrict to = b->y;
+    const st_real *inside = b->inside, *each = b->over, over = 1 / p, most = greatest(b, sizes, epsilon);
+    const bool usable = (most == 0 || scale_of(most) > 0) && in_range(b, (st_real)b->taps * LEAST_TERM, true);
+    st_real *restrict s = b->s[0], *restrict weighted = b->s[1], *restrict y = b->y;
     for (ptrdiff_t i = 0; i < b->n; i++) {
-        const st_real y = raised_exp2(log_of_mean(s[i], inside[i]) * over) * LOWERED * most;
-        to[i] = s[i] > 0 ? y : 0;
+        const st_real in = inside[i] > 0 ? s[i] : 0, share = in > 0 ? 1 / in : 0,
+                      log = log_of_mean(in, each[i]) * over, ratio = raised_exp2(log) * LOWERED,
+                      slope = (weighted[i] * share - log) * over;
+        y[i] = in > 0 ? ratio * most : 0;
+        s[i] = in > 0 ? ratio * share : 0;
+        weighted[i] = in > 0 ? ratio * most * LN_2 * slope : 0;
     }
-    return (most == 0 || scale_of(b) > 0) && in_range(b, (st_real)b->taps * LEAST_TERM, true);
+    return usable;
 }
 
-/* Writes q = dy (y / shift) / s, and adds dy y log(mean of f) to *sum. */
-INLINE void power_slopes(const sums_call *b, double *sum)
+/* q = dy (y / shift) / s; returns dL/dp. */
+INLINE double power_slopes(const sums_call *b)
 {
-    const st_real *s = b->s[0], *dy = b->dy, *y = b->y, *inside = b->inside, scale = scale_of(b);
+    const st_real *share = b->s[0], *slope = b->s[1], *dy = b->dy;
     st_real *restrict q = b->q[0];
     double sums[POOL_LANES] = { 0 };
     for (ptrdiff_t i = 0; i < b->n; i += POOL_LANES) {
-        lanes part;
-        EACH_WINDOW(k)
-        {
-            const st_real slope = dy[i + k] * (y[i + k] * scale), in = inside[i + k] > 0 ? s[i + k] : 0,
-                          log = log_of_mean(in, inside[i + k]);
-            q[i + k] = in > 0 ? slope / in : 0;
-            part[k] = in > 0 ? slope * log : 0;
-        }
-        EACH_WINDOW(k) sums[k] += (double)part[k];
+        EACH_WINDOW(k) q[i + k] = dy[i + k] * share[i + k];
+        EACH_WINDOW(k) sums[k] += (double)(dy[i + k] * slope[i + k]);
     }
     for (int k = 1; k < POOL_LANES; k++) sums[0] += sums[k];
-    *sum += sums[0] * (double)(b->shift * LN_2);
+    return sums[0];
 }
 
-/* dx = q (a / shift)^(p - 1), with the sign of x, or 0 up to epsilon; returns the sum of
- * shift q f log(a / shift). */
-INLINE double power_back(const sums_call *b, bool sizes, st_real epsilon, st_real p)
+INLINE void power_back(const sums_call *b)
 {
-    const st_real scale = scale_of(b), less_1 = p - 1;
-    double sums[POOL_LANES] = { 0 };
-    for (ptrdiff_t i = 0; i < b->n; i += POOL_LANES) {
-        const st_real *x = b->x + i, *q = b->q[0] + i;
-        st_real *restrict dx = b->dx + i;
-        lanes part;
-        EACH_WINDOW(k)
-        {
-            const st_real a = base(x[k], sizes, epsilon), ratio = a * scale, log = fast_log2(ratio, 0);
-            const st_real less = raised_exp2(less_1 * log), share = a > 0 ? less * q[k] : 0;
-            dx[k] = sizes ? (x[k] < 0 ? -share : share) : x[k] > epsilon ? share : 0;
-            part[k] = share * ratio * log;
-        }
-        EACH_WINDOW(k) sums[k] += (double)part[k];
-    }
-    for (int k = 1; k < POOL_LANES; k++) sums[0] += sums[k];
-    return sums[0] * (double)(b->shift * LN_2);
+    const st_real *slope = b->kept, *q = b->q[0];
+    st_real *restrict dx = b->dx;
+    for (ptrdiff_t i = 0; i < b->n; i++) dx[i] = slope[i] * q[i];
 }
 
 /* ---- generalised means --------------------------------------------------------------------------------- */
@@ -269,120 +275,108 @@ INLINE st_real gem_epsilon(const sums_call *b)
     return (st_real)((const st_gem_pool_options *)b->at->options)->epsilon;
 }
 
-INLINE void gem_terms(sums_call *b)
+INLINE void gem_terms(const sums_call *b)
 {
     power_terms(b, false, gem_epsilon(b), b->at->param[0][0]);
 }
 
-/* Near p = 0, dy/dp is a difference of numbers that grow as 1 / p². */
+/* Near p = 0, dy/dp is a difference of numbers that grow as 1 / p². Powers p - 1 of an a whose logarithm is
+ * not right are nothing from p = 2 on; below p = 1 they may be out of range. */
 INLINE bool gem_values(const sums_call *b)
 {
-    const st_real p = b->at->param[0][0], least = base(b->least, false, gem_epsilon(b)) * scale_of(b);
-    return p > (st_real)0.5 && (p >= 1 || least >= LEAST_NORMAL) && power_values(b, p);
+    const st_real p = b->at->param[0][0], epsilon = gem_epsilon(b),
+                  least = base(b->least, false, epsilon) * scale_of(greatest(b, false, epsilon));
+    const bool usable = p > (st_real)0.5 && (p >= 2 || least >= LEAST_NORMAL);
+    return power_values(b, false, epsilon, p) && usable;
 }
 
 INLINE void gem_slopes(const sums_call *b)
 {
-    double sum = 0;
-    power_slopes(b, &sum);
-    const double p = (double)b->at->param[0][0];
-    b->at->dparam[0][0] -= sum / (p * p);
+    b->at->dparam[0][0] += power_slopes(b);
 }
 
 INLINE void gem_back(const sums_call *b)
 {
-    const st_real p = b->at->param[0][0];
-    b->at->dparam[0][0] += power_back(b, false, gem_epsilon(b), p) / (double)p;
+    power_back(b);
 }
 
 /* ---- learned norms ------------------------------------------------------------------------------------- */
 
-INLINE double order(const sums_call *b)
+static double learned_norm_order(const st_window *at)
 {
-    const double rho = (double)b->at->param[0][0];
+    const double rho = (double)at->param[0][0];
     return 1 + (rho > 0 ? rho + log1p(exp(-rho)) : log1p(exp(rho)));
 }
 
-/* dp/drho */
-INLINE double order_slope(const sums_call *b)
+INLINE void learned_norm_terms(const sums_call *b)
 {
-    return 1 / (1 + exp(-(double)b->at->param[0][0]));
-}
-
-INLINE void learned_norm_terms(sums_call *b)
-{
-    power_terms(b, true, 0, (st_real)order(b));
+    power_terms(b, true, 0, b->order);
 }
 
 INLINE bool learned_norm_values(const sums_call *b)
 {
-    return power_values(b, (st_real)order(b));
+    return power_values(b, true, 0, b->order);
 }
 
+/* dp/drho is the logistic function. */
 INLINE void learned_norm_slopes(const sums_call *b)
 {
-    double sum = 0;
-    power_slopes(b, &sum);
-    b->at->dparam[0][0] -= order_slope(b) * sum / (order(b) * order(b));
+    b->at->dparam[0][0] += power_slopes(b) / (1 + exp(-(double)b->at->param[0][0]));
 }
 
 INLINE void learned_norm_back(const sums_call *b)
 {
-    const double p = order(b);
-    b->at->dparam[0][0] += order_slope(b) * power_back(b, true, 0, (st_real)p) / p;
+    power_back(b);
 }
 
-/* ---- local importance: f = exp(g), exp(g) x, whose g are a function of all channels -------------------- */
+/* ---- local importance: f = exp(logit), exp(logit) x; logits are a function of all channels ------------- */
 
-INLINE void local_importance_terms(sums_call *b)
+INLINE void local_importance_terms(const sums_call *b)
 {
-    const st_real shift = b->shift = b->most, *x = b->x, *g = b->g;
-    st_real *restrict power = b->f[0], *restrict weighted = b->f[1];
+    const st_real shift = b->shift, *x = b->x, *logits = b->logits;
+    st_real *restrict power = b->f[0], *restrict weighted = b->f[1], *restrict kept = b->kept;
     for (ptrdiff_t i = 0; i < b->n; i++) {
-        const st_real e = raised_exp(g[i] - shift);
-        power[i] = e, weighted[i] = e * x[i];
+        const st_real e = raised_exp(logits[i] - shift);
+        power[i] = kept[i] = e, weighted[i] = e * x[i];
     }
 }
 
+/* A product that is out of range leaves no finite mean. */
 INLINE bool local_importance_values(const sums_call *b)
 {
-    const st_real *s = b->s[0], *weighted = b->s[1];
-    st_real *restrict y = b->y;
-    for (ptrdiff_t i = 0; i < b->n; i++) y[i] = weighted[i] / s[i];
-    return in_range(b, FEWEST, false);
+    return weighted_values(b, 0);
 }
 
 INLINE void local_importance_slopes(const sums_call *b)
 {
-    weighted_slopes(b, 0);
+    weighted_slopes(b);
 }
 
 INLINE void local_importance_back(const sums_call *b)
 {
-    const st_real *x = b->x, *g = b->g, *p = b->q[0], *q = b->q[1], shift = b->shift;
-    st_real *restrict dx = b->dx, *restrict dg = b->dg;
+    const st_real *x = b->x, *power = b->kept, *p = b->q[0], *q = b->q[1];
+    st_real *restrict dx = b->dx, *restrict dlogits = b->dlogits;
     for (ptrdiff_t i = 0; i < b->n; i++) {
-        const st_real e = raised_exp(g[i] - shift);
-        dx[i] = e * q[i];
-        dg[i] = e * (p[i] + x[i] * q[i]);
+        dx[i] = power[i] * q[i];
+        dlogits[i] = power[i] * (p[i] + x[i] * q[i]);
     }
 }
 
-static void importances(const st_call *c, st_tensor x, st_tensor g)
+static void importances(const st_call *c, st_tensor x, st_tensor logits)
 {
-    st_gemm(g, 1, c->param[0], x, 0);
+    st_gemm(logits, 1, c->param[0], x, 0);
 }
 
-static void importances_back(const st_call *c, bool gradient, st_tensor x, st_tensor dg, st_tensor dx)
+static void importances_back(const st_call *c, bool gradient, st_tensor x, st_tensor dlogits, st_tensor dx)
 {
-    if (!st_is_null(dx)) st_gemm(dx, 1, st_transpose(c->param[0], 0, 1), dg, 1);
-    if (gradient) st_gemm(st_grad(c, 0), 1, dg, st_transpose(x, 0, 1), 1);
+    if (!st_is_null(dx)) st_gemm(dx, 1, st_transpose(c->param[0], 0, 1), dlogits, 1);
+    if (gradient) st_gemm(st_grad(c, 0), 1, dlogits, st_transpose(x, 0, 1), 1);
 }
 
 /* ---- the algorithms ------------------------------------------------------------------------------------ */
 
 #define STAMP(M, NAME)                                                                                       \
-    M##_TARGET static void M##_##NAME##_terms(sums_call *b)                                                  \
+    M##_TARGET static void M##_##NAME##_terms(const sums_call *b)                                            \
     {                                                                                                        \
         NAME##_terms(b);                                                                                     \
     }                                                                                                        \
@@ -413,8 +407,9 @@ static void importances_back(const st_call *c, bool gradient, st_tensor x, st_te
                                                .plan = NAME##_plan,                                          \
                                                .fill = windows_fill,                                         \
                                                .hooks = WINDOWS_HOOKS };
-ALGORITHM(soft, 2, .reads_y = true)
-ALGORITHM(logsumexp, 1, .reads_y = false)
-ALGORITHM(gem, 1, .reads_y = true)
-ALGORITHM(learned_norm, 1, .reads_y = true)
-ALGORITHM(local_importance, 2, .reads_y = true, .logits = importances, .end = importances_back)
+ALGORITHM(soft, 2, .slopes = 2)
+ALGORITHM(logsumexp, 1, .slopes = 1)
+ALGORITHM(gem, 2, .slopes = 1, .keeps_elements = true)
+ALGORITHM(learned_norm, 2, .slopes = 1, .order = learned_norm_order, .keeps_elements = true)
+ALGORITHM(local_importance, 2, .slopes = 2, .keeps_elements = true, .logits = importances,
+          .end = importances_back)

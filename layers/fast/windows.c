@@ -235,26 +235,33 @@ INLINE padded_rows padded_rows_of(const windows_plan *p)
     return (padded_rows){ wide, largest(smallest(w->size, wide - w->before), 0) };
 }
 
-/* add_rows: to[i] = more + the sum of `count` rows, `down` apart; what it writes beyond n is overwritten by
- * what follows. add_columns: the sum of the elements of each window in a row; stride is 1 or 2. part_columns:
- * its adjoint. */
-#define ADD_UP(M)                                                                                            \
-    M##_TARGET INLINE void M##_add_some(ptrdiff_t n, ptrdiff_t count, const st_real *from, ptrdiff_t down,   \
-                                        st_real more, st_real *to)                                           \
+/* add_rows: `rows` rows of `wide` numbers, of which to[i], i < n, is the sum of `count` rows of `from`, `down`
+ * apart, that begin `next` further for the next row, and the others are `fill`; what it writes beyond them is
+ * overwritten by what follows. `more` is added to sums. add_columns: the sum of the elements of each window in
+ * a row; stride is 1 or 2. part_columns: its adjoint. */
+#define ADD_UP(M)                                                                                           \
+    M##_TARGET INLINE st_real *M##_add_some(ptrdiff_t rows, ptrdiff_t n, ptrdiff_t wide, ptrdiff_t count,   \
+                                            const st_real *from, ptrdiff_t next, ptrdiff_t down,            \
+                                            st_real more, st_real fill, st_real *to)                        \
     {                                                                                                        \
-        for (ptrdiff_t i = 0; i < n; i += MACHINE_LANES(M)) {                                                \
-            M##_vector sum = (M##_vector){ 0 } + more;                                                       \
-            for (ptrdiff_t k = 0; k < count; k++) sum += AT(M, from + i + k * down);                         \
-            AT(M, to + i) = sum;                                                                             \
+        for (; rows > 0; rows--, from += next, to += wide) {                                                 \
+            for (ptrdiff_t i = 0; i < n; i += MACHINE_LANES(M)) {                                            \
+                M##_vector sum = (M##_vector){ 0 } + more;                                                   \
+                for (ptrdiff_t k = 0; k < count; k++) sum += AT(M, from + i + k * down);                     \
+                AT(M, to + i) = sum;                                                                         \
+            }                                                                                                \
+            for (ptrdiff_t i = n; i < wide; i++) to[i] = fill;                                               \
         }                                                                                                    \
+        return to;                                                                                           \
     }                                                                                                        \
-    M##_TARGET INLINE void M##_add_rows(ptrdiff_t n, ptrdiff_t count, const st_real *from, ptrdiff_t down,   \
-                                        st_real more, st_real *to)                                           \
+    M##_TARGET INLINE st_real *M##_add_rows(ptrdiff_t rows, ptrdiff_t n, ptrdiff_t wide, ptrdiff_t count,    \
+                                            const st_real *from, ptrdiff_t next, ptrdiff_t down,             \
+                                            st_real more, st_real fill, st_real *to)                         \
     {                                                                                                        \
-        if (count == 1) M##_add_some(n, 1, from, down, more, to);                                            \
-        else if (count == 2) M##_add_some(n, 2, from, down, more, to);                                       \
-        else if (count == 3) M##_add_some(n, 3, from, down, more, to);                                       \
-        else M##_add_some(n, count, from, down, more, to);                                                   \
+        return count == 1   ? M##_add_some(rows, n, wide, 1, from, next, down, more, fill, to)               \
+               : count == 2 ? M##_add_some(rows, n, wide, 2, from, next, down, more, fill, to)               \
+               : count == 3 ? M##_add_some(rows, n, wide, 3, from, next, down, more, fill, to)               \
+                            : M##_add_some(rows, n, wide, count, from, next, down, more, fill, to);          \
     }                                                                                                        \
     M##_TARGET INLINE void M##_add_columns(ptrdiff_t n, int taps, ptrdiff_t dilation, ptrdiff_t stride,      \
                                            const st_real *from, st_real *to)                                 \
@@ -292,14 +299,18 @@ INLINE padded_rows padded_rows_of(const windows_plan *p)
         const ptrdiff_t right = p->pool.w.dilation[1], down = p->pool.w.dilation[0], n = whole(p->windows);  \
         st_real *row = rows + smallest(w->before, s.wide);                                                   \
         for (st_real *at = rows; at < row; at++) *at = (st_real)h->kernel * padding;                         \
-        for (ptrdiff_t r = -h->before, i = 0; i < h->out; i++, r += h->stride) {                             \
+        for (ptrdiff_t r = -h->before, i = 0, same = 1; i < h->out; i += same, r += same * h->stride) {      \
+            const ptrdiff_t reach = (h->kernel - 1) * down;                                                  \
             ptrdiff_t first = 0, end = h->kernel;                                                            \
             while (first < end && r + first * down < 0) first++;                                             \
             while (first < end && r + (end - 1) * down >= h->size) end--;                                    \
-            M##_add_rows(s.columns, end - first, f + (r + first * down) * w->size, down * w->size,           \
-                         (st_real)(h->kernel - (end - first)) * padding, row);                               \
-            row += s.columns;                                                                                \
-            for (ptrdiff_t k = s.columns; k < s.wide; k++) *row++ = (st_real)h->kernel * padding;            \
+            same = r >= 0 && end == h->kernel                                                                \
+                       ? smallest((h->size - 1 - reach - r) / h->stride + 1, h->out - i)                     \
+                       : 1;                                                                                  \
+            row = M##_add_rows(same, s.columns, s.wide, end - first, f + (r + first * down) * w->size,       \
+                               h->stride * w->size, down * w->size,                                          \
+                               (st_real)(h->kernel - (end - first)) * padding, (st_real)h->kernel * padding, \
+                               row);                                                                         \
         }                                                                                                    \
         if (w->stride == 2 && right == 1 && w->kernel == 2) M##_add_columns(n, 2, 1, 2, rows, to);           \
         else if (w->stride == 2 && right == 1 && w->kernel == 3) M##_add_columns(n, 3, 1, 2, rows, to);      \
@@ -320,7 +331,8 @@ INLINE padded_rows padded_rows_of(const windows_plan *p)
         const phase_axis *h = &p->axis[0], *w = &p->axis[1];                                                 \
         const padded_rows s = padded_rows_of(p);                                                             \
         const ptrdiff_t right = p->pool.w.dilation[1], n = whole(h->out * p->pitch),                         \
-                        again = h->phases * p->pool.w.dilation[0] / h->stride;                               \
+                        again = h->phases * p->pool.w.dilation[0] / h->stride, some = h->kernel / h->phases, \
+                        rest = h->kernel % h->phases;                                                        \
         if (w->stride == 2 && right == 1 && w->kernel == 2) M##_part_columns(n, 2, 1, 2, q, rows);           \
         else if (w->stride == 2 && right == 1 && w->kernel == 3) M##_part_columns(n, 3, 1, 2, q, rows);      \
         else if (w->stride == 2) M##_part_columns(n, w->kernel, right, 2, q, rows);                          \
@@ -335,13 +347,12 @@ INLINE padded_rows padded_rows_of(const windows_plan *p)
         for (ptrdiff_t r = 0; r < h->size; r++) {                                                            \
             int a = 0;                                                                                       \
             while (a < h->phases && h->residue[a] != residue) a++;                                           \
-            ptrdiff_t count = a < h->phases ? (h->kernel - a + h->phases - 1) / h->phases : 0,               \
+            ptrdiff_t count = a < h->phases ? some + (a < rest) : 0,                                         \
                       last = j - (a < h->phases ? h->shift[a] : 0);                                          \
             for (; count > 0 && last >= h->out; count--) last -= again;                                      \
             while (count > 0 && last - (count - 1) * again < 0) count--;                                     \
-            M##_add_rows(s.columns, count, rows + last * s.wide + w->before, -again * s.wide, 0, to);        \
-            to += s.columns;                                                                                 \
-            for (ptrdiff_t k = s.columns; k < w->size; k++) *to++ = 0;                                       \
+            to = M##_add_rows(1, s.columns, w->size, count, rows + last * s.wide + w->before, 0,             \
+                              -again * s.wide, 0, 0, to);                                                    \
             if (++residue == h->stride) residue = 0, j++;                                                    \
         }                                                                                                    \
         EACH_WINDOW(k) to[k] = 0;                                                                            \
@@ -473,7 +484,7 @@ typedef struct room {
     lanes *sorted, *totals;
     double *first, *counted; /* of each window; for each number of elements */
     st_real *weight;
-    st_real *f[MOST_SUMS], *s[MOST_SUMS], *q[MOST_SUMS], *sums[MOST_SUMS], *rows, *x, *g, *dx, *dg;
+    st_real *f[MOST_SUMS], *q[MOST_SUMS], *sums[MOST_SUMS], *rows, *x, *logits, *dx, *dlogits;
 } room;
 
 /* Elements of a grid of windows, whose rows are `pitch` apart, in whole vectors. */
@@ -509,13 +520,12 @@ static ptrdiff_t lay_out(const windows_plan *p, st_real *at, room *r)
     } else {
         TAKE(x, area);
         TAKE(dx, area);
-        TAKE(g, p->sums->logits ? area : 0);
-        TAKE(dg, p->sums->logits ? area : 0);
+        TAKE(logits, p->sums->logits ? area : 0);
+        TAKE(dlogits, p->sums->logits ? area : 0);
         TAKE(rows, p->axis[1].stride * (grid + p->pitch + before + 1) + POOL_LANES);
         for (int j = 0; j < p->sums->sums; j++) {
             TAKE(f[j], area);
             TAKE(sums[j], area);
-            TAKE(s[j], grid);
             TAKE(q[j], before + grid);
         }
     }
@@ -537,11 +547,19 @@ static room room_of(const st_call *c)
     return r;
 }
 
-/* What is kept of a channel: numbers of its windows, as a grid, and after them the shift. */
+/* Elements of a channel, in whole vectors. */
+static ptrdiff_t elements_of(const windows_plan *p)
+{
+    return whole(p->axis[0].size * p->axis[1].size);
+}
+
+/* How many numbers are kept of a channel: runs of its windows, as grids, a run of its elements, and last the
+ * shift, or NaN where the definition computes the channel. */
 static ptrdiff_t kept_of(const windows_plan *p)
 {
-    const int keeps = p->sums ? 1 : p->keeps;
-    return keeps > 0 ? keeps * grid_of(p) + 1 : 0;
+    const ptrdiff_t runs = p->sums ? p->sums->sums : p->runs,
+                    elements = p->sums && p->sums->keeps_elements ? elements_of(p) : 0;
+    return runs > 0 ? runs * grid_of(p) + elements + POOL_LANES : 0;
 }
 
 /* What the channels of a call share. */
@@ -552,13 +570,15 @@ typedef struct batch {
     bool draws; /* places of what is drawn are kept */
     st_tensor x, y, dy, dx;
     bool contiguous;                 /* x is */
-    bool logits;                     /* the pooling has some */
+    bool has_logits;                 /* the pooling has some */
     ptrdiff_t channels, area, count; /* elements and windows of a channel */
     ptrdiff_t each;                  /* what is kept of a channel */
     st_window first, at;             /* of channel 0, and of the current one */
     ptrdiff_t elements;              /* of a channel's parameter, which is the only one; 0: there is none */
+    bool per_channel;                /* each channel has its own */
+    st_real order;                   /* of sums: a function of the parameter */
     st_real *grad;                   /* NULL: it is not wanted */
-    st_real *g, *dg;                 /* logits of an image, and their gradients */
+    st_real *logits, *dlogits;       /* of an image, and their gradients */
     st_real *place, *kept, *x_end, *y_end, *dy_end, *dx_end;
     room room;
 } batch;
@@ -582,15 +602,16 @@ static batch batch_of(const st_call *c, bool gradient, st_tensor x, st_tensor y,
     b.contiguous = st_is_contiguous(x);
     b.channels = x.shape.n[1], b.area = x.shape.n[2] * x.shape.n[3],
     b.count = p->axis[0].out * p->axis[1].out;
-    b.logits = p->sums && p->sums->logits;
-    if (b.logits) {
-        b.g = st_data(st_scratch(c, p->scratch + LOGITS));
-        b.dg = st_data(st_scratch(c, p->scratch + DLOGITS));
+    b.has_logits = p->sums && p->sums->logits;
+    if (b.has_logits) {
+        b.logits = st_data(st_scratch(c, p->scratch + LOGITS));
+        b.dlogits = st_data(st_scratch(c, p->scratch + DLOGITS));
     }
-    b.first = b.logits ? (st_window){ .options = c->options } : pool_channel(c, 0, 0);
+    b.first = b.has_logits ? (st_window){ .options = c->options } : pool_channel(c, 0, 0);
     b.at = b.first;
-    if (c->layer->params > 0 && !b.logits) b.elements = st_numel(c->param[0]) / c->param[0].shape.n[0];
-    if (gradient && !b.logits) b.grad = st_data(st_grad(c, 0));
+    if (c->layer->params > 0 && !b.has_logits) b.elements = st_numel(c->param[0]) / c->param[0].shape.n[0];
+    b.per_channel = b.elements > 0 && c->param[0].shape.n[0] > 1;
+    if (gradient && !b.has_logits) b.grad = st_data(st_grad(c, 0));
     if (b.draws) b.place = st_data(st_memory(c, 0));
     b.each = kept_of(p);
     if (b.each > 0) b.kept = st_data(st_memory(c, 0));
@@ -599,13 +620,12 @@ static batch batch_of(const st_call *c, bool gradient, st_tensor x, st_tensor y,
     return b;
 }
 
-/* A channel: x's elements one after the other, up to the end of those that may be read. The last number that
- * is kept is NaN where the definition computes the channel. */
+/* A channel: x's elements one after the other, up to the end of those that may be read. */
 typedef struct channel {
-    const st_real *x, *x_end, *g;
-    st_real *y, *dx, *place, *dg, *kept;
+    const st_real *x, *x_end, *logits;
+    st_real *y, *dx, *place, *dlogits, *kept;
     const st_real *dy;
-    st_real least, most; /* of x, or of g */
+    st_real least, most; /* in the forward pass: of x, or of the logits */
     bool finite;
 } channel;
 
@@ -638,7 +658,9 @@ static channel channel_of(batch *b, ptrdiff_t number)
 {
     const st_call *c = b->call;
     const ptrdiff_t k = number % b->channels;
-    channel a = { .x_end = b->x_end };
+    channel a; /* each member is set */
+    a.x_end = b->x_end, a.place = NULL, a.dy = NULL, a.dx = a.kept = a.dlogits = NULL, a.logits = NULL;
+    a.least = a.most = 0;
     if (b->contiguous) a.x = st_data(b->x) + number * b->area;
     else {
         const st_tensor image = st_select(b->x, 0, number / b->channels),
@@ -651,58 +673,52 @@ static channel channel_of(batch *b, ptrdiff_t number)
     if (!st_is_null(b->dx)) a.dx = st_data(b->dx) + number * b->area;
     if (b->draws) a.place = b->place + number * b->count;
     b->at.channel = k, b->at.number = b->first.number + (uint64_t)number;
-    if (b->elements && c->param[0].shape.n[0] > 1) b->at.param[0] = b->first.param[0] + k * b->elements;
+    if (b->per_channel) b->at.param[0] = b->first.param[0] + k * b->elements;
     for (ptrdiff_t i = 0; i < b->elements; i++) b->at.dparam[0][i] = 0;
-    if (b->logits) a.g = b->g + k * b->area, a.dg = b->dg + k * b->area;
+    if (b->plan->sums && b->plan->sums->order && (number == 0 || b->per_channel))
+        b->order = (st_real)b->plan->sums->order(&b->at);
+    if (b->has_logits) a.logits = b->logits + k * b->area, a.dlogits = b->dlogits + k * b->area;
+    const sums_form *form = b->plan->sums;
+    const bool back = !st_is_null(b->dy),
+               reads = b->each == 0 || !back || (form && (b->has_logits || !form->keeps_elements));
+    if (b->kept) a.kept = b->kept + number * b->each;
     const ptrdiff_t line = 64 / sizeof(st_real); /* the next channel comes into cache meanwhile */
-    const bool reads = b->plan->sums || b->each == 0 || st_is_null(b->dy);
     if (reads && a.x + 2 * b->area <= a.x_end)
         for (ptrdiff_t i = 0; i < b->area; i += line) __builtin_prefetch(a.x + b->area + i);
-    if (b->kept) a.kept = b->kept + number * b->each;
-    if (b->plan->sums) a.x = whole_vectors(b->area, a.x, b->room.x);
-    if (b->logits) a.g = whole_vectors(b->area, a.g, b->room.g);
-    if (b->kept && !st_is_null(b->dy)) a.finite = !isnan(a.kept[b->each - 1]);
-    else if (b->plan->sums && !b->logits)
-        a.finite = range_of_any(b->machine, b->area, a.x, &a.least, &a.most);
+    if (form && reads) a.x = whole_vectors(b->area, a.x, b->room.x);
+    if (b->kept && back) {
+        a.finite = !isnan(a.kept[b->each - 1]);
+        return a;
+    }
+    if (b->has_logits) a.logits = whole_vectors(b->area, a.logits, b->room.logits);
+    if (form && !b->has_logits) a.finite = range_of_any(b->machine, b->area, a.x, &a.least, &a.most);
     else a.finite = machines[b->machine].all_finite(b->area, a.x);
-    if (b->logits && a.finite) a.finite = range_of_any(b->machine, b->area, a.g, &a.least, &a.most);
+    if (b->has_logits && a.finite) a.finite = range_of_any(b->machine, b->area, a.logits, &a.least, &a.most);
     return a;
 }
 
 static void add_gradient(const batch *b)
 {
-    st_real *grad = b->grad + (b->call->param[0].shape.n[0] > 1 ? b->at.channel * b->elements : 0);
+    st_real *grad = b->grad + (b->per_channel ? b->at.channel * b->elements : 0);
     for (ptrdiff_t i = 0; i < b->elements; i++) grad[i] += (st_real)b->at.dparam[0][i];
 }
 
 /* ---- lanes --------------------------------------------------------------------------------------------- */
 
-static lanes_call lanes_of(const batch *b, const channel *a, ptrdiff_t first)
+/* Likewise. */
+static void set_lanes(lanes_call *c, const batch *b, const channel *a, ptrdiff_t first)
 {
     const windows_plan *p = b->plan;
     const room *r = &b->room;
-    const ptrdiff_t grid = a->kept ? grid_of(p) : 0;
-    st_real *kept = a->kept ? a->kept : r->y; /* which is not used then */
-    return (lanes_call){ .at = &b->at,
-                         .keeps = a->kept != NULL,
-                         .kept = { kept + first, kept + first + grid },
-                         .taps = p->taps,
-                         .offset = p->offset,
-                         .x = r->phases + first,
-                         .inside = p->inside + first,
-                         .full = p->full,
-                         .uniform = b->draws ? r->uniform + first : NULL,
-                         .window = &p->pool.w,
-                         .top = p->top + first,
-                         .left = p->left + first,
-                         .place = r->place + first,
-                         .y = r->y + first,
-                         .dy = r->dy + first,
-                         .to = p->to,
-                         .sums = r->totals,
-                         .room = r->sorted,
-                         .first = r->first + first,
-                         .weight = r->weight };
+    const ptrdiff_t grid = grid_of(p);
+    c->at = &b->at, c->taps = p->taps, c->offset = p->offset, c->to = p->to, c->window = &p->pool.w;
+    c->x = r->phases + first, c->inside = p->inside + first, c->full = p->full;
+    c->uniform = b->draws ? r->uniform + first : NULL;
+    c->top = p->top + first, c->left = p->left + first, c->place = r->place + first;
+    c->y = r->y + first, c->dy = r->dy + first, c->dx = p->apart ? r->dphases + first : r->adjoints;
+    c->is_kept = a->kept != NULL;
+    for (int j = 0; j < MOST_RUNS; j++) c->kept[j] = a->kept ? a->kept + j * grid + first : r->y; /* unused */
+    c->sums = r->totals, c->room = r->sorted, c->first = r->first + first, c->weight = r->weight;
 }
 
 static void cut(const batch *b, const channel *a)
@@ -730,7 +746,8 @@ static void lanes_values(const batch *b, const channel *a)
     const windows_plan *p = b->plan;
     cut(b, a);
     if (b->draws) draw(b);
-    lanes_call call = lanes_of(b, a, 0);
+    lanes_call call;
+    set_lanes(&call, b, a, 0);
     p->lanes->values[b->machine](&call, whole(p->windows));
     machines[b->machine].from_grid(p, b->room.y, 0, a->y, b->y_end);
     if (a->kept) a->kept[b->each - 1] = 0;
@@ -751,13 +768,13 @@ static void lanes_adjoints(const batch *b, const channel *a)
 {
     const windows_plan *p = b->plan;
     const room *r = &b->room;
-    if (p->keeps == 0) cut(b, a);
+    if (p->runs == 0) cut(b, a);
     machines[b->machine].to_grid(p, a->dy, b->dy_end, r->dy);
     if (a->dx && !p->apart) memset(r->dphases, 0, (size_t)p->phases * sizeof *r->dphases);
     for (ptrdiff_t first = 0; first < p->windows; first += p->step) {
         const ptrdiff_t count = smallest(p->step, p->windows - first);
-        lanes_call call = lanes_of(b, a, first);
-        call.dx = p->apart ? r->dphases + first : r->adjoints;
+        lanes_call call;
+        set_lanes(&call, b, a, first);
         memset(r->totals, 0, (size_t)b->elements * sizeof *r->totals);
         p->lanes->adjoints[b->machine](&call, whole(count));
         add_totals(b);
@@ -768,15 +785,28 @@ static void lanes_adjoints(const batch *b, const channel *a)
 
 /* ---- sums ---------------------------------------------------------------------------------------------- */
 
-static sums_call sums_of(const batch *b, const channel *a)
+/* Sets each member that is used: to fill a struct with zeros would take as long as a pass over a channel. */
+static void set_sums(sums_call *s, const batch *b, const channel *a)
 {
     const windows_plan *p = b->plan;
     const room *r = &b->room;
-    sums_call s = { .at = &b->at, .taps = p->taps, .n = whole(b->area), .x = a->x, .g = a->g };
-    s.inside = p->inside, s.y = r->y, s.dy = r->dy;
-    s.least = a->least, s.most = a->most;
-    for (int j = 0; j < p->sums->sums; j++) s.f[j] = r->f[j], s.s[j] = j ? r->s[j] : a->kept;
-    return s;
+    const ptrdiff_t grid = grid_of(p);
+    s->at = &b->at, s->taps = p->taps, s->order = b->order, s->n = whole(b->area);
+    s->x = a->x, s->logits = a->logits, s->y = r->y, s->dy = r->dy;
+    s->inside = p->inside, s->over = p->over, s->kept = a->kept + p->sums->sums * grid;
+    for (int j = 0; j < p->sums->sums; j++)
+        s->f[j] = r->f[j], s->q[j] = r->q[j], s->s[j] = a->kept + j * grid;
+}
+
+/* The terms of padding of zeros. */
+static void terms_of_padding(const batch *b, sums_call s, st_real padding[MOST_SUMS])
+{
+    const lanes zero = { 0 };
+    lanes f[MOST_SUMS], kept;
+    s.x = zero, s.n = POOL_LANES, s.kept = kept;
+    for (int j = 0; j < b->plan->sums->sums; j++) s.f[j] = f[j];
+    b->plan->sums->functions[b->machine].terms(&s);
+    for (int j = 0; j < b->plan->sums->sums; j++) padding[j] = f[j][0];
 }
 
 static bool sums_values(const batch *b, const channel *a)
@@ -784,19 +814,15 @@ static bool sums_values(const batch *b, const channel *a)
     const windows_plan *p = b->plan;
     const room *r = &b->room;
     const bool zeros = p->pool.zeros;
-    const lanes zero = { 0 };
-    lanes padding[MOST_SUMS] = { { 0 } };
-    sums_call s = sums_of(b, a);
-    if (zeros) s.least = s.least < 0 ? s.least : 0, s.most = s.most > 0 ? s.most : 0;
+    st_real padding[MOST_SUMS] = { 0 };
+    sums_call s;
+    set_sums(&s, b, a);
+    s.least = zeros && a->least > 0 ? 0 : a->least;
+    s.shift = s.most = zeros && a->most < 0 ? 0 : a->most;
     p->sums->functions[b->machine].terms(&s);
-    if (zeros) {
-        sums_call of = s;
-        of.x = zero, of.n = POOL_LANES;
-        for (int j = 0; j < p->sums->sums; j++) of.f[j] = padding[j];
-        p->sums->functions[b->machine].terms(&of);
-    }
+    if (zeros) terms_of_padding(b, s, padding);
     for (int j = 0; j < p->sums->sums; j++)
-        machines[b->machine].sum_windows(p, s.f[j], padding[j][0], r->rows, j ? r->s[j] : a->kept);
+        machines[b->machine].sum_windows(p, s.f[j], padding[j], r->rows, s.s[j]);
     s.n = whole(p->windows);
     if (!p->sums->functions[b->machine].values(&s)) return false;
     machines[b->machine].from_grid(p, r->y, 0, a->y, b->y_end);
@@ -808,24 +834,24 @@ static void sums_adjoints(const batch *b, const channel *a)
 {
     const windows_plan *p = b->plan;
     const room *r = &b->room;
-    sums_call s = sums_of(b, a);
+    sums_call s;
+    set_sums(&s, b, a);
     machines[b->machine].to_grid(p, a->dy, b->dy_end, r->dy);
-    if (p->sums->reads_y) machines[b->machine].to_grid(p, a->y, b->y_end, r->y);
     s.shift = a->kept[b->each - 1];
-    for (int j = 0; j < p->sums->sums; j++) s.q[j] = r->q[j];
-    s.n = grid_of(p);
+    s.n = whole(p->windows);
     p->sums->functions[b->machine].slopes(&s);
-    for (int j = 0; j < p->sums->sums; j++) {
+    for (int j = 0; j < p->sums->slopes; j++) {
+        for (ptrdiff_t i = s.n; i < grid_of(p); i++) s.q[j][i] = 0;
         machines[b->machine].sum_elements(p, r->q[j], r->rows, r->sums[j]);
         s.q[j] = r->sums[j];
     }
     s.n = whole(b->area);
     const bool fits = s.n == b->area;
     s.dx = fits && a->dx ? a->dx : r->dx;
-    s.dg = fits ? a->dg : r->dg;
+    s.dlogits = fits ? a->dlogits : r->dlogits;
     p->sums->functions[b->machine].back(&s);
     if (a->dx && !fits) memcpy(a->dx, r->dx, (size_t)b->area * sizeof *r->dx);
-    if (b->logits && !fits) memcpy(a->dg, r->dg, (size_t)b->area * sizeof *r->dg);
+    if (b->has_logits && !fits) memcpy(a->dlogits, r->dlogits, (size_t)b->area * sizeof *r->dlogits);
 }
 
 /* ---- gradients of what was drawn ----------------------------------------------------------------------- */
@@ -873,18 +899,17 @@ static st_tensor image_of(const batch *b, st_tensor x, ptrdiff_t i)
 static bool image_with_logits(batch *b, ptrdiff_t i, bool back, bool gradient)
 {
     const sums_form *form = b->plan->sums;
-    const st_tensor x = image_of(b, b->x, i), dg = st_scratch(b->call, b->plan->scratch + DLOGITS);
-    const st_tensor g = st_scratch(b->call, b->plan->scratch + LOGITS);
-    form->logits(b->call, x, g);
+    const st_tensor x = image_of(b, b->x, i), dlogits = st_scratch(b->call, b->plan->scratch + DLOGITS);
+    if (!back) form->logits(b->call, x, st_scratch(b->call, b->plan->scratch + LOGITS));
     for (ptrdiff_t k = 0; k < b->channels; k++) {
         const channel a = channel_of(b, i * b->channels + k);
         if (back && a.finite) sums_adjoints(b, &a);
-        else if (!a.finite || !sums_values(b, &a)) {
+        else if (back || !a.finite || !sums_values(b, &a)) {
             b->kept[i * b->channels * b->each + b->each - 1] = (st_real)NAN; /* the image's first */
             return false;
         }
     }
-    if (back) form->end(b->call, gradient, x, dg, image_of(b, b->dx, i));
+    if (back) form->end(b->call, gradient, x, dlogits, image_of(b, b->dx, i));
     return true;
 }
 
@@ -910,7 +935,7 @@ static void backward_with_logits(batch *b, const st_call *c, bool gradient)
 void windows_forward(const st_call *c, st_tensor x, st_tensor y)
 {
     batch b = batch_of(c, false, x, y, (st_tensor){ 0 }, (st_tensor){ 0 });
-    if (b.logits) {
+    if (b.has_logits) {
         forward_with_logits(&b, c);
         return;
     }
@@ -930,8 +955,8 @@ static void run_backward(const st_call *c, bool gradient, st_tensor x, st_tensor
                          st_tensor dx)
 {
     batch b = batch_of(c, gradient, x, y, dy, dx);
-    if (b.logits || b.draws) {
-        if (b.logits) backward_with_logits(&b, c, gradient);
+    if (b.has_logits || b.draws) {
+        if (b.has_logits) backward_with_logits(&b, c, gradient);
         else backward_of_drawn(&b);
         return;
     }
@@ -995,13 +1020,13 @@ int windows_plan_for(st_layer *l, const void *given, const lanes_form *by_lanes,
     if (by_lanes && by_lanes->draws &&
         st_layer_memory(l, ST_SHAPE(l->x.n[0], l->x.n[1], w->out[0], w->out[1])))
         return -1;
-    if (by_lanes && 2 * w->out[0] * w->out[1] <= w->size[0] * w->size[1]) p->keeps = by_lanes->keeps;
+    if (by_lanes && 2 * w->out[0] * w->out[1] <= w->size[0] * w->size[1]) p->runs = by_lanes->runs;
     const ptrdiff_t each = kept_of(p);
     if (each > 0 && st_layer_memory(l, ST_SHAPE(l->x.n[0], l->x.n[1], each))) return -1;
     p->apart = p->axis[0].reach == 0 && p->axis[1].reach == 0;
     l->impl->tables =
         (size_t)(2 * p->taps + AXIS_TABLES * (w->kernel[0] + w->kernel[1])) * sizeof(ptrdiff_t) +
-        3 * (size_t)(grid_of(p) + POOL_LANES) * sizeof(st_real) +
+        4 * (size_t)(grid_of(p) + POOL_LANES) * sizeof(st_real) +
         (size_t)(w->out[0] + w->out[1]) * sizeof(pool_span);
     room r;
     const st_shape image = ST_SHAPE(l->x.n[1], l->x.n[2] * l->x.n[3]);
@@ -1051,13 +1076,14 @@ void windows_fill(st_layer *l, void *tables)
     const st_window at = { .options = l->options };
     for (int i = 0; i < 2; i++) st_regular_grid.spans(&p->pool, &at, i, i ? columns : rows);
     const ptrdiff_t each = grid_of(p) + POOL_LANES;
-    p->top = p->inside + each, p->left = p->top + each;
-    for (ptrdiff_t i = 0; i < 3 * each; i++) p->inside[i] = 0;
+    p->over = p->inside + each, p->top = p->over + each, p->left = p->top + each;
+    for (ptrdiff_t i = 0; i < 4 * each; i++) p->inside[i] = 0;
     p->full = true;
     for (ptrdiff_t r = 0; r < h->out; r++)
         for (ptrdiff_t s = 0; s < w->out; s++) {
             const ptrdiff_t count = rows[r].count * columns[s].count, k = r * p->pitch + s;
             p->inside[k] = (st_real)count;
+            p->over[k] = count > 0 ? 1 / (st_real)count : 0;
             p->top[k] = (st_real)(r * h->stride - h->before);
             p->left[k] = (st_real)(s * w->stride - w->before);
             p->full = p->full && count == p->taps, p->gaps = p->gaps || count == 0;

@@ -37,7 +37,7 @@ typedef struct lanes_call {
     st_real *dx; /* dx[to[i] + k] */
     const ptrdiff_t *to;
     st_real *kept[MOST_RUNS]; /* of each window: from the values for the adjoints, which have no x then, */
-    bool keeps;               /* or false: they are not kept */
+    bool is_kept;             /* or false: they are not kept */
     lanes *room;              /* [taps] */
     const double *first;      /* of each window */
     const st_real *weight;    /* [taps] */
@@ -54,46 +54,50 @@ typedef struct lanes_form {
     /* Fills `first`, for each number of elements, and `weight`, for each rank; NULL: they are not used. */
     void (*prepare)(const void *options, ptrdiff_t taps, double *first, st_real *weight);
     lanes_function *const *values, *const *adjoints; /* one for each instruction set */
-    int keeps; /* how many `kept` are used, if there are few windows; draws has none */
+    int runs; /* how many `kept` are used, if there are few windows; draws has none */
 } lanes_form;
 
-/* A function of sums over windows: y = g(s), s[j] the sum of f[j](x). Padding that is
- * left out adds 0 to them; padding of zeros adds f[j](0). */
+/* A function of sums over windows: y = v(s), s[j] the sum of f[j](x). Padding that is left out adds 0 to
+ * them; padding of zeros adds f[j](0). */
 typedef struct sums_call {
     const st_window *at;
-    ptrdiff_t taps;      /* elements of a window */
-    st_real least, most; /* of x, and of the padding, or of g */
-    st_real shift;       /* set by the terms; forward keeps it, and s[0], for backward */
-    ptrdiff_t n;         /* elements of x, or windows: a multiple of POOL_LANES */
-    const st_real *x;    /* the channel */
-    const st_real *g;    /* logits of the channel */
-    st_real *dg;
+    ptrdiff_t taps;        /* elements of a window */
+    st_real order;         /* set by the form */
+    st_real least, most;   /* of x, and of the padding, or of the logits */
+    st_real shift;         /* `most` in the forward pass, and the same in the backward pass */
+    ptrdiff_t n;           /* elements of x, or windows: a multiple of POOL_LANES */
+    const st_real *x;      /* the channel */
+    const st_real *logits; /* of the channel */
+    st_real *dlogits;
     st_real *f[MOST_SUMS]; /* f[j] of the channel */
-    const st_real *s[MOST_SUMS];
-    const st_real *inside; /* the number of elements of each window */
-    st_real *y;            /* written by the values, or read by the slopes */
+    st_real *kept;         /* of elements: from the terms for `back` */
+    st_real *s[MOST_SUMS]; /* of windows: the sums; the values replace them by what the slopes read */
+    const st_real *inside; /* the number of elements of each window, */
+    const st_real *over;   /* and 1 divided by it, or 0 */
+    st_real *y;
     const st_real *dy;
-    st_real
-        *q[MOST_SUMS]; /* of windows: dy (dy/ds[j]), or a part of it; of elements: the sums over windows */
+    st_real *q[MOST_SUMS]; /* of windows: dy times a slope; of elements: the sums over windows */
     st_real *dx;
 } sums_call;
 
 /* For an instruction set. */
 typedef struct sums_functions {
-    void (*terms)(sums_call *b);        /* x to f */
+    void (*terms)(const sums_call *b);  /* x to f, and to `kept` */
     bool (*values)(const sums_call *b); /* s to y; false: the definition is to compute the channel */
-    void (*slopes)(const sums_call *b); /* s[0], y and dy to q; adds to the parameters' sums */
-    void (*back)(const sums_call *b);   /* x and q to dx; adds to the parameters' sums */
+    void (*slopes)(const sums_call *b); /* s and dy to q; adds to the parameter's gradient */
+    void (*back)(const sums_call *b);   /* q, with x or `kept`, to dx */
 } sums_functions;
 
 typedef struct sums_form {
     int sums;
     const sums_functions *functions;
-    bool reads_y; /* the slopes do */
-    /* Logits g [C, HW] of an image x; and the end of their adjoint, which adds to dx, unless it is null, and
+    int slopes;                           /* how many q there are */
+    double (*order)(const st_window *at); /* a function of the parameter; NULL: there is none */
+    bool keeps_elements; /* `kept` is used; without logits, x is not read in the backward pass then */
+    /* Logits [C, HW] of an image x; and the end of their adjoint, which adds to dx, unless it is null, and
      * with `gradient` to the parameters' gradients. NULL: there are none. */
-    void (*logits)(const st_call *c, st_tensor x, st_tensor g);
-    void (*end)(const st_call *c, bool gradient, st_tensor x, st_tensor dg, st_tensor dx);
+    void (*logits)(const st_call *c, st_tensor x, st_tensor logits);
+    void (*end)(const st_call *c, bool gradient, st_tensor x, st_tensor dlogits, st_tensor dx);
 } sums_form;
 
 /* ---- an axis, and the phases of a channel -------------------------------------------------------------- */
@@ -116,13 +120,14 @@ typedef struct windows_plan {
     ptrdiff_t phase, phases; /* elements from a phase to the next, and of all */
     ptrdiff_t windows, step; /* up to the grid's last one; of those whose adjoints are kept at once */
     int scratch;             /* the first slot */
-    int keeps;               /* the form's, or 0 */
+    int runs;                /* the form's, or 0 */
     bool full;               /* every window has all elements */
     bool gaps;               /* a window has none */
     bool apart;              /* no two windows share an element */
     ptrdiff_t *offset;       /* [taps] */
     ptrdiff_t *to;           /* [taps], of the adjoints; `offset` if windows are apart */
     st_real *inside;         /* the elements of each window, 0 where there is none */
+    st_real *over;           /* 1 divided by that, or 0 */
     st_real *top, *left;     /* the row and the column of its first one */
 } windows_plan;
 

@@ -7,14 +7,6 @@
 
 #include <math.h>
 
-/* The sum of exp(x - most). */
-static double sum_of_powers(const st_window *w, double most)
-{
-    double sum = 0;
-    for (ptrdiff_t i = 0; i < w->n; i++) sum += exp((double)w->x[i] - most);
-    return sum;
-}
-
 static st_real value(const st_window *w)
 {
     if (w->n == 0) return 0;
@@ -29,13 +21,21 @@ static st_real value(const st_window *w)
     return (st_real)(weighted / sum);
 }
 
+/* x[i] - y is a difference of differences from the maximum, as y may have been rounded by more than 1. */
 static void adjoint(const st_window *w, st_real y, st_real dy, st_real *dx)
 {
+    (void)y;
     if (w->n == 0) return;
-    const double most = (double)pool_max_value(w), share = (double)dy / sum_of_powers(w, most);
+    const double most = (double)pool_max_value(w);
+    double sum = 0, weighted = 0;
     for (ptrdiff_t i = 0; i < w->n; i++) {
-        const double power = exp((double)w->x[i] - most);
-        dx[i] = power == 0 ? 0 : (st_real)(share * power * (1 + (double)w->x[i] - (double)y));
+        const double below = (double)w->x[i] - most, power = exp(below);
+        sum += power;
+        if (power > 0) weighted += power * below;
+    }
+    for (ptrdiff_t i = 0; i < w->n; i++) {
+        const double below = (double)w->x[i] - most, power = exp(below);
+        dx[i] = power == 0 ? 0 : (st_real)((double)dy / sum * power * (1 + below - weighted / sum));
     }
 }
 
