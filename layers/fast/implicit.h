@@ -98,12 +98,13 @@ typedef struct gradient_pass {
     ptrdiff_t panel, result; /* elements of scratch */
 } gradient_pass;
 
-/* With taps as lanes: images of a block; vectors of k, and elements of them that an earlier one has; of each
- * row, a window of one of the images: its place in an image, among copied rows, and in narrow images; of each
- * narrow channel: its place in narrow images, and in the weights. */
+/* With taps as lanes: images of a block, channels of a part and vectors of its k; of parts with as many
+ * channels, and with one less, vectors and the elements of them that an earlier one has; of each row, a window
+ * of one of the images: its place in an image, among copied rows, and in narrow images; of each narrow
+ * channel: its place in narrow images, and in the weights. */
 typedef struct taps_tables {
     const kernel *k;
-    ptrdiff_t images, vectors;
+    ptrdiff_t images, channels, vectors;
     ptrdiff_t *from, *skip, *image, *row, *window, *channel, *weight;
 } taps_tables;
 

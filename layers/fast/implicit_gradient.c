@@ -68,7 +68,7 @@ static double products_cost(const implicit_plan *d)
 {
     const double taps = (double)(d->wide * d->area), windows = (double)(d->w.out[0] * d->w.out[1]),
                  vectors = (double)(kernel_padded(d->k, d->narrow) / d->k->lanes);
-    return vectors * (windows * (taps * 1.1 + TRANSPOSE) + taps * END / CHUNK);
+    return vectors * (windows * (taps * 1.1 + TRANSPOSE) + taps * END / (double)smallest(d->chunk, CHUNK));
 }
 
 static double dots_cost(const implicit_plan *d)
@@ -96,7 +96,7 @@ void implicit_plan_gradient(implicit_plan *d, arena *a)
     const double by_groups = implicit_group_sums_cost(d), by_taps = implicit_taps_gradient_cost(d),
                  others = (p->dots ? dots_cost : products_cost)(d) + implicit_layout_cost(d, &d->gather);
     p->groups = by_groups < fmin(others, by_taps);
-    p->by_taps = !p->groups && by_taps < others;
+    p->by_taps = !p->groups && 1.1 * by_taps < others;
     if (p->groups || p->by_taps) p->slides.slide = NULL;
     if (p->groups) implicit_plan_group_sums(d, p, a);
     if (p->groups || p->by_taps) return;

@@ -71,7 +71,7 @@ static double cost(const implicit_plan *d, const pass *p, const part *q, cover h
                                         : implicit_vectors(d->k, how == SLIDING ? BY_ROWS : how, n[0], n[1],
                                                            p->p.pitch, NULL, NULL, NULL);
     /* Weights that do not stay in the first cache are read again for each tile's vectors. */
-    const double stream = is_gather(d, p) || n[0] * n[1] <= lanes ? STREAM : STREAM_APART,
+    const double stream = is_gather(d, p) || (together(p) && n[0] * n[1] <= lanes) ? STREAM : STREAM_APART,
                  read = p->made * q->depth > NEAR ? stream / (double)smallest(all, d->k->wide) : 0,
                  depth = (double)q->depth * (1 + read);
     const bool pairs = p->apart[1] == 2 && phase_count(&d->w, 1) == 2 && how != PACKED; /* make_pair */
@@ -265,13 +265,14 @@ static double products_of(const implicit_plan *d, const pass *p, ptrdiff_t parts
 }
 
 /* Chooses the lanes of a pass. All but SLIDING and taps add the same products in the same order, to the same
- * bits; those two are chosen for a usual batch, so that results do not depend on the planned one. */
+ * bits; those two are chosen for a usual batch if there are enough images for a chunk, so that results do not
+ * depend on the planned batch. */
 static void choose_lanes(implicit_plan *d, pass *p, ptrdiff_t parts)
 {
     const ptrdiff_t chunk = d->chunk, batch = d->batch;
     const double groups = implicit_groups_cost(d, p, products_of(d, p, parts)),
                  taps = implicit_taps_cost(d, p);
-    d->chunk = CHUNK, d->batch = BATCH;
+    d->chunk = smallest(chunk, CHUNK), d->batch = batch < CHUNK ? batch : BATCH;
     const double sliding = windows_cost(d, p, parts, true),
                  others = fmin(fmin(windows_cost(d, p, parts, false), groups), implicit_channels_cost(d, p));
     p->slides = sliding < fmin(others, taps);
