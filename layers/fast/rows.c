@@ -4,9 +4,9 @@
  * row of A x is a weighted sum of rows of x, by vectors along them. Where each y needs few columns, they
  * are picked from the row by shuffles; short rows are joined for it. Otherwise as many rows as a vector has
  * lanes, of any channels, are transposed, so that columns are vectors, of which those of y are weighted sums.
- * The adjoint is the same with the transposed matrices. Where B only shifts runs of columns, as borders do,
- * rows of A x are rows of y. Small images may be one row each, or are picked from whole planes, as maxima and
- * their gradients are. The way with the least estimated instructions is chosen.
+ * The adjoint is the same with the transposed matrices. Where B only moves runs of columns, as borders do,
+ * they are copied, and added on the way back. Small images may be one row each, or are picked from whole
+ * planes, as maxima and their gradients are. The way with the least estimated instructions is chosen.
  *
  * A p-norm is a sum of powers, with powers of x before it and roots of y after it; where they leave the
  * range, a channel is left to the definition. Maxima are the maxima of columns, with their rows, and then
@@ -27,7 +27,8 @@
 #include <tgmath.h>
 
 enum { TOGETHER = 16 };                  /* taps that are added up first */
-enum { AHEAD = 2048 / sizeof(st_real) }; /* rows are fetched so far before they are read */
+enum { AHEAD = 2048 / sizeof(st_real) }; /* rows are fetched so far before they are read, */
+enum { SOON = 1024 / sizeof(st_real) };  /* and so far before they are written */
 enum { JOINED = 4 };                     /* vectors that joined rows fill, at least */
 enum { MOST_PICKS = 12 };                /* of an element */
 enum { BLOCK = 8192 / sizeof(st_real) }; /* elements of rows that are summed before they are picked from */
@@ -59,7 +60,7 @@ typedef struct picks {
  * outside, where there are zeros. */
 typedef struct sparse {
     ptrdiff_t size, out, pitch, out_pitch; /* pitches: sizes that are multiples of LANES_MOST */
-    ptrdiff_t *begin;
+    ptrdiff_t *begin, *alike; /* so many elements from each on have the same taps, one further each time */
     tap *taps;
     st_real *counted;   /* elements of a mean along the axis */
     bool ordered, even; /* y is x along the axis; all of counted are alike */
@@ -67,9 +68,9 @@ typedef struct sparse {
 } sparse;
 
 /* y[to], y[to + 1], ... = x[from], x[from + step], ...; step is 1, -1 or 0. */
-typedef struct stretch {
+typedef struct column_run {
     ptrdiff_t to, from, count, step;
-} stretch;
+} column_run;
 
 typedef struct rows_plan {
     union {
@@ -78,7 +79,7 @@ typedef struct rows_plan {
     } definition;            /* comes first, for the definition's functions */
     sparse axis[2], each[2]; /* rows, columns */
     sparse back[2];          /* the transposed matrices, without taps outside */
-    stretch *runs;           /* of columns, if each has at most one tap, of weight 1, and they are few: */
+    column_run *runs;        /* of columns, if each has at most one tap, of weight 1, and they are few: */
     ptrdiff_t run_count;     /* 0: they are not */
     bool by_runs[2];         /* forward, backward: runs, not picks */
     sparse plane[2];         /* the matrices of planes as picks, */
@@ -132,8 +133,7 @@ static void leave(const kernel *k, ptrdiff_t n, ptrdiff_t size, ptrdiff_t pitch,
 
 /* sum_rows: weighted sums of rows of n elements. `loose`: vectors may be read and written beyond their ends.
  * spread: adds weight times n elements, after which a vector's zeros follow, to `to`; vectors may pass its
- * end, to which they add zeros, up to `end`.
- * add_run: the same, without zeros. */
+ * end, to which they add zeros, up to `end`. */
 #define ROWS(M)                                                                                              \
     M##_TARGET INLINE void M##_sum_rows(ptrdiff_t n, const tap *t, ptrdiff_t count, const st_real *x,        \
                                         ptrdiff_t pitch, bool loose, st_real *to)                            \
@@ -168,6 +168,7 @@ static void leave(const kernel *k, ptrdiff_t n, ptrdiff_t size, ptrdiff_t pitch,
                 }                                                                                            \
                 EACH(v, BESIDE) sum[v] += part[v];                                                           \
             }                                                                                                \
+            EACH(v, BESIDE) __builtin_prefetch(to + done + v * LANES + SOON, 1);                             \
             EACH(v, BESIDE) AT(M, to + done + v * LANES) = sum[v];                                           \
         }                                                                                                    \
         for (ptrdiff_t begin = done; begin < n; begin += LANES) {                                            \
@@ -186,6 +187,7 @@ static void leave(const kernel *k, ptrdiff_t n, ptrdiff_t size, ptrdiff_t pitch,
                     }                                                                                        \
                     sum += part;                                                                             \
                 }                                                                                            \
+            __builtin_prefetch(to + i + SOON, 1);                                                            \
             AT(M, to + i) = sum;                                                                             \
         }                                                                                                    \
     }                                                                                                        \
@@ -197,13 +199,6 @@ static void leave(const kernel *k, ptrdiff_t n, ptrdiff_t size, ptrdiff_t pitch,
         for (; i < n && to + i + MACHINE_LANES(M) <= end; i += MACHINE_LANES(M))                             \
             AT(M, to + i) += weight * AT(M, from + i);                                                       \
         for (; i < n; i++) to[i] += weight * from[i];                                                        \
-    }                                                                                                        \
-                                                                                                             \
-    M##_TARGET INLINE void M##_add_run(ptrdiff_t n, st_real *to, st_real weight, const st_real *from)        \
-    {                                                                                                        \
-        ptrdiff_t i = 0;                                                                                     \
-        for (; i + MACHINE_LANES(M) <= n; i += MACHINE_LANES(M)) AT(M, to + i) += weight * AT(M, from + i);  \
-        for (; i < n; i++) to[i] += weight * from[i];                                                        \
     }
 
 /* ---- sums ------------------------------------------------------------------------------------------ */
@@ -213,7 +208,7 @@ static void leave(const kernel *k, ptrdiff_t n, ptrdiff_t size, ptrdiff_t pitch,
     MACHINE_PICK(M, (counts) > 0, 1 / MACHINE_PICK(M, (counts) > 0, counts, (counts) + 1),                   \
                  (counts) - (counts))
 
-#define SUMS(M)                                                                                              \
+#define COLUMN_SUMS(M)                                                                                       \
     /* The number of elements of a mean in each of n rows from row r on. */                                  \
     M##_TARGET INLINE void M##_count_rows(M##_vector *counts, const sparse *rows, ptrdiff_t r, ptrdiff_t n)  \
     {                                                                                                        \
@@ -596,107 +591,116 @@ enum { GROUPS = 8, FOR_TAPS = 4 }; /* groups of planes for each tap, at least, u
 
 /* ---- runs of columns ---------------------------------------------------------------------------------- */
 
-/* A run that goes back, or stays at an element; and its adjoint. */
-INLINE void turn(const stretch *r, const tap *t, ptrdiff_t count, const st_real *x, ptrdiff_t pitch,
-                 st_real *restrict y)
+/* The adjoint of a run. */
+INLINE void add_run(const column_run *r, const st_real *restrict y, st_real *restrict x)
 {
-    for (ptrdiff_t j = 0; j < r->count; j++) y[j] = 0;
-    for (ptrdiff_t k = 0; k < count; k++) {
-        const st_real weight = t[k].weight, *restrict row = x + t[k].from * pitch + r->from;
-        if (r->step == -1)
-            for (ptrdiff_t j = 0; j < r->count; j++) y[j] += weight * row[-j];
-        else
-            for (ptrdiff_t j = 0; j < r->count; j++) y[j] += weight * row[0];
+    st_real *restrict to = x + r->from, sum = 0;
+    if (r->step == 1)
+        for (ptrdiff_t j = 0; j < r->count; j++) to[j] += y[j];
+    else if (r->step == -1)
+        for (ptrdiff_t j = 0; j < r->count; j++) to[-j] += y[j];
+    else {
+        for (ptrdiff_t j = 0; j < r->count; j++) sum += y[j];
+        *to += sum;
     }
 }
 
-INLINE void turn_back(const stretch *r, st_real weight, const st_real *restrict dy, st_real *restrict row)
+INLINE void turn(ptrdiff_t n, const st_real *restrict from, st_real *restrict to)
 {
-    st_real *restrict to = row + r->from, sum = 0;
-    if (r->step == -1)
-        for (ptrdiff_t j = 0; j < r->count; j++) to[-j] += weight * dy[j];
-    for (ptrdiff_t j = 0; j < r->count && r->step == 0; j++) sum += dy[j];
-    if (r->step == 0) *to += weight * sum;
+    for (ptrdiff_t i = 0; i < n; i++) to[i] = from[-i];
 }
 
+/* Vectors are read and written beyond the end of a row; the next row is written later. */
 #define RUNS(M)                                                                                              \
-    /* A row of y is a row of x, or none; vectors are written beyond its end, and the next row later. */     \
+    M##_TARGET INLINE void M##_copy(ptrdiff_t n, const st_real *from, st_real *to)                           \
+    {                                                                                                        \
+        ptrdiff_t i = 0;                                                                                     \
+        for (; i + MACHINE_LANES(M) <= n; i += MACHINE_LANES(M)) {                                           \
+            __builtin_prefetch(from + i + SOON);                                                             \
+            __builtin_prefetch(to + i + SOON, 1);                                                            \
+            AT(M, to + i) = AT(M, from + i);                                                                 \
+        }                                                                                                    \
+        memcpy(to + i, from + i, (size_t)(n - i) * sizeof *to);                                              \
+    }                                                                                                        \
+                                                                                                             \
+    /* A row of y from a row of x; NULL: there is none. */                                                   \
     M##_TARGET INLINE void M##_copy_runs(const rows_plan *p, const st_real *x, st_real *y)                   \
     {                                                                                                        \
         const M##_vector value = (M##_vector){ 0 } + p->value;                                               \
         const ptrdiff_t out = p->axis[1].out;                                                                \
         ptrdiff_t done = 0;                                                                                  \
-        for (const stretch *r = p->runs; x && r < p->runs + p->run_count; r++) {                             \
+        for (const column_run *r = p->runs; x && r < p->runs + p->run_count; r++) {                          \
             for (; done < r->to; done += MACHINE_LANES(M)) AT(M, y + done) = value;                          \
             const st_real *from = x + r->from;                                                               \
             st_real *to = y + r->to;                                                                         \
             const M##_vector one = (M##_vector){ 0 } + *from;                                                \
             if (r->step == 1)                                                                                \
-                for (ptrdiff_t i = 0; i < r->count; i += MACHINE_LANES(M)) AT(M, to + i) = AT(M, from + i);  \
+                for (ptrdiff_t i = 0; i < r->count; i += MACHINE_LANES(M)) {                                 \
+                    __builtin_prefetch(from + i + SOON);                                                     \
+                    __builtin_prefetch(to + i + SOON, 1);                                                    \
+                    AT(M, to + i) = AT(M, from + i);                                                         \
+                }                                                                                            \
             else if (r->step == 0)                                                                           \
                 for (ptrdiff_t i = 0; i < r->count; i += MACHINE_LANES(M)) AT(M, to + i) = one;              \
-            else                                                                                             \
-                for (ptrdiff_t i = 0; i < r->count; i++) to[i] = from[-i];                                   \
+            else turn(r->count, from, to);                                                                   \
             done = r->to + r->count;                                                                         \
         }                                                                                                    \
         for (; done < out; done += MACHINE_LANES(M)) AT(M, y + done) = value;                                \
     }                                                                                                        \
                                                                                                              \
-    M##_TARGET INLINE void M##_runs_of_rows(const work *w, const st_real *x, st_real *y)                     \
+    /* A row of dx from a row of dy: the longest run of adjacent columns is copied, the others are added. */ \
+    M##_TARGET INLINE void M##_add_runs(const rows_plan *p, const column_run *longest, const st_real *dy,    \
+                                        st_real *dx)                                                         \
     {                                                                                                        \
-        const rows_plan *p = w->plan;                                                                        \
-        const sparse rows = p->axis[0], columns = p->axis[1];                                                \
-        const ptrdiff_t total = w->planes * rows.out, area = rows.size * columns.size;                       \
-        const st_real *end = x + w->planes * area, *y_end = y + total * columns.out;                         \
-        for (ptrdiff_t r = 0, oh = 0; r < total; r++, y += columns.out) {                                    \
-            const ptrdiff_t first = rows.begin[oh], count = rows.begin[oh + 1] - first;                      \
-            const st_real *from = x, *row = count > 0 ? x + rows.taps[first].from * columns.size : NULL;     \
-            if (++oh == rows.out) oh = 0, x += area;                                                         \
-            if (count <= 1 &&                                                                                \
-                (!row || (rows.taps[first].weight == 1 && row + columns.size + MACHINE_LANES(M) <= end)) &&  \
-                y + columns.out + MACHINE_LANES(M) <= y_end) {                                               \
-                M##_copy_runs(p, row, y);                                                                    \
-                continue;                                                                                    \
-            }                                                                                                \
-            const stretch *runs = p->runs;                                                                   \
-            const tap *t = rows.taps + first;                                                                \
-            for (ptrdiff_t k = 0, done = 0; k <= p->run_count; k++) {                                        \
-                const ptrdiff_t next = k < p->run_count && count > 0 ? runs[k].to : columns.out;             \
-                for (; done < next; done++) y[done] = p->value;                                              \
-                if (next == columns.out) break;                                                              \
-                if (runs[k].step != 1) turn(&runs[k], t, count, from, columns.size, y + next);               \
-                else                                                                                         \
-                    M##_sum_rows(runs[k].count, t, count, from + runs[k].from, columns.size, false,          \
-                                 y + next);                                                                  \
-                done = next + runs[k].count;                                                                 \
-            }                                                                                                \
+        const M##_vector none = { 0 };                                                                       \
+        const ptrdiff_t wide = p->axis[1].size, first = longest ? longest->from : wide,                      \
+                        end = longest ? first + longest->count : wide;                                       \
+        const st_real *from = longest ? dy + longest->to : dy;                                               \
+        for (ptrdiff_t i = 0; i < first; i += MACHINE_LANES(M)) AT(M, dx + i) = none;                        \
+        for (ptrdiff_t i = 0; i < end - first; i += MACHINE_LANES(M)) {                                      \
+            __builtin_prefetch(from + i + SOON);                                                             \
+            __builtin_prefetch(dx + first + i + SOON, 1);                                                    \
+            AT(M, dx + first + i) = AT(M, from + i);                                                         \
         }                                                                                                    \
+        for (ptrdiff_t i = end; i < wide; i += MACHINE_LANES(M)) AT(M, dx + i) = none;                       \
+        for (const column_run *r = p->runs; r < p->runs + p->run_count; r++)                                 \
+            if (r != longest) add_run(r, dy + r->to, dx);                                                    \
     }                                                                                                        \
                                                                                                              \
-    /* Rows of dx in order: the run that makes a whole row first, then the others. */                        \
-    M##_TARGET INLINE void M##_runs_back(const work *w, const st_real *dy, st_real *dx)                      \
+    M##_TARGET INLINE void M##_by_runs(const work *w, bool back, const st_real *x, st_real *y)               \
     {                                                                                                        \
+        enum { LANES = MACHINE_LANES(M) };                                                                   \
         const rows_plan *p = w->plan;                                                                        \
-        const sparse rows = p->back[0], columns = p->axis[1];                                                \
-        const ptrdiff_t total = w->planes * rows.out, wide = columns.size;                                   \
-        const st_real *end = dy + w->planes * rows.size * columns.out, *dx_end = dx + total * wide;          \
-        const stretch *runs = p->runs, *whole = runs;                                                        \
-        while (whole < runs + p->run_count && (whole->from > 0 || whole->count < wide || whole->step != 1))  \
-            whole++;                                                                                         \
-        if (whole == runs + p->run_count) whole = NULL;                                                      \
-        for (ptrdiff_t r = 0, h = 0; r < total; r++, dx += wide) {                                           \
-            const tap *t = rows.taps + rows.begin[h];                                                        \
-            const ptrdiff_t count = whole ? rows.begin[h + 1] - rows.begin[h] : 0;                           \
-            const bool loose = dx + wide + MACHINE_LANES(M) <= dx_end &&                                     \
-                               dy + (rows.size + 1) * columns.out + MACHINE_LANES(M) <= end;                 \
-            M##_sum_rows(wide, t, count, whole ? dy + whole->to : dy, columns.out, loose, dx);               \
-            for (ptrdiff_t k = rows.begin[h]; k < rows.begin[h + 1]; k++, t++)                               \
-                for (const stretch *at = runs; at < runs + p->run_count; at++) {                             \
-                    const st_real *from = dy + t->from * columns.out + at->to;                               \
-                    if (at->step != 1) turn_back(at, t->weight, from, dx);                                   \
-                    else if (at != whole) M##_add_run(at->count, dx + at->from, t->weight, from);            \
+        const sparse rows = back ? p->back[0] : p->axis[0], columns = back ? p->back[1] : p->axis[1];        \
+        const ptrdiff_t wide = columns.size, out = columns.out, area = rows.size * wide,                     \
+                        total = w->planes * rows.out;                                                        \
+        const st_real *end = x + w->planes * area, *y_end = y + total * out;                                 \
+        const column_run *longest = NULL;                                                                    \
+        for (const column_run *r = p->runs; r < p->runs + p->run_count; r++)                                 \
+            if (r->step == 1 && (!longest || r->count > longest->count)) longest = r;                        \
+        for (ptrdiff_t r = 0, i = 0, n; r < total; r += n, y += n * out) {                                   \
+            const tap *t = rows.taps + rows.begin[i];                                                        \
+            const ptrdiff_t count = rows.begin[i + 1] - rows.begin[i];                                       \
+            const bool goes_on = x + area + LANES <= end, last = y + out + LANES > y_end;                    \
+            const st_real *row = count > 0 ? x + t->from * wide : x;                                         \
+            st_real *to = y;                                                                                 \
+            n = 1;                                                                                           \
+            if (columns.ordered && (back || count > 0)) {                                                    \
+                n = rows.alike[i];                                                                           \
+                if (count == 1 && t->weight == 1) M##_copy(n *out, row, y);                                  \
+                else M##_sum_rows(n *out, t, count, x, wide, goes_on && !last && n == 1, y);                 \
+            } else {                                                                                         \
+                if (count != 1 || t->weight != 1 || row + wide + LANES > end) {                              \
+                    row = back ? w->out_rows : w->rows;                                                      \
+                    M##_sum_rows(wide, t, count, x, wide, goes_on, back ? w->out_rows : w->rows);            \
                 }                                                                                            \
-            if (++h == rows.out) h = 0, dy += rows.size * columns.out;                                       \
+                if (last) to = back ? w->rows : w->out_rows;                                                 \
+                if (back) M##_add_runs(p, longest, row, to);                                                 \
+                else M##_copy_runs(p, count > 0 ? row : NULL, to);                                           \
+                if (last) memcpy(y, to, (size_t)out * sizeof *y);                                            \
+            }                                                                                                \
+            i += n;                                                                                          \
+            if (i == rows.out) i = 0, x += area;                                                             \
         }                                                                                                    \
     }
 
@@ -770,7 +774,7 @@ INLINE bool all_within(ptrdiff_t n, const st_real *x, st_real low, st_real high)
 /* maxima_of_columns: of each of n columns over a window's rows, with their rows; vectors write a whole one
  * beyond, and may read up to there if x goes on. maxima_of_rows: the first one of equal maxima is the one in
  * the upper row, or left of the other. */
-#define MAXIMA(M)                                                                                            \
+#define COLUMN_MAXIMA(M)                                                                                     \
     M##_TARGET INLINE void M##_maxima_of_columns(const rows_plan *p, ptrdiff_t oh, const st_real *x,         \
                                                  bool goes_on, st_real *best, st_real *place)                \
     {                                                                                                        \
@@ -984,17 +988,17 @@ typedef void norm_pass(norms_step step, ptrdiff_t n, const st_real *x, double p,
 
 #define STAMP(M)                                                                                             \
     ROWS(M)                                                                                                  \
-    SUMS(M)                                                                                                  \
+    COLUMN_SUMS(M)                                                                                           \
     PICKS(M)                                                                                                 \
     PLANES(M)                                                                                                \
-    RUNS(M) MAXIMA(M) M##_TARGET static void M##_forward(const work *w, const st_real *x, st_real *y)        \
+    RUNS(M) COLUMN_MAXIMA(M) M##_TARGET static void M##_forward(const work *w, const st_real *x, st_real *y) \
     {                                                                                                        \
         const rows_plan *p = w->plan;                                                                        \
         const sparse *rows = p->axis, *columns = rows + 1;                                                   \
         if (p->same) copy_all(w, x, y);                                                                      \
         else if (p->by_planes[0])                                                                            \
             M##_pick_planes(w, p->plane, SUMS, p->means ? p->shares : NULL, p->value, x, NULL, y);           \
-        else if (p->by_runs[0]) M##_runs_of_rows(w, x, y);                                                   \
+        else if (p->by_runs[0]) M##_by_runs(w, false, x, y);                                                 \
         else if (columns->picks.used && p->tall) M##_picks_and_rows(w, rows, columns, x, y);                 \
         else if (columns->picks.used) M##_rows_and_picks(w, rows, columns, p->value, x, y);                  \
         else M##_sums_of_rows(w, x, y);                                                                      \
@@ -1005,7 +1009,7 @@ typedef void norm_pass(norms_step step, ptrdiff_t n, const st_real *x, double p,
         const sparse *rows = p->back, *columns = rows + 1;                                                   \
         if (p->same) copy_all(w, dy, dx);                                                                    \
         else if (p->by_planes[1]) M##_pick_planes(w, p->plane + 1, SUMS, NULL, 0, dy, NULL, dx);             \
-        else if (p->by_runs[1]) M##_runs_back(w, dy, dx);                                                    \
+        else if (p->by_runs[1]) M##_by_runs(w, true, dy, dx);                                                \
         else if (columns->picks.used && (p->tall || (rows->ordered && !p->means)))                           \
             M##_rows_and_picks(w, rows, columns, 0, dy, dx);                                                 \
         else if (columns->picks.used) M##_picks_and_rows(w, rows, columns, dy, dx);                          \
@@ -1284,7 +1288,7 @@ static size_t bytes_of_picks(ptrdiff_t room, int lanes)
 /* Bytes of an axis's table, with `most` picks an element. */
 static size_t table_of(const sparse *a, ptrdiff_t taps, ptrdiff_t most, int lanes)
 {
-    return (size_t)taps * sizeof(tap) + (size_t)(a->out + 1) * (sizeof(ptrdiff_t) + sizeof(stretch)) +
+    return (size_t)taps * sizeof(tap) + (size_t)(a->out + 1) * (2 * sizeof(ptrdiff_t) + sizeof(column_run)) +
            (size_t)padded(a->out) * sizeof(double) + (size_t)a->out * sizeof(pool_span) +
            bytes_of_picks(room_of_picks(a, most, lanes), lanes);
 }
@@ -1371,13 +1375,13 @@ static void find_runs(rows_plan *p)
         if (a->begin[i + 1] - a->begin[i] > 1) return;
         if (a->begin[i + 1] == a->begin[i]) continue;
         if (t->weight != 1) return;
-        stretch *last = count > 0 ? &p->runs[count - 1] : NULL;
+        column_run *last = count > 0 ? &p->runs[count - 1] : NULL;
         const bool next = last && last->to + last->count == i;
         const ptrdiff_t step = next ? t->from - (last->from + (last->count - 1) * last->step) : 2;
         if (next && step >= -1 && step <= 1 && (last->count == 1 || step == last->step)) {
             last->step = step;
             last->count++;
-        } else p->runs[count++] = (stretch){ i, t->from, 1, 1 };
+        } else p->runs[count++] = (column_run){ i, t->from, 1, 1 };
     }
     if (count <= FEW || count * RUN <= a->out) p->run_count = count;
 }
@@ -1417,13 +1421,14 @@ static char *lay_out_picks(picks *p, ptrdiff_t room, int lanes, char *at)
 }
 
 /* The table of an axis at `at`; returns its end. */
-static char *lay_out_axis(sparse *a, ptrdiff_t taps, ptrdiff_t most, int lanes, char *at, stretch **runs,
+static char *lay_out_axis(sparse *a, ptrdiff_t taps, ptrdiff_t most, int lanes, char *at, column_run **runs,
                           pool_span **spans)
 {
     a->taps = (tap *)(void *)at, at += (size_t)taps * sizeof *a->taps;
-    *runs = (stretch *)(void *)at, at += (size_t)(a->out + 1) * sizeof **runs;
+    *runs = (column_run *)(void *)at, at += (size_t)(a->out + 1) * sizeof **runs;
     *spans = (pool_span *)(void *)at, at += (size_t)a->out * sizeof **spans;
     a->begin = (ptrdiff_t *)(void *)at, at += (size_t)(a->out + 1) * sizeof *a->begin;
+    a->alike = (ptrdiff_t *)(void *)at, at += (size_t)a->out * sizeof *a->alike;
     a->counted = (st_real *)(void *)at, at += (size_t)padded(a->out) * sizeof(double);
     a->begin[0] = 0;
     return lay_out_picks(&a->picks, room_of_picks(a, most, lanes), lanes, at);
@@ -1466,6 +1471,16 @@ static void transpose(const sparse *a, sparse *to)
                 to->taps[--to->begin[a->taps[k].from + 1]] = (tap){ i, a->taps[k].weight };
     for (ptrdiff_t i = 0; i < to->out; i++) to->begin[i] = to->begin[i + 1]; /* and back to its place */
     to->begin[to->out] = all;
+}
+
+static void find_alike(sparse *a)
+{
+    for (ptrdiff_t i = a->out - 1; i >= 0; i--) {
+        const tap *t = a->taps + a->begin[i], *end = a->taps + a->begin[i + 1], *next = end;
+        bool same = i + 1 < a->out && a->begin[i + 2] - a->begin[i + 1] == end - t;
+        for (; same && t < end; t++, next++) same = next->from == t->from + 1 && next->weight == t->weight;
+        a->alike[i] = 1 + (same ? a->alike[i + 1] : 0);
+    }
 }
 
 /* The matrix of a plane from those of its axes, NULL for one that is as it was, or of a row: `rows` is NULL.
@@ -1625,19 +1640,22 @@ static double cost_of_rows(const sparse *rows, ptrdiff_t wide, int lanes, ptrdif
     return sums + each * (double)count;
 }
 
-/* A row of runs, and of their adjoint. */
+/* The same by runs, or their adjoint: a row of x, or of dy, and then each run. */
 static double cost_of_runs(const rows_plan *p, int lanes, bool back)
 {
-    double cost = 10;
+    const sparse *rows = back ? p->back : p->axis, *columns = rows + 1;
+    const double vectors = (double)ceil_div(columns->size, lanes), taps = (double)rows->begin[rows->out];
+    double row = 10;
+    if (columns->ordered) return 6 * (double)rows->out + 2 * vectors * taps;
     for (ptrdiff_t k = 0; k < p->run_count; k++) {
-        const stretch r = p->runs[k];
-        const bool whole = r.from == 0 && r.count == p->axis[1].size;
-        const double by_one = (double)r.count, vectors = (double)ceil_div(r.count, lanes);
-        if (back && r.step < 1) cost += 6 + 3 * by_one;
-        else if (r.step < 0) cost += 6 + by_one / 2;
-        else cost += back && !whole ? 6 + 3 * (vectors + (double)(r.count % lanes)) : 6 + 2 * vectors;
+        const column_run r = p->runs[k];
+        const bool most = 2 * r.count > p->axis[1].size;
+        const double by_one = (double)r.count, each = (double)ceil_div(r.count, lanes);
+        if (back && r.step < 1) row += 6 + 1.2 * by_one;
+        else if (r.step < 0) row += 6 + by_one / 2;
+        else row += back && !most ? 6 + 3 * (each + (double)(r.count % lanes)) : 6 + 2 * each;
     }
-    return cost;
+    return row * (double)rows->out + 4 * vectors * fmax(taps - (double)rows->out, 0);
 }
 
 /* The fastest ways for rows and columns as they are; returns about how many instructions a channel takes
@@ -1655,7 +1673,7 @@ static double choose_rows(rows_plan *p, bool maxima, int lanes, bool shuffles, p
         each = choose_columns(&p->back[1], false, lanes, shuffles, 10);
         costs[1] = cost_of_rows(back, wide, lanes, count, each);
         for (int i = 0; i < 2 && p->run_count > 0; i++) {
-            const double runs = (double)down * cost_of_runs(p, lanes, i == 1);
+            const double runs = cost_of_runs(p, lanes, i == 1);
             p->by_runs[i] = !(i == 0 ? columns : back + 1)->picks.used || runs <= costs[i];
             if (p->by_runs[i]) costs[i] = runs;
         }
@@ -1663,11 +1681,11 @@ static double choose_rows(rows_plan *p, bool maxima, int lanes, bool shuffles, p
     double rest = 0;
     for (int i = 0; i < 2; i++) {
         const sparse *from = i == 0 ? rows : back;
-        const picking how = maxima ? MAXIMA + i : SUMS;
+        const picking how = !maxima ? SUMS : i == 0 ? MAXIMA : BACK;
         const st_real *shares = i == 1 && p->means ? p->shares : NULL;
         p->by_planes[i] =
             room->room > 0 && find_planes(&p->plane[i], from, from + 1, how, shares, room, lanes, shuffles) <
-                                  (maxima ? 1 : 1.25) * fmin(flat, costs[i]);
+                                  (maxima || p->by_runs[i] ? 1 : 1.25) * fmin(flat, costs[i]);
         if (!p->by_planes[i]) rest += costs[i] - flat;
     }
     return rest;
@@ -1679,7 +1697,7 @@ void rows_fill(st_layer *l, void *tables)
     char *at = tables;
     ptrdiff_t taps[2];
     pool_span *spans;
-    stretch *runs;
+    column_run *runs;
     picks room = { 0 };
     const bool maxima = is_maxima(l), shuffles = machine_shuffles[l->impl->machine], flat = p->flat;
     const int lanes = kernel_of(l)->lanes;
@@ -1706,6 +1724,7 @@ void rows_fill(st_layer *l, void *tables)
         at = lay_out_axis(&p->back[i], taps[i], i * MOST_PICKS, lanes, at, &runs, &spans);
         transpose(&p->axis[i], &p->back[i]);
         p->back[i].ordered = p->axis[i].ordered;
+        find_alike(&p->axis[i]), find_alike(&p->back[i]);
     }
     if (is_separable(l)) find_runs(p);
     p->tall = is_separable(l) && p->run_count == 0 && p->each[0].out > p->each[0].size;
