@@ -38,12 +38,16 @@ typedef struct taps_functions {
      * sums[i] += slope x[i]. */
     void (*spread)(const lanes_call *b, const st_real *share, const st_real *place, const st_real *d,
                    const st_real *weight, const st_real *slope);
-    void (*sorted)(const lanes_call *b, lanes *s); /* the greatest first */
-    /* rank[i]: how many elements come before element i, the greatest first; equal ones keep their order. */
-    void (*ranks)(const lanes_call *b, lane_numbers *rank);
+    /* dx = d for element `number`, and for `other`, which may be the same one. */
+    void (*give)(const lanes_call *b, const st_real *number, const st_real *other, const st_real *d);
+    /* sum: of weight[i] times element i in order, the greatest first; or, with d, sums[i] += d times it. */
+    void (*sorted)(const lanes_call *b, const st_real *weight, const st_real *d, st_real *sum);
+    /* The numbers and the mean of the elements before which `rank` and `other` come, the greatest first;
+     * equal ones keep their order. */
+    void (*chosen)(const lanes_call *b, const machine_bits *rank, const machine_bits *other, st_real *number,
+                   st_real *other_number, st_real *mean);
     /* dx = d weight[rank]; weight has POOL_LANES elements, or more. */
-    void (*by_rank)(const lanes_call *b, const machine_bits *rank, const st_real *weight, const st_real *d,
-                    st_real *dx);
+    void (*by_rank)(const lanes_call *b, const st_real *weight, const st_real *d);
     /* The sum of the elements above 0, and where `uniform` of it is reached: the element and its number.
      * Returns if rounding could decide where. */
     bool (*reached)(const lanes_call *b, const st_real *uniform, st_real *sums, st_real *number, st_real *y);
@@ -128,79 +132,159 @@ INLINE void sort(ptrdiff_t n, lanes *s)
         }                                                                                                    \
     }                                                                                                        \
                                                                                                              \
-    M##_TARGET INLINE void M##_sort_few(const lanes_call *b, int n, int count, const exchange *pair,         \
-                                        lanes *to)                                                           \
+    M##_TARGET static void M##_give(const lanes_call *b, const st_real *number, const st_real *other,        \
+                                    const st_real *d)                                                        \
     {                                                                                                        \
         EACH_VECTOR(M, k)                                                                                    \
         {                                                                                                    \
-            M##_vector s[FEW];                                                                               \
-            EACH(i, n) s[i] = TAP(M, b, i, k);                                                               \
-            _Pragma("GCC unroll 25") for (int i = 0; i < count; i++)                                         \
-            {                                                                                                \
-                const M##_vector high = s[pair[i][0]], low = s[pair[i][1]];                                  \
-                s[pair[i][0]] = MACHINE_PICK(M, high > low, high, low);                                      \
-                s[pair[i][1]] = MACHINE_PICK(M, high > low, low, high);                                      \
-            }                                                                                                \
-            EACH(i, n) AT(M, to[i] + k) = s[i];                                                              \
+            const M##_vector each = AT(M, d + k), at = AT(M, number + k), too = AT(M, other + k);            \
+            M##_vector i = { 0 };                                                                            \
+            for (ptrdiff_t t = 0; t < b->taps; t++, i += 1)                                                  \
+                AT(M, b->dx + b->to[t] + k) =                                                                \
+                    (M##_vector)((at == i) & (M##_mask)each) + (M##_vector)((too == i) & (M##_mask)each);    \
         }                                                                                                    \
     }                                                                                                        \
-    M##_TARGET static void M##_sorted(const lanes_call *b, lanes *s)                                         \
+    M##_TARGET INLINE void M##_sort_few(const lanes_call *b, int n, const exchange *pair, int count, int k,  \
+                                        M##_vector *s)                                                       \
     {                                                                                                        \
-        if (b->taps == 4) M##_sort_few(b, 4, EXCHANGES_OF_4, of_4, s);                                       \
-        else if (b->taps == 9) M##_sort_few(b, 9, EXCHANGES_OF_9, of_9, s);                                  \
+        EACH(i, n) s[i] = TAP(M, b, i, k);                                                                   \
+        _Pragma("GCC unroll 25") for (int i = 0; i < count; i++)                                             \
+        {                                                                                                    \
+            const M##_vector high = s[pair[i][0]], low = s[pair[i][1]];                                      \
+            s[pair[i][0]] = MACHINE_PICK(M, high > low, high, low);                                          \
+            s[pair[i][1]] = MACHINE_PICK(M, high > low, low, high);                                          \
+        }                                                                                                    \
+    }                                                                                                        \
+    /* Element i in order. */                                                                                \
+    M##_TARGET INLINE void M##_add_sorted(const lanes_call *b, ptrdiff_t i, int k, M##_vector x,             \
+                                          const st_real *weight, const st_real *d, M##_vector *total)        \
+    {                                                                                                        \
+        const M##_mask inside = AT(M, b->inside + k) > 0, is = x > (M##_vector){ 0 } - (st_real)INFINITY;    \
+        if (d) AT(M, b->sums[i] + k) += (M##_vector)(inside & (M##_mask)(AT(M, d + k) * x));                 \
+        else *total += weight[i] * (M##_vector)(is & (M##_mask)x);                                           \
+    }                                                                                                        \
+    M##_TARGET INLINE void M##_sorted_of(const lanes_call *b, int n, const exchange *pair, int count,        \
+                                         const st_real *weight, const st_real *d, st_real *sum)              \
+    {                                                                                                        \
+        EACH_VECTOR(M, k)                                                                                    \
+        {                                                                                                    \
+            M##_vector s[FEW], total = { 0 };                                                                \
+            if (n > 0) M##_sort_few(b, n, pair, count, k, s);                                                \
+            EACH(i, n) M##_add_sorted(b, i, k, s[i], weight, d, &total);                                     \
+            for (ptrdiff_t i = 0; n == 0 && i < b->taps; i++)                                                \
+                M##_add_sorted(b, i, k, AT(M, b->room[i] + k), weight, d, &total);                           \
+            if (!d) AT(M, sum + k) = total;                                                                  \
+        }                                                                                                    \
+    }                                                                                                        \
+    M##_TARGET static void M##_sorted(const lanes_call *b, const st_real *weight, const st_real *d,          \
+                                      st_real *sum)                                                          \
+    {                                                                                                        \
+        if (b->taps == 4) M##_sorted_of(b, 4, of_4, EXCHANGES_OF_4, weight, d, sum);                         \
+        else if (b->taps == 9) M##_sorted_of(b, 9, of_9, EXCHANGES_OF_9, weight, d, sum);                    \
         else {                                                                                               \
-            for (ptrdiff_t i = 0; i < b->taps; i++) memcpy(s[i], b->x + b->offset[i], sizeof s[i]);          \
-            sort(b->taps, s);                                                                                \
+            for (ptrdiff_t i = 0; i < b->taps; i++)                                                          \
+                memcpy(b->room[i], b->x + b->offset[i], sizeof b->room[i]);                                  \
+            sort(b->taps, b->room);                                                                          \
+            M##_sorted_of(b, 0, NULL, 0, weight, d, sum);                                                    \
         }                                                                                                    \
     }                                                                                                        \
                                                                                                              \
-    M##_TARGET INLINE void M##_ranks_few(const lanes_call *b, int n, lane_numbers *to)                       \
+    /* How many elements come before each: as bits, in `rank` or in b->room. */                              \
+    M##_TARGET INLINE void M##_ranks(const lanes_call *b, int n, int k, M##_mask *rank)                      \
     {                                                                                                        \
-        EACH_VECTOR(M, k)                                                                                    \
-        {                                                                                                    \
-            M##_vector x[FEW];                                                                               \
-            M##_mask rank[FEW];                                                                              \
+        M##_vector x[FEW];                                                                                   \
+        if (n > 0) {                                                                                         \
             EACH(i, n) x[i] = TAP(M, b, i, k), rank[i] = (M##_mask){ 0 } + i;                                \
             EACH(i, n) EACH(j, n) if (j < i)                                                                 \
             {                                                                                                \
                 const M##_mask more = x[i] > x[j];                                                           \
                 rank[i] += more, rank[j] -= more;                                                            \
             }                                                                                                \
-            EACH(i, n) AT(M, to[i] + k) = (M##_vector)rank[i];                                               \
+            return;                                                                                          \
+        }                                                                                                    \
+        for (ptrdiff_t i = 0; i < b->taps; i++) {                                                            \
+            const M##_vector here = TAP(M, b, i, k);                                                         \
+            M##_mask own = (M##_mask){ 0 } + (machine_bits)i;                                                \
+            for (ptrdiff_t j = 0; j < i; j++) {                                                              \
+                const M##_mask more = here > TAP(M, b, j, k);                                                \
+                own += more;                                                                                 \
+                AT(M, b->room[j] + k) = (M##_vector)((M##_mask)AT(M, b->room[j] + k) - more);                \
+            }                                                                                                \
+            AT(M, b->room[i] + k) = (M##_vector)own;                                                         \
         }                                                                                                    \
     }                                                                                                        \
-    M##_TARGET static void M##_ranks(const lanes_call *b, lane_numbers *rank)                                \
+    typedef struct M##_choice {                                                                              \
+        M##_mask number, x; /* the bits of both */                                                           \
+    } M##_choice;                                                                                            \
+    /* `here` is one element of each window. */                                                              \
+    M##_TARGET INLINE void M##_choose(M##_choice *c, M##_mask here, ptrdiff_t i, M##_vector x)               \
     {                                                                                                        \
-        if (b->taps == 4) M##_ranks_few(b, 4, rank);                                                         \
-        else if (b->taps == 9) M##_ranks_few(b, 9, rank);                                                    \
-        else EACH_VECTOR(M, k) for (ptrdiff_t i = 0; i < b->taps; i++)                                       \
-            {                                                                                                \
-                const M##_vector x = TAP(M, b, i, k);                                                        \
-                M##_mask own = (M##_mask){ 0 } + (machine_bits)i;                                            \
-                for (ptrdiff_t j = 0; j < i; j++) {                                                          \
-                    const M##_mask more = x > TAP(M, b, j, k);                                               \
-                    own += more;                                                                             \
-                    AT(M, rank[j] + k) = (M##_vector)((M##_mask)AT(M, rank[j] + k) - more);                  \
-                }                                                                                            \
-                AT(M, rank[i] + k) = (M##_vector)own;                                                        \
-            }                                                                                                \
+        c->number |= here & (M##_mask)((M##_vector){ 0 } + (st_real)i);                                      \
+        c->x |= here & (M##_mask)x;                                                                          \
     }                                                                                                        \
-                                                                                                             \
-    M##_TARGET static void M##_by_rank(const lanes_call *b, const machine_bits *rank, const st_real *weight, \
-                                       const st_real *d, st_real *dx)                                        \
+    M##_TARGET INLINE void M##_chosen_of(const lanes_call *b, int n, const machine_bits *wanted,             \
+                                         const machine_bits *other, st_real *number, st_real *other_number,  \
+                                         st_real *mean)                                                      \
     {                                                                                                        \
         EACH_VECTOR(M, k)                                                                                    \
         {                                                                                                    \
-            const M##_mask at = (M##_mask)AT(M, rank + k);                                                   \
-            M##_vector own = { 0 };                                                                          \
-            if (M##_SHUFFLES && b->taps <= 2 * MACHINE_LANES(M))                                             \
-                own = SHUFFLE_BY(M, AT(M, weight), AT(M, weight + MACHINE_LANES(M)), at);                    \
-            else if (b->taps > POOL_LANES) EACH(l, MACHINE_LANES(M)) own[l] = weight[at[l]];                 \
-            else                                                                                             \
-                for (ptrdiff_t i = 0; i < b->taps; i++)                                                      \
-                    own = MACHINE_PICK(M, at == (machine_bits)i, (M##_vector){ 0 } + weight[i], own);        \
-            AT(M, dx + k) = AT(M, d + k) * own;                                                              \
+            const M##_mask first = (M##_mask)AT(M, wanted + k), second = (M##_mask)AT(M, other + k);         \
+            M##_choice u = { { 0 }, { 0 } }, v = u;                                                          \
+            M##_mask rank[FEW];                                                                              \
+            M##_ranks(b, n, k, rank);                                                                        \
+            EACH(i, n)                                                                                       \
+            {                                                                                                \
+                M##_choose(&u, rank[i] == first, i, TAP(M, b, i, k));                                        \
+                if (other != wanted) M##_choose(&v, rank[i] == second, i, TAP(M, b, i, k));                  \
+            }                                                                                                \
+            for (ptrdiff_t i = 0; n == 0 && i < b->taps; i++) {                                              \
+                const M##_mask own = (M##_mask)AT(M, b->room[i] + k);                                        \
+                M##_choose(&u, own == first, i, TAP(M, b, i, k));                                            \
+                if (other != wanted) M##_choose(&v, own == second, i, TAP(M, b, i, k));                      \
+            }                                                                                                \
+            const M##_vector x = (M##_vector)u.x, y = (M##_vector)v.x;                                       \
+            AT(M, number + k) = (M##_vector)u.number, AT(M, mean + k) = other != wanted ? (x + y) / 2 : x;   \
+            if (other != wanted) AT(M, other_number + k) = (M##_vector)v.number;                             \
         }                                                                                                    \
+    }                                                                                                        \
+    M##_TARGET static void M##_chosen(const lanes_call *b, const machine_bits *rank,                         \
+                                      const machine_bits *other, st_real *number, st_real *other_number,     \
+                                      st_real *mean)                                                         \
+    {                                                                                                        \
+        if (b->taps == 4) M##_chosen_of(b, 4, rank, other, number, other_number, mean);                      \
+        else if (b->taps == 9) M##_chosen_of(b, 9, rank, other, number, other_number, mean);                 \
+        else M##_chosen_of(b, 0, rank, other, number, other_number, mean);                                   \
+    }                                                                                                        \
+                                                                                                             \
+    M##_TARGET INLINE M##_vector M##_weights_of(const lanes_call *b, M##_mask rank, const st_real *weight)   \
+    {                                                                                                        \
+        M##_vector own = { 0 };                                                                              \
+        if (M##_SHUFFLES && b->taps <= 2 * MACHINE_LANES(M))                                                 \
+            own = SHUFFLE_BY(M, AT(M, weight), AT(M, weight + MACHINE_LANES(M)), rank);                      \
+        else if (b->taps > POOL_LANES) EACH(l, MACHINE_LANES(M)) own[l] = weight[rank[l]];                   \
+        else                                                                                                 \
+            for (ptrdiff_t i = 0; i < b->taps; i++)                                                          \
+                own = MACHINE_PICK(M, rank == (machine_bits)i, (M##_vector){ 0 } + weight[i], own);          \
+        return own;                                                                                          \
+    }                                                                                                        \
+    M##_TARGET INLINE void M##_by_rank_of(const lanes_call *b, int n, const st_real *weight,                 \
+                                          const st_real *d)                                                  \
+    {                                                                                                        \
+        EACH_VECTOR(M, k)                                                                                    \
+        {                                                                                                    \
+            M##_mask rank[FEW];                                                                              \
+            M##_ranks(b, n, k, rank);                                                                        \
+            EACH(i, n) AT(M, b->dx + b->to[i] + k) = AT(M, d + k) * M##_weights_of(b, rank[i], weight);      \
+            for (ptrdiff_t i = 0; n == 0 && i < b->taps; i++)                                                \
+                AT(M, b->dx + b->to[i] + k) =                                                                \
+                    AT(M, d + k) * M##_weights_of(b, (M##_mask)AT(M, b->room[i] + k), weight);               \
+        }                                                                                                    \
+    }                                                                                                        \
+    M##_TARGET static void M##_by_rank(const lanes_call *b, const st_real *weight, const st_real *d)         \
+    {                                                                                                        \
+        if (b->taps == 4) M##_by_rank_of(b, 4, weight, d);                                                   \
+        else if (b->taps == 9) M##_by_rank_of(b, 9, weight, d);                                              \
+        else M##_by_rank_of(b, 0, weight, d);                                                                \
     }                                                                                                        \
     M##_TARGET static bool M##_reached(const lanes_call *b, const st_real *uniform, st_real *sums,           \
                                        st_real *number, st_real *y)                                          \
@@ -260,8 +344,8 @@ INLINE void sort(ptrdiff_t n, lanes *s)
             AT(M, number + k) = at, AT(M, y + k) = value;                                                    \
         }                                                                                                    \
     }                                                                                                        \
-    static const taps_functions M##_taps = { M##_maximum, M##_spread,  M##_sorted, M##_ranks,                \
-                                             M##_by_rank, M##_reached, M##_counted };
+    static const taps_functions M##_taps = { M##_maximum, M##_spread,  M##_give,    M##_sorted,              \
+                                             M##_chosen,  M##_by_rank, M##_reached, M##_counted };
 
 EACH_MACHINE(TAPS)
 
@@ -355,90 +439,55 @@ INLINE void gated_adjoints(const lanes_call *b, const taps_functions *by)
 
 /* ---- orders -------------------------------------------------------------------------------------------- */
 
-/* The ranks stand where sorted elements do. */
-INLINE lane_numbers *ranks(const lanes_call *b, const taps_functions *by)
-{
-    lane_numbers *rank = (void *)b->room;
-    by->ranks(b, rank);
-    return rank;
-}
-
 /* dx[i] = d weight[rank]. */
-INLINE void by_ranks(const lanes_call *b, const taps_functions *by, lane_numbers *rank, const st_real *weight,
-                     const st_real *d)
+INLINE void by_ranks(const lanes_call *b, const taps_functions *by, const st_real *weight, const st_real *d)
 {
     lanes few = { 0 };
     if (b->taps <= POOL_LANES) {
         for (ptrdiff_t i = 0; i < b->taps; i++) few[i] = weight[i];
         weight = few;
     }
-    for (ptrdiff_t i = 0; i < b->taps; i++) by->by_rank(b, rank[i], weight, d, ADJOINT(b, i));
+    by->by_rank(b, weight, d);
 }
 
+/* Padding is zeros. */
 INLINE void ordinal_values(const lanes_call *b, const taps_functions *by)
 {
-    lanes *s = b->room, sum = { 0 };
-    by->sorted(b, s);
-    for (ptrdiff_t i = 0; i < b->taps; i++) {
-        const st_real *x = hidden(s[i]), weight = b->at->param[0][i];
-        EACH_WINDOW(k) sum[k] += weight * x[k];
-    }
-    EACH_WINDOW(k) b->y[k] = sum[k];
+    by->sorted(b, b->at->param[0], NULL, b->y);
 }
 
 INLINE void ordinal_adjoints(const lanes_call *b, const taps_functions *by)
 {
-    lanes *s = b->room;
-    by->sorted(b, s);
-    for (ptrdiff_t i = 0; i < b->taps; i++) {
-        EACH_WINDOW(k) s[i][k] *= b->dy[k];
-        add_to(b, i, s[i]);
-    }
-    by_ranks(b, by, ranks(b, by), b->at->param[0], b->dy);
+    by->sorted(b, b->at->param[0], b->dy, NULL);
+    by_ranks(b, by, b->at->param[0], b->dy);
 }
 
-/* The two elements in the middle, of n in order: (n - 1) / 2 and n / 2. */
-INLINE void middles(const lanes_call *b, st_real *low, st_real *high)
+/* The two elements in the middle, of n in order: (n - 1) / 2 and n / 2; and their mean. */
+INLINE void middles(const lanes_call *b, const taps_functions *by, st_real *number, st_real *other,
+                    st_real *mean)
 {
+    lane_numbers low, high;
     EACH_WINDOW(k)
     {
         const int n = (int)b->inside[k], most = n > 0 ? n - 1 : 0;
-        low[k] = (st_real)(most / 2), high[k] = (st_real)(n / 2);
+        low[k] = most / 2, high[k] = n / 2;
     }
+    by->chosen(b, low, high, number, other, mean);
 }
 
 INLINE void median_values(const lanes_call *b, const taps_functions *by)
 {
-    lanes *s = b->room, low, high, sum = { 0 };
-    by->sorted(b, s);
-    if (b->full) {
-        const st_real *x = s[(b->taps - 1) / 2], *y = s[b->taps / 2];
-        EACH_WINDOW(k) b->y[k] = (x[k] + y[k]) / 2;
-        return;
-    }
-    middles(b, low, high);
-    for (ptrdiff_t i = 0; i < b->taps; i++) {
-        const st_real *x = hidden(s[i]), number = (st_real)i;
-        EACH_WINDOW(k) sum[k] += low[k] == number ? x[k] : 0;
-        EACH_WINDOW(k) sum[k] += high[k] == number ? x[k] : 0;
-    }
-    EACH_WINDOW(k) b->y[k] = sum[k] / 2;
+    lanes number, other;
+    middles(b, by, b->is_kept ? b->kept[0] : number, b->is_kept ? b->kept[1] : other, b->y);
 }
 
 INLINE void median_adjoints(const lanes_call *b, const taps_functions *by)
 {
-    lane_numbers *rank = ranks(b, by);
-    lanes low, high, half;
-    middles(b, low, high);
+    const st_real *low = b->kept[0], *high = b->kept[1];
+    lanes half, mean, number, other;
+    if (!b->is_kept) middles(b, by, number, other, mean), low = number, high = other;
     EACH_WINDOW(k) half[k] = b->dy[k] / 2;
-    for (ptrdiff_t i = 0; i < b->taps; i++) {
-        st_real *restrict dx = ADJOINT(b, i);
-        EACH_WINDOW(k)
-        {
-            const st_real at = (st_real)rank[i][k], g = half[k];
-            dx[k] = (low[k] == at ? g : 0) + (high[k] == at ? g : 0);
-        }
-    }
+    by->give(b, low, high, half);
 }
 
 /* The weight of the greatest element of a window with n elements, as the definition has it; weight[k] times
@@ -479,25 +528,19 @@ INLINE void first_weights(const lanes_call *b, st_real *p)
 
 INLINE void rank_values(const lanes_call *b, const taps_functions *by)
 {
-    lanes *s = b->room, p, drawn, number = { 0 }, sum = { 0 };
+    lanes p, sum;
     if (b->uniform) {
-        lane_numbers *rank = ranks(b, by);
-        drawn_rank(b, drawn);
-        for (ptrdiff_t i = 0; i < b->taps; i++) {
-            const st_real *x = ELEMENT(b, i), here = (st_real)i;
-            EACH_WINDOW(k) number[k] = (st_real)rank[i][k] == drawn[k] ? here : number[k];
-            EACH_WINDOW(k) sum[k] = number[k] == here ? x[k] : sum[k];
-        }
+        lane_numbers rank;
+        lanes number;
+        drawn_rank(b, sum);
+        EACH_WINDOW(k) rank[k] = (int)sum[k];
+        by->chosen(b, rank, rank, number, number, b->y);
         keep_places(b, number);
-    } else {
-        by->sorted(b, s);
-        first_weights(b, p);
-        for (ptrdiff_t i = 0; i < b->taps; i++) {
-            const st_real *x = hidden(s[i]), weight = b->weight[i];
-            EACH_WINDOW(k) sum[k] += x[k] > -(st_real)INFINITY ? p[k] * weight * x[k] : 0;
-        }
+        return;
     }
-    EACH_WINDOW(k) b->y[k] = sum[k];
+    by->sorted(b, b->weight, NULL, sum);
+    first_weights(b, p);
+    EACH_WINDOW(k) b->y[k] = p[k] * sum[k];
 }
 
 INLINE void rank_adjoints(const lanes_call *b, const taps_functions *by)
@@ -505,7 +548,7 @@ INLINE void rank_adjoints(const lanes_call *b, const taps_functions *by)
     lanes d;
     first_weights(b, d);
     EACH_WINDOW(k) d[k] *= b->dy[k];
-    by_ranks(b, by, ranks(b, by), b->weight, d);
+    by_ranks(b, by, b->weight, d);
 }
 
 static bool rank_draws(const void *options)
@@ -618,10 +661,12 @@ static bool always_draws(const void *options)
 /* ---- the algorithms ------------------------------------------------------------------------------------ */
 
 #define EACH_POOLING(DO)                                                                                     \
-    DO(mixed, NULL, NULL, 2)                                                                                 \
-    DO(gated, NULL, NULL, 0)                                                                                 \
-    DO(ordinal, NULL, NULL, 0)                                                                               \
-    DO(median, NULL, NULL, 0) DO(rank, rank_draws, rank_weights, 0) DO(stochastic, always_draws, NULL, 0)
+    DO(mixed, .runs = 2)                                                                                     \
+    DO(gated, .runs = 0)                                                                                     \
+    DO(ordinal, .runs = 0)                                                                                   \
+    DO(median, .runs = 2)                                                                                    \
+    DO(rank, .draws = rank_draws, .prepare = rank_weights)                                                   \
+    DO(stochastic, .draws = always_draws)
 
 /* Goes on to the next POOL_LANES windows. */
 INLINE void advance(lanes_call *b)
@@ -642,13 +687,13 @@ INLINE void advance(lanes_call *b)
 #define VALUES_OF(M, NAME) M##_##NAME##_values,
 #define ADJOINTS_OF(M, NAME) M##_##NAME##_adjoints,
 
-#define ALGORITHM(NAME, DRAWS, PREPARE, KEEPS)                                                               \
+#define ALGORITHM(NAME, ...)                                                                                 \
     EACH_MACHINE_OF(STAMP, NAME)                                                                             \
     static lanes_function *const NAME##_values_of[] = { EACH_MACHINE_OF(VALUES_OF, NAME) };                  \
     static lanes_function *const NAME##_adjoints_of[] = { EACH_MACHINE_OF(ADJOINTS_OF, NAME) };              \
     static int NAME##_plan(st_layer *l, const void *given)                                                   \
     {                                                                                                        \
-        static const lanes_form form = { DRAWS, PREPARE, NAME##_values_of, NAME##_adjoints_of, KEEPS };      \
+        static const lanes_form form = { NAME##_values_of, NAME##_adjoints_of, __VA_ARGS__ };                \
         return windows_plan_for(l, given, &form, NULL);                                                      \
     }                                                                                                        \
     const layer_algorithm NAME##_pool_lanes = { .type = &layer_type_##NAME##_pool,                           \

@@ -235,14 +235,14 @@ INLINE padded_rows padded_rows_of(const windows_plan *p)
     return (padded_rows){ wide, largest(smallest(w->size, wide - w->before), 0) };
 }
 
-/* add_rows: `rows` rows of `wide` numbers, of which to[i], i < n, is the sum of `count` rows of `from`, `down`
- * apart, that begin `next` further for the next row, and the others are `fill`; what it writes beyond them is
- * overwritten by what follows. `more` is added to sums. add_columns: the sum of the elements of each window in
- * a row; stride is 1 or 2. part_columns: its adjoint. */
-#define ADD_UP(M)                                                                                           \
-    M##_TARGET INLINE st_real *M##_add_some(ptrdiff_t rows, ptrdiff_t n, ptrdiff_t wide, ptrdiff_t count,   \
-                                            const st_real *from, ptrdiff_t next, ptrdiff_t down,            \
-                                            st_real more, st_real fill, st_real *to)                        \
+/* add_rows: `rows` rows of `wide` numbers, of which to[i], i < n, is the sum of `count` rows of `from`, that
+ * are `down` apart and begin `next` further for the next row, and the others are `fill`; what it writes
+ * beyond them is overwritten by what follows. `more` is added to sums. add_columns: the sum of the elements
+ * of each window in a row; stride is 1 or 2. part_columns: its adjoint. */
+#define ADD_UP(M)                                                                                            \
+    M##_TARGET INLINE st_real *M##_add_some(ptrdiff_t rows, ptrdiff_t n, ptrdiff_t wide, ptrdiff_t count,    \
+                                            const st_real *from, ptrdiff_t next, ptrdiff_t down,             \
+                                            st_real more, st_real fill, st_real *to)                         \
     {                                                                                                        \
         for (; rows > 0; rows--, from += next, to += wide) {                                                 \
             for (ptrdiff_t i = 0; i < n; i += MACHINE_LANES(M)) {                                            \

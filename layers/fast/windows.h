@@ -48,13 +48,13 @@ typedef void lanes_function(lanes_call *b, ptrdiff_t count);
 
 /* The poolings of a type: values, which write y, and adjoints. */
 typedef struct lanes_form {
+    lanes_function *const *values, *const *adjoints; /* one for each instruction set */
+    int runs; /* how many `kept` are used, if there are few windows; draws has none */
     /* Tests if training draws an element of each window, to which the gradient goes: there are no adjoints
      * then. NULL: never. */
     bool (*draws)(const void *options);
     /* Fills `first`, for each number of elements, and `weight`, for each rank; NULL: they are not used. */
     void (*prepare)(const void *options, ptrdiff_t taps, double *first, st_real *weight);
-    lanes_function *const *values, *const *adjoints; /* one for each instruction set */
-    int runs; /* how many `kept` are used, if there are few windows; draws has none */
 } lanes_form;
 
 /* A function of sums over windows: y = v(s), s[j] the sum of f[j](x). Padding that is left out adds 0 to
