@@ -30,5 +30,5 @@ library=$LIB
 claim "no function crashes, hangs or prints when it is misused" misuse
 claim "every function that a header declares is called" complete
 library=$LIB_DOUBLE
-claim "nor in double" misuse -DSTRIDE_DOUBLE
+claim_in_double "nor in double" misuse -DSTRIDE_DOUBLE
 exit $failed

@@ -151,7 +151,7 @@ checks_gradients() {
     [ $status = 0 ] || because "by a symbolic link"
 }
 claim "summary: networks of files and texts, and back into text" summarises
-claim "gradcheck runs in double" checks_gradients
+claim_in_double "gradcheck runs in double" checks_gradients
 
 # ---- data of every kind ----------------------------------------------------------------------------
 

@@ -21,6 +21,11 @@ claim() { # NAME COMMAND...
     fi
 }
 
+# A claim about the library in double, or a skip if only float is built, as for a sanitizer with TESTED=float.
+claim_in_double() { # NAME COMMAND...
+    if [ -n "$LIB_DOUBLE" ]; then claim "$@"; else echo "skip $1: double is not built"; fi
+}
+
 # The last command that a script has run: its output in $out and $err and its status in $status.
 because() { # WHAT: tells what it did, and fails
     echo "$1; status $status, stdout and stderr:"
