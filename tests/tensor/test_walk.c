@@ -578,4 +578,5 @@ TEST(an_index_outside_adds_nothing_at_all)
     st_scatter_add(y, NULL, st_narrow(x, 0, 0, 0)); /* no element needs an index */
     assert_null(st_error());
     st_scatter_add(y, NULL, x), expect_error("st_scatter_add: the index is NULL");
+    st_scatter_add(st_select(y, 0, 0), NULL, x), expect_error("st_scatter_add: the index is NULL");
 }
