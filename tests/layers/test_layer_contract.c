@@ -934,6 +934,13 @@ static int misshapen_plan(st_layer *l, st_shape x, st_shape *y)
     return st_layer_memory(l, ST_SHAPE(3));
 }
 
+static int careless_plan(st_layer *l, st_shape x, st_shape *y)
+{
+    *y = x;
+    st_layer_memory(l, ST_SHAPE(3));
+    return 0;
+}
+
 static int batch_changing_plan(st_layer *l, st_shape x, st_shape *y)
 {
     *y = ST_SHAPE(x.n[0] + 1);
@@ -986,6 +993,7 @@ TEST(bad_types_are_refused)
                   { nameless_state_plan, "odd: requests a parameter or a state without a name" },
                   { greedy_plan, "odd: requests more than 8 slots of memory" },
                   { misshapen_plan, "odd: requests memory [3], expected [2, ...]" },
+                  { careless_plan, "odd: plan ignored a failed request: odd: requests memory [3]" },
                   { batch_changing_plan, "odd: plan made [3] of a batch [2, 2], expected [2, ...]" },
                   { childless_plan, "odd: plans child 0 of 0" },
                   { child_without_shape_plan, "odd: plans child 0 of 0 into a shape that is NULL" },
@@ -1108,6 +1116,16 @@ TEST(names_of_choices_are_cut_where_a_message_ends)
     assert_int_equal(st_options_resolve("long", fields, &(int){ 8 }), 0);
 }
 
+TEST(an_option_that_points_to_something_must_be_given)
+{
+    static const st_field fields[] = { { "curve", ST_FIELD_NAMED, 0 }, { 0 } };
+    static const char *const sine = "sine";
+    const void *given = &sine, *missing = NULL;
+    assert_int_equal(st_options_resolve("blend", fields, &given), 0);
+    assert_int_equal(st_options_resolve("blend", fields, &missing), -1);
+    expect_error("blend: curve is missing");
+}
+
 TEST(odd_fields_and_other_parameters_are_refused)
 {
     assert_refused(of(&odd), "unknown kind 9");
@@ -1220,7 +1238,8 @@ TEST(inputs_that_do_not_fit_are_refused)
         { st_residual_projected(st_identity(), st_softmax(.axis = 7)), s, "projection: softmax: " },
         { st_layer_new(residual->type, NULL, 0, NULL), ST_SHAPE(2, 3), "residual: holds 0 layers" },
         { st_concat(convolution(5, 1), convolution(5, 2)), s, "concat: branch 1 makes [2, 5, 2, 2]" },
-        { st_concat(st_identity(), st_flatten()), s, "concat: branch 1 makes [2, 48]" },
+        { st_concat(st_identity(), st_flatten()), s,
+          "concat: branch 1 makes [2, 48], branch 0 [2, 3, 4, 4]: they may differ in channels only" },
         { st_concat(st_identity(), st_softmax(.axis = 5)), s, "layer 1: softmax: " },
         { st_concat(st_relu(), of(&flat)), ST_SHAPE(2, 3), "concat: branch 1 makes [2], expected [N, C" },
         { st_concat_of(0, NULL), s, "concat: holds no layers" },
