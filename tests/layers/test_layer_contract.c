@@ -1209,6 +1209,10 @@ TEST(inputs_that_do_not_fit_are_refused)
         { transposed(3, 0, 0), ST_SHAPE(2, 6, 3, 3), "groups=3" },
         { transposed(1, 1, 0), ST_SHAPE(2, 3, 1, 3), "padding 1×0" },
         { transposed(1, 0, 2), ST_SHAPE(2, 3, 3, 3), "output_padding 2×0" },
+        { st_conv_transpose2d(4, { 2, 2 }, .padding = { ST_ZERO_INT, 1 }), ST_SHAPE(2, 3, 3, 1),
+          "padding 0×1 leaves nothing" },
+        { st_conv_transpose2d(4, { 2, 2 }, .output_padding = { ST_ZERO_INT, 2 }), ST_SHAPE(2, 3, 3, 3),
+          "output_padding 0×2, expected" },
         /* axes */
         { st_groupnorm(.groups = 4), ST_SHAPE(2, 6, 3), "groups=4" },
         { st_hardtanh(.min_val = 1), s, "min_val is 1, expected less than max_val, 1" },
