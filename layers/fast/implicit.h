@@ -99,9 +99,9 @@ typedef struct gradient_pass {
 } gradient_pass;
 
 /* With taps as lanes: images of a block, channels of a part and vectors of its k; of parts with as many
- * channels, and with one less, vectors and the elements of them that an earlier one has; of each row, a window
- * of one of the images: its place in an image, among copied rows, and in narrow images; of each narrow
- * channel: its place in narrow images, and in the weights. */
+ * channels, and with one less, vectors and the elements of them that an earlier one has; of each row, a
+ * window of one of the images: its place in an image, among copied rows, and in narrow images; of each
+ * narrow channel: its place in narrow images, and in the weights. */
 typedef struct taps_tables {
     const kernel *k;
     ptrdiff_t images, channels, vectors;
