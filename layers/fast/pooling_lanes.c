@@ -294,7 +294,7 @@ INLINE void sort(ptrdiff_t n, lanes *s)
         const st_real error =                                                                                \
             sizeof(st_real) == sizeof(double) ? 0 : (st_real)(b->taps + 2) * ST_REAL_EPSILON;                \
         const M##_mask size = ~(M##_mask) - zero; /* all bits but the sign */                                \
-        M##_mask open = { 0 };                                                                               \
+        lane_numbers open;                                                                                   \
         for (int k = 0; k < POOL_LANES; k += 2 * LANES) {                                                    \
             M##_vector sum[2] = { { 0 } }, at[2] = { { 0 } }, value[2] = { { 0 } }, nearest[2], left[2],     \
                        i = zero;                                                                             \
@@ -318,13 +318,14 @@ INLINE void sort(ptrdiff_t n, lanes *s)
             {                                                                                                \
                 const M##_mask sure =                                                                        \
                     (sum[v] >= LEAST_SUM) & (sum[v] <= MOST_SUM) & (nearest[v] >= error * sum[v]);           \
-                open |= (AT(M, b->inside + k + v * LANES) > 0) & (sum[v] != 0) & ~sure;                      \
+                const M##_mask is = (AT(M, b->inside + k + v * LANES) > 0) & (sum[v] != 0);                  \
+                AT(M, open + k + v * LANES) = (M##_vector)(is & ~sure);                                      \
                 AT(M, sums + k + v * LANES) = sum[v];                                                        \
                 AT(M, number + k + v * LANES) = at[v], AT(M, y + k + v * LANES) = value[v];                  \
             }                                                                                                \
         }                                                                                                    \
         machine_bits any = 0;                                                                                \
-        EACH(l, MACHINE_LANES(M)) any |= open[l];                                                            \
+        EACH_WINDOW(k) any |= open[k];                                                                       \
         return any != 0;                                                                                     \
     }                                                                                                        \
     M##_TARGET static void M##_counted(const lanes_call *b, const st_real *wanted, st_real *number,          \

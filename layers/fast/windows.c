@@ -324,25 +324,31 @@ INLINE padded_rows padded_rows_of(const windows_plan *p)
             }                                                                                                \
     }                                                                                                        \
                                                                                                              \
-    /* The adjoint: each element's sum over its windows. Before q there are zeros. */                        \
-    M##_TARGET static void M##_sum_elements(const windows_plan *p, const st_real *q, st_real *rows,          \
-                                            st_real *to)                                                     \
+    M##_TARGET INLINE void M##_part_rows(const windows_plan *p, const st_real *q, ptrdiff_t wide,            \
+                                         st_real *rows)                                                      \
     {                                                                                                        \
         const phase_axis *h = &p->axis[0], *w = &p->axis[1];                                                 \
-        const padded_rows s = padded_rows_of(p);                                                             \
-        const ptrdiff_t right = p->pool.w.dilation[1], n = whole(h->out * p->pitch),                         \
-                        again = h->phases * p->pool.w.dilation[0] / h->stride, some = h->kernel / h->phases, \
-                        rest = h->kernel % h->phases;                                                        \
+        const ptrdiff_t right = p->pool.w.dilation[1], n = whole(h->out * p->pitch);                         \
         if (w->stride == 2 && right == 1 && w->kernel == 2) M##_part_columns(n, 2, 1, 2, q, rows);           \
         else if (w->stride == 2 && right == 1 && w->kernel == 3) M##_part_columns(n, 3, 1, 2, q, rows);      \
         else if (w->stride == 2) M##_part_columns(n, w->kernel, right, 2, q, rows);                          \
         else if (w->stride == 1 && w->kernel == 3) M##_part_columns(n, 3, right, 1, q, rows);                \
         else if (w->stride == 1) M##_part_columns(n, w->kernel, right, 1, q, rows);                          \
         else {                                                                                               \
-            memset(rows, 0, (size_t)((h->out + 1) * s.wide) * sizeof *rows);                                 \
+            memset(rows, 0, (size_t)((h->out + 1) * wide) * sizeof *rows);                                   \
             for (int k = 0; k < w->kernel; k++)                                                              \
                 for (ptrdiff_t i = 0; i < p->windows; i++) rows[i * w->stride + k * right] += q[i];          \
         }                                                                                                    \
+    }                                                                                                        \
+    /* The adjoint: each element's sum over its windows, of each q. Before q there are zeros. */             \
+    M##_TARGET static void M##_sum_elements(const windows_plan *p, int sums, st_real *const *q,              \
+                                            st_real *const *rows, st_real *const *to)                        \
+    {                                                                                                        \
+        const phase_axis *h = &p->axis[0], *w = &p->axis[1];                                                 \
+        const padded_rows s = padded_rows_of(p);                                                             \
+        const ptrdiff_t again = h->phases * p->pool.w.dilation[0] / h->stride, area = h->size * w->size,     \
+                        some = h->kernel / h->phases, rest = h->kernel % h->phases;                          \
+        for (int i = 0; i < sums; i++) M##_part_rows(p, q[i], s.wide, rows[i]);                              \
         ptrdiff_t j = h->before / h->stride, residue = h->before % h->stride; /* of row 0 */                 \
         for (ptrdiff_t r = 0; r < h->size; r++) {                                                            \
             int a = 0;                                                                                       \
@@ -351,11 +357,12 @@ INLINE padded_rows padded_rows_of(const windows_plan *p)
                       last = j - (a < h->phases ? h->shift[a] : 0);                                          \
             for (; count > 0 && last >= h->out; count--) last -= again;                                      \
             while (count > 0 && last - (count - 1) * again < 0) count--;                                     \
-            to = M##_add_rows(1, s.columns, w->size, count, rows + last * s.wide + w->before, 0,             \
-                              -again * s.wide, 0, 0, to);                                                    \
+            for (int i = 0; i < sums; i++)                                                                   \
+                M##_add_rows(1, s.columns, w->size, count, rows[i] + last * s.wide + w->before, 0,           \
+                             -again * s.wide, 0, 0, to[i] + r * w->size);                                    \
             if (++residue == h->stride) residue = 0, j++;                                                    \
         }                                                                                                    \
-        EACH_WINDOW(k) to[k] = 0;                                                                            \
+        for (int i = 0; i < sums; i++) EACH_WINDOW(k) to[i][area + k] = 0;                                   \
     }
 EACH_MACHINE(ADD_UP)
 
@@ -465,7 +472,8 @@ static const struct {
     void (*add_windows)(const windows_plan *p, ptrdiff_t first, ptrdiff_t count, const st_real *from,
                         st_real *to);
     void (*sum_windows)(const windows_plan *p, const st_real *f, st_real padding, st_real *rows, st_real *to);
-    void (*sum_elements)(const windows_plan *p, const st_real *q, st_real *rows, st_real *to);
+    void (*sum_elements)(const windows_plan *p, int sums, st_real *const *q, st_real *const *rows,
+                         st_real *const *to);
     bool (*range_of)(ptrdiff_t n, const st_real *x, st_real *least, st_real *most);
     bool (*all_finite)(ptrdiff_t n, const st_real *x);
     void (*fractions)(ptrdiff_t n, const uint32_t *word, double *to);
@@ -484,7 +492,7 @@ typedef struct room {
     lanes *sorted, *totals;
     double *first, *counted; /* of each window; for each number of elements */
     st_real *weight;
-    st_real *f[MOST_SUMS], *q[MOST_SUMS], *sums[MOST_SUMS], *rows, *x, *logits, *dx, *dlogits;
+    st_real *f[MOST_SUMS], *q[MOST_SUMS], *sums[MOST_SUMS], *rows[MOST_SUMS], *x, *logits, *dx, *dlogits;
 } room;
 
 /* Elements of a grid of windows, whose rows are `pitch` apart, in whole vectors. */
@@ -522,10 +530,10 @@ static ptrdiff_t lay_out(const windows_plan *p, st_real *at, room *r)
         TAKE(dx, area);
         TAKE(logits, p->sums->logits ? area : 0);
         TAKE(dlogits, p->sums->logits ? area : 0);
-        TAKE(rows, p->axis[1].stride * (grid + p->pitch + before + 1) + POOL_LANES);
         for (int j = 0; j < p->sums->sums; j++) {
             TAKE(f[j], area);
             TAKE(sums[j], area);
+            TAKE(rows[j], p->axis[1].stride * (grid + p->pitch + before + 1) + POOL_LANES);
             TAKE(q[j], before + grid);
         }
     }
@@ -822,7 +830,7 @@ static bool sums_values(const batch *b, const channel *a)
     p->sums->functions[b->machine].terms(&s);
     if (zeros) terms_of_padding(b, s, padding);
     for (int j = 0; j < p->sums->sums; j++)
-        machines[b->machine].sum_windows(p, s.f[j], padding[j], r->rows, s.s[j]);
+        machines[b->machine].sum_windows(p, s.f[j], padding[j], r->rows[j], s.s[j]);
     s.n = whole(p->windows);
     if (!p->sums->functions[b->machine].values(&s)) return false;
     machines[b->machine].from_grid(p, r->y, 0, a->y, b->y_end);
@@ -842,9 +850,9 @@ static void sums_adjoints(const batch *b, const channel *a)
     p->sums->functions[b->machine].slopes(&s);
     for (int j = 0; j < p->sums->slopes; j++) {
         for (ptrdiff_t i = s.n; i < grid_of(p); i++) s.q[j][i] = 0;
-        machines[b->machine].sum_elements(p, r->q[j], r->rows, r->sums[j]);
         s.q[j] = r->sums[j];
     }
+    machines[b->machine].sum_elements(p, p->sums->slopes, r->q, r->rows, r->sums);
     s.n = whole(b->area);
     const bool fits = s.n == b->area;
     s.dx = fits && a->dx ? a->dx : r->dx;
