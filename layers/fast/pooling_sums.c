@@ -1,9 +1,10 @@
 /* pooling_sums.c: poolings of layers/pooling/ that are functions of sums over windows: SoftPool, log-sum-exp
- * pooling, generalised means and learned norms. Their definitions are in files of these names.
+ * and local importance pooling, generalised means and learned norms. Their definitions are in files of
+ * these names.
  *
  * Terms are 2^RAISED exp(r (x - shift)), with shift the greatest x of the channel, and powers likewise: the
  * sum of a window that lies far below the rest of its channel would lose digits, and leaves the channel to
- * the definition. */
+ * the definition. Logarithms and divisions are the forward pass's: it keeps what the slopes are made of. */
 #include "layers/fast/windows.h"
 #include "layers/fast/functions.h"
 #include "layers/pooling/pooling.h"

@@ -1028,7 +1028,7 @@ int windows_plan_for(st_layer *l, const void *given, const lanes_form *by_lanes,
     if (by_lanes && by_lanes->draws &&
         st_layer_memory(l, ST_SHAPE(l->x.n[0], l->x.n[1], w->out[0], w->out[1])))
         return -1;
-    if (by_lanes && 2 * w->out[0] * w->out[1] <= w->size[0] * w->size[1]) p->runs = by_lanes->runs;
+    if (by_lanes && by_lanes->runs * grid_of(p) <= w->size[0] * w->size[1]) p->runs = by_lanes->runs;
     const ptrdiff_t each = kept_of(p);
     if (each > 0 && st_layer_memory(l, ST_SHAPE(l->x.n[0], l->x.n[1], each))) return -1;
     p->apart = p->axis[0].reach == 0 && p->axis[1].reach == 0;

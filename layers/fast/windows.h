@@ -49,7 +49,7 @@ typedef void lanes_function(lanes_call *b, ptrdiff_t count);
 /* The poolings of a type: values, which write y, and adjoints. */
 typedef struct lanes_form {
     lanes_function *const *values, *const *adjoints; /* one for each instruction set */
-    int runs; /* how many `kept` are used, if there are few windows; draws has none */
+    int runs; /* how many `kept` are used, if they are no more than the elements; draws has none */
     /* Tests if training draws an element of each window, to which the gradient goes: there are no adjoints
      * then. NULL: never. */
     bool (*draws)(const void *options);
