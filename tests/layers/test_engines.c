@@ -140,6 +140,21 @@ TEST(large_and_narrow_images_are_convolved_as_by_the_reference)
     use_engine(NULL);
 }
 
+/* Where the output padding is not less than the stride, more windows fit into the output than that. */
+TEST(a_transposed_convolution_has_a_window_for_each_pixel_of_its_input)
+{
+    auto_layer *lower = st_conv_transpose2d(2, { 2, 2 }, .dilation = { 2, 2 },
+                                            .output_padding = { 1, ST_ZERO_INT }),
+               *wider = st_conv_transpose2d(2, { 2, 2 }, .dilation = { 2, 2 },
+                                            .output_padding = { ST_ZERO_INT, 1 });
+    for (int i = 1; i < ENGINES; i++) {
+        if (!choose_engine(engines[i])) continue;
+        assert_as_the_reference(engines[i], lower, ST_SHAPE(2, 3, 3, 4));
+        assert_as_the_reference(engines[i], wider, ST_SHAPE(2, 3, 3, 4));
+    }
+    use_engine(NULL);
+}
+
 /* ---- pooling ----------------------------------------------------------------------------------------- */
 
 /* Windows of -inf alone, whose gradients go to their first element in the image; equal maxima; images so
