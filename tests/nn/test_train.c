@@ -572,8 +572,8 @@ TEST(options_out_of_range_are_refused)
 TEST(data_that_do_not_fit_are_refused)
 {
     auto_samples fits = pull(4, 10), wide = clouds(4, 1), bad = pull(4, NAN);
-    st_dataset empty = *fits.set, deep = *fits.set;
-    empty.count = 0, deep.x.rank = ST_MAX_RANK;
+    st_dataset empty = *fits.set, deep = *fits.set, deep_targets = *fits.set;
+    empty.count = 0, deep.x.rank = deep_targets.target.rank = ST_MAX_RANK;
     const struct {
         const st_dataset *set;
         const char *text;
@@ -581,6 +581,7 @@ TEST(data_that_do_not_fit_are_refused)
         { wide.set, "set has samples [2], the net takes [1]" },
         { &empty, "set is empty" },
         { &deep, "set leave no axis" },
+        { &deep_targets, "set leave no axis" },
         { NULL, "set is NULL" },
     };
     auto_net *n = one_weight(), *raw = st_net_new(ST_SHAPE(1), st_dense(.out_features = 1));
