@@ -13,12 +13,12 @@
  *     tanh       m = expm1(-2|x|): -m / (2 + m), with the sign of x
  *     log1p      of t in [0, 1]: s = t / (2 + t), 2 atanh(s) = s (2 + s² p(s²)), another p
  *     logarithm  log(1 + t) of any t >= 0: 1 + t = 2^n (1 + s), n log 2 + log1p(s)
- *     normal     Φ(-t) = exp(-t²/2) q(y) / (t + c), y = (t - c) / (t + c), for t >= 0
+ *     normal     Φ(-t) = exp(-t²/2) q(y) / (k t + c), y = (k t - c) / (k t + c), for t >= 0
  *
  * The polynomials p and q have the smallest greatest relative error (Remez's exchange, in 60 digits): 2^-26
- * and 2^-27 in the float build, 2^-62 and 2^-55 in double. What activations make of them is measured by `make
+ * and 2^-26 in the float build, 2^-62 and 2^-55 in double. What activations make of them is measured by `make
  * check-ulp`; fast_exp and fast_expm1 are within 1 ulp, fast_logistic within 2.3, fast_normal within
- * 3.8, or 4.4 without fused multiply-add. */
+ * 3.9, or 4.5 without fused multiply-add. */
 #ifndef STRIDE_LAYERS_FAST_FUNCTIONS_H
 #define STRIDE_LAYERS_FAST_FUNCTIONS_H
 
@@ -56,7 +56,7 @@ enum { BIAS = 127, MANTISSA = 23 };
 /* exp(x) = (1 + less_1) 2^n. */
 typedef struct exponent {
     st_real less_1;
-    real_bits biased; /* n + 2 BIAS */
+    real_bits far; /* n + BIAS + FAR, with bits above those of an exponent */
 } exponent;
 
 INLINE st_real not_below_least(st_real x)
@@ -64,14 +64,17 @@ INLINE st_real not_below_least(st_real x)
     return x < LEAST_EXPONENT ? LEAST_EXPONENT : x;
 }
 
-/* The exponent of in + rest, for LEAST_EXPONENT <= in <= MOST_EXPONENT and |rest| much smaller than 1. */
-INLINE exponent exponent_of_sum(st_real in, st_real rest)
+/* Adding it rounds to an integer, whose last bits have BIAS + FAR added. */
+#define ROUND_FAR (ROUND + (st_real)(BIAS + FAR))
+
+INLINE st_real rounded_far(st_real x)
 {
-    const st_real round = ROUND, shifted = in * (st_real)1.44269504088896340736 + round, n = shifted - round;
-    const st_real r = in - n * LOG_2_HIGH - (n * LOG_2_LOW - rest); /* n LOG_2_HIGH is exact */
-    real_bits bits, zero;
-    memcpy(&bits, &shifted, sizeof bits);
-    memcpy(&zero, &round, sizeof zero);
+    return x * (st_real)1.44269504088896340736 + ROUND_FAR;
+}
+
+/* The exponent of n log 2 + r, from rounded_far of it. */
+INLINE exponent exponent_of_rest(st_real r, st_real shifted)
+{
 #ifdef STRIDE_DOUBLE
     st_real p = 2.08753376952518185e-9;
     p = p * r + 2.51089797891049824e-8, p = p * r + 2.75574026075944636e-7, p = p * r + 2.7557244371451218e-6;
@@ -85,12 +88,21 @@ INLINE exponent exponent_of_sum(st_real in, st_real rest)
     p = p * r + 0.166665436038211772f;
     p = p * r + 0.49999998152367199f;
 #endif
-    return (exponent){ r + r * r * p, bits - zero + 2 * BIAS };
+    exponent e = { .less_1 = r + r * r * p };
+    memcpy(&e.far, &shifted, sizeof shifted);
+    return e;
+}
+
+/* The exponent of x, for LEAST_EXPONENT <= x <= MOST_EXPONENT. */
+INLINE exponent exponent_within(st_real x)
+{
+    const st_real shifted = rounded_far(x), n = shifted - ROUND_FAR;
+    return exponent_of_rest(x - n * LOG_2_HIGH - n * LOG_2_LOW, shifted); /* n LOG_2_HIGH is exact */
 }
 
 INLINE exponent exponent_of(st_real x)
 {
-    return exponent_of_sum(not_below_least(x), 0);
+    return exponent_within(not_below_least(x));
 }
 
 /* 2^(e - BIAS) */
@@ -106,15 +118,18 @@ INLINE st_real power_of_2(real_bits e)
  * once. */
 INLINE st_real times_power(st_real x, exponent e)
 {
-    real_bits half = e.biased >> 1;
-    return x * power_of_2(half) * power_of_2(e.biased - half);
+    const st_real round = ROUND;
+    real_bits zero;
+    memcpy(&zero, &round, sizeof zero);
+    const real_bits both = e.far - zero + BIAS - FAR, half = both >> 1;
+    return x * power_of_2(half) * power_of_2(both - half);
 }
 
 /* x 2^n for n <= 0, with one power, 2^(n + FAR), which is normal. A result below the normal range is rounded
  * once. */
 INLINE st_real times_low_power(st_real x, exponent e)
 {
-    return x * power_of_2(e.biased - BIAS + FAR) * FAR_BACK;
+    return x * power_of_2(e.far) * FAR_BACK;
 }
 
 INLINE st_real fast_exp(st_real x)
@@ -126,7 +141,7 @@ INLINE st_real fast_exp(st_real x)
 /* For LEAST_EXPONENT <= x, no more than rounding above 0. */
 INLINE st_real fast_exp_within(st_real x)
 {
-    exponent e = exponent_of_sum(x, 0);
+    exponent e = exponent_within(x);
     return times_low_power(1 + e.less_1, e);
 }
 
@@ -134,7 +149,7 @@ INLINE st_real fast_exp_within(st_real x)
 INLINE st_real fast_expm1(st_real x)
 {
     exponent e = exponent_of(x < -50 ? -50 : x);
-    st_real power = power_of_2(e.biased - BIAS);
+    st_real power = power_of_2(e.far - FAR);
     return power * e.less_1 + (power - 1);
 }
 
@@ -318,6 +333,7 @@ enum { avx2_FUSES = true, avx512_FUSES = true };
 #ifdef STRIDE_DOUBLE
 #define LOWER_HALF (real_bits)0x7ffffff
 #define NORMAL_MOST 44 /* the density is 0 there */
+#define NORMAL_RATE 1
 #define NORMAL_SHIFT 4
 
 INLINE st_real normal_polynomial(st_real y)
@@ -337,15 +353,16 @@ INLINE st_real normal_polynomial(st_real y)
 #else
 #define LOWER_HALF (real_bits)0xfff
 #define NORMAL_MOST 15
-#define NORMAL_SHIFT (st_real)3.5
+#define NORMAL_RATE (st_real)0.90625 /* of those tried, the one with the least error */
+#define NORMAL_SHIFT (st_real)3.4267578125
 
 INLINE st_real normal_polynomial(st_real y)
 {
-    st_real q = 1.10284914541e-4f;
-    q = q * y + 4.21167227254e-4f, q = q * y - 4.94975927614e-4f, q = q * y - 3.17481238766e-3f;
-    q = q * y + 6.49324481271e-3f, q = q * y + 0.017406268459f, q = q * y - 0.116053068404f;
-    q = q * y + 0.315425057017f, q = q * y - 0.56556174391f;
-    return q * y + 0.744416074035f;
+    st_real q = 4.16270148577e-4f;
+    q = q * y + 5.94387207355e-4f, q = q * y - 3.81268240233e-3f, q = q * y + 2.58260702306e-4f;
+    q = q * y + 0.0364531054886f, q = q * y - 0.141314824395f, q = q * y + 0.323886176264f;
+    q = q * y - 0.535413946765f;
+    return q * y + 0.680559927533f;
 }
 #endif
 
@@ -358,25 +375,20 @@ INLINE st_real upper_half(st_real x)
     return x;
 }
 
-/* a b less the rounded product, exactly: by one fused multiply-add, or from the halves of digits. */
-INLINE st_real product_rest(st_real a, st_real b, st_real product, bool fuses)
+/* a b + c, rounded once or, without fused multiply-add, nearly: from the halves of digits. */
+INLINE st_real product_and(st_real a, st_real b, st_real c, bool fuses)
 {
-    if (fuses) return fma(a, b, -product);
-    const st_real x = upper_half(a), y = upper_half(b);
-    return x * y - product + x * (b - y) + (a - x) * y + (a - x) * (b - y);
+    if (fuses) return fma(a, b, c);
+    const st_real x = upper_half(a), y = upper_half(b), product = a * b;
+    return (product + c) + (x * y - product + x * (b - y) + (a - x) * y + (a - x) * (b - y));
 }
 
+/* That of -t²/2. */
 INLINE exponent exponent_of_square(st_real t, bool fuses)
 {
-    const st_real half = t * (st_real)-0.5, square = t * half;
-    return exponent_of_sum(square, product_rest(t, half, square, fuses));
-}
-
-/* Φ(-t) / exp(-t²/2) */
-INLINE st_real normal_ratio(st_real t)
-{
-    const st_real over = 1 / (t + NORMAL_SHIFT);
-    return normal_polynomial(2 * t * over - 1) * over;
+    const st_real half = t * (st_real)-0.5, shifted = rounded_far(t * half), n = shifted - ROUND_FAR,
+                  high = n * -LOG_2_HIGH;
+    return exponent_of_rest(product_and(t, half, high, fuses) - n * LOG_2_LOW, shifted);
 }
 
 /* min(|x|, NORMAL_MOST), of the bits, whose order is that of the numbers: the compiler would make a branch
@@ -397,20 +409,21 @@ INLINE st_real normal_argument(st_real x)
  * it is nearly 0.4 / share, their product does not depend on the rounding. */
 INLINE st_real fast_normal(st_real x, bool fuses)
 {
-    const st_real t = normal_argument(x), share = t / (t + NORMAL_SHIFT),
-                  part = share * normal_polynomial(2 * share - 1);
+    const st_real t = normal_argument(x), share = t / (t * NORMAL_RATE + NORMAL_SHIFT),
+                  part = share * normal_polynomial(2 * NORMAL_RATE * share - 1);
     const exponent e = exponent_of_square(t, fuses);
     return (x < 0 ? 0 : x) - times_low_power(part + part * e.less_1, e);
 }
 
-/* Φ(x) + x φ(x) */
+/* Φ(x) + x φ(x): Φ(-t) - t φ(t) below 0, 1 less that above. A NaN, which t is not, passes through `over`. */
 INLINE st_real fast_normal_slope(st_real x, bool fuses)
 {
-    const st_real t = normal_argument(x);
+    const st_real t = normal_argument(x), over = 1 / (fabs(x) + NORMAL_SHIFT / NORMAL_RATE),
+                  part = normal_polynomial(t * over * 2 - 1) * over -
+                         t * (st_real)(NORMAL_RATE * 0.398942280401432677940);
     const exponent e = exponent_of_square(t, fuses);
-    const st_real tail =
-        times_low_power((1 + e.less_1) * (normal_ratio(t) - t * (st_real)0.398942280401432677940), e);
-    return x < 0 ? tail : x >= 0 ? 1 - tail : x; /* NaN */
+    const st_real tail = (part + part * e.less_1) * power_of_2(e.far) * (FAR_BACK / NORMAL_RATE);
+    return x < 0 ? tail : 1 - tail;
 }
 
 #endif

@@ -62,7 +62,7 @@ INLINE st_real raised_exp2(st_real x)
 {
 #ifdef STRIDE_DOUBLE
     const exponent e = exponent_of(x * LN_2);
-    return (1 + e.less_1) * power_of_2(e.biased - BIAS + RAISED);
+    return (1 + e.less_1) * power_of_2(e.far - FAR + RAISED);
 #else
     const float in = x < LEAST_POWER ? LEAST_POWER : x, round = ROUND, shifted = in + round,
                 r = in - (shifted - round);
@@ -79,7 +79,7 @@ INLINE st_real raised_exp2(st_real x)
 INLINE st_real raised_exp(st_real x)
 {
     const exponent e = exponent_of(x);
-    return (1 + e.less_1) * power_of_2(e.biased - BIAS + RAISED);
+    return (1 + e.less_1) * power_of_2(e.far - FAR + RAISED);
 }
 
 /* The binary logarithm of the mean of a window's f. */

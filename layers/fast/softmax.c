@@ -226,7 +226,7 @@ typedef struct softmax_pass {
     ptrdiff_t blocks;
 } softmax_pass;
 
-/* Copies `count` blocks to columns, `width` apart, or back. Columns of which there are none are 0. */
+/* Copies `count` blocks to columns, `width` apart, or back. Columns after those of the blocks become 0. */
 static void pack(const st_call *c, ptrdiff_t count, int width, const st_real *from, st_real *to, bool back)
 {
     const line_plan *p = c->plan;
