@@ -376,41 +376,29 @@ INLINE void keep_places(const lanes_call *b, const st_real *number)
     }
 }
 
-/* Each window's maximum, its place, and the mean. */
-INLINE void peaks_and_means(const lanes_call *b, const taps_functions *by, st_real *most, st_real *place,
-                            st_real *mean)
-{
-    by->maximum(b, NULL, most, place, mean, NULL);
-    EACH_WINDOW(k) mean[k] /= b->inside[k];
-}
-
+/* Kept: the maximum's number, and how far it is above the mean. */
 INLINE void mixed_values(const lanes_call *b, const taps_functions *by)
 {
     const st_real a = b->at->param[0][0];
-    lanes most, place, mean;
-    peaks_and_means(b, by, most, place, mean);
+    lanes most, mean;
+    by->maximum(b, NULL, most, b->kept[0], mean, NULL);
+    EACH_WINDOW(k) mean[k] /= b->inside[k];
     EACH_WINDOW(k) b->y[k] = a * most[k] + (1 - a) * mean[k];
-    EACH_WINDOW(k) mean[k] = most[k] - mean[k];
-    if (b->is_kept) memcpy(b->kept[0], place, sizeof place), memcpy(b->kept[1], mean, sizeof mean);
+    EACH_WINDOW(k) b->kept[1][k] = most[k] - mean[k];
 }
 
 INLINE void mixed_adjoints(const lanes_call *b, const taps_functions *by)
 {
-    const st_real a = b->at->param[0][0], *number = b->kept[0], *above = b->kept[1];
-    lanes most, place, mean, share, d;
-    if (!b->is_kept) {
-        peaks_and_means(b, by, most, place, mean);
-        EACH_WINDOW(k) mean[k] = most[k] - mean[k];
-        number = place, above = mean;
-    }
+    const st_real a = b->at->param[0][0], *above = b->kept[1];
+    lanes slope, share, d;
     EACH_WINDOW(k)
     {
         d[k] = b->dy[k] * a;
         share[k] = b->dy[k] * (1 - a) / b->inside[k];
-        most[k] = b->dy[k] * above[k];
+        slope[k] = b->dy[k] * above[k];
     }
-    add_to(b, 0, most);
-    by->spread(b, share, number, d, NULL, NULL);
+    add_to(b, 0, slope);
+    by->spread(b, share, b->kept[0], d, NULL, NULL);
 }
 
 /* Padding is zeros. */
@@ -463,9 +451,8 @@ INLINE void ordinal_adjoints(const lanes_call *b, const taps_functions *by)
     by_ranks(b, by, b->at->param[0], b->dy);
 }
 
-/* The two elements in the middle, of n in order: (n - 1) / 2 and n / 2; and their mean. */
-INLINE void middles(const lanes_call *b, const taps_functions *by, st_real *number, st_real *other,
-                    st_real *mean)
+/* The mean of the two elements in the middle, of n in order: (n - 1) / 2 and n / 2. Kept: their numbers. */
+INLINE void median_values(const lanes_call *b, const taps_functions *by)
 {
     lane_numbers low, high;
     EACH_WINDOW(k)
@@ -473,22 +460,14 @@ INLINE void middles(const lanes_call *b, const taps_functions *by, st_real *numb
         const int n = (int)b->inside[k], most = n > 0 ? n - 1 : 0;
         low[k] = most / 2, high[k] = n / 2;
     }
-    by->chosen(b, low, high, number, other, mean);
-}
-
-INLINE void median_values(const lanes_call *b, const taps_functions *by)
-{
-    lanes number, other;
-    middles(b, by, b->is_kept ? b->kept[0] : number, b->is_kept ? b->kept[1] : other, b->y);
+    by->chosen(b, low, high, b->kept[0], b->kept[1], b->y);
 }
 
 INLINE void median_adjoints(const lanes_call *b, const taps_functions *by)
 {
-    const st_real *low = b->kept[0], *high = b->kept[1];
-    lanes half, mean, number, other;
-    if (!b->is_kept) middles(b, by, number, other, mean), low = number, high = other;
+    lanes half;
     EACH_WINDOW(k) half[k] = b->dy[k] / 2;
-    by->give(b, low, high, half);
+    by->give(b, b->kept[0], b->kept[1], half);
 }
 
 /* The weight of the greatest element of a window with n elements, as the definition has it; weight[k] times

@@ -565,7 +565,7 @@ static ptrdiff_t elements_of(const windows_plan *p)
  * shift, or NaN where the definition computes the channel. */
 static ptrdiff_t kept_of(const windows_plan *p)
 {
-    const ptrdiff_t runs = p->sums ? p->sums->sums : p->runs,
+    const ptrdiff_t runs = p->sums ? p->sums->sums : p->lanes->runs,
                     elements = p->sums && p->sums->keeps_elements ? elements_of(p) : 0;
     return runs > 0 ? runs * grid_of(p) + elements + POOL_LANES : 0;
 }
@@ -724,8 +724,8 @@ static void set_lanes(lanes_call *c, const batch *b, const channel *a, ptrdiff_t
     c->uniform = b->draws ? r->uniform + first : NULL;
     c->top = p->top + first, c->left = p->left + first, c->place = r->place + first;
     c->y = r->y + first, c->dy = r->dy + first, c->dx = p->apart ? r->dphases + first : r->adjoints;
-    c->is_kept = a->kept != NULL;
-    for (int j = 0; j < MOST_RUNS; j++) c->kept[j] = a->kept ? a->kept + j * grid + first : r->y; /* unused */
+    st_real *kept = a->kept ? a->kept : r->y; /* which is not used then */
+    for (int j = 0; j < MOST_RUNS; j++) c->kept[j] = kept + j * grid + first;
     c->sums = r->totals, c->room = r->sorted, c->first = r->first + first, c->weight = r->weight;
 }
 
@@ -776,7 +776,7 @@ static void lanes_adjoints(const batch *b, const channel *a)
 {
     const windows_plan *p = b->plan;
     const room *r = &b->room;
-    if (p->runs == 0) cut(b, a);
+    if (p->lanes->runs == 0) cut(b, a);
     machines[b->machine].to_grid(p, a->dy, b->dy_end, r->dy);
     if (a->dx && !p->apart) memset(r->dphases, 0, (size_t)p->phases * sizeof *r->dphases);
     for (ptrdiff_t first = 0; first < p->windows; first += p->step) {
@@ -1028,7 +1028,6 @@ int windows_plan_for(st_layer *l, const void *given, const lanes_form *by_lanes,
     if (by_lanes && by_lanes->draws &&
         st_layer_memory(l, ST_SHAPE(l->x.n[0], l->x.n[1], w->out[0], w->out[1])))
         return -1;
-    if (by_lanes && by_lanes->runs * grid_of(p) <= w->size[0] * w->size[1]) p->runs = by_lanes->runs;
     const ptrdiff_t each = kept_of(p);
     if (each > 0 && st_layer_memory(l, ST_SHAPE(l->x.n[0], l->x.n[1], each))) return -1;
     p->apart = p->axis[0].reach == 0 && p->axis[1].reach == 0;

@@ -36,8 +36,7 @@ typedef struct lanes_call {
     const st_real *dy;
     st_real *dx; /* dx[to[i] + k] */
     const ptrdiff_t *to;
-    st_real *kept[MOST_RUNS]; /* of each window: from the values for the adjoints, which have no x then, */
-    bool is_kept;             /* or false: they are not kept */
+    st_real *kept[MOST_RUNS]; /* of each window: from the values for the adjoints, which have no x then */
     lanes *room;              /* [taps] */
     const double *first;      /* of each window */
     const st_real *weight;    /* [taps] */
@@ -49,7 +48,7 @@ typedef void lanes_function(lanes_call *b, ptrdiff_t count);
 /* The poolings of a type: values, which write y, and adjoints. */
 typedef struct lanes_form {
     lanes_function *const *values, *const *adjoints; /* one for each instruction set */
-    int runs; /* how many `kept` are used, if they are no more than the elements; draws has none */
+    int runs;                                        /* how many `kept` are used; draws has none */
     /* Tests if training draws an element of each window, to which the gradient goes: there are no adjoints
      * then. NULL: never. */
     bool (*draws)(const void *options);
@@ -120,7 +119,6 @@ typedef struct windows_plan {
     ptrdiff_t phase, phases; /* elements from a phase to the next, and of all */
     ptrdiff_t windows, step; /* up to the grid's last one; of those whose adjoints are kept at once */
     int scratch;             /* the first slot */
-    int runs;                /* the form's, or 0 */
     bool full;               /* every window has all elements */
     bool gaps;               /* a window has none */
     bool apart;              /* no two windows share an element */
