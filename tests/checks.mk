@@ -221,10 +221,10 @@ ifeq ($(SANITIZE),)
 	 SANITIZE=address,undefined oom-test; fi
 endif
 
-# A sample of all mutations, the same for the same MUTATION_SEED, each against its room's tests: some forty minutes.
-# One in ten changes no result, only speed, memory or a rounding, unless mutate.txt has it already; others are found by
-# sanitizers or by the tests of another room alone: so the least score is 85 %. Of layers/fast, which may choose a
-# slower way to the same result, some 75 % are found: MUTATION_ROOMS=layers/fast MUTATION_SCORE=70.
+# A sample of all mutations, the same for the same MUTATION_SEED, each against the tests that reach it: some half an
+# hour. One in ten changes no result, only speed, memory or a rounding, unless mutate.txt has it already; others are
+# found by sanitizers or by the tests of another room alone: so the least score is 85 %. Of layers/fast, which may
+# choose a slower way to the same result, some 75 % are found: MUTATION_ROOMS=layers/fast MUTATION_SCORE=70.
 MUTATIONS     ?= 300
 MUTATION_SEED ?= 1
 MUTATION_SCORE ?= 85

@@ -3,31 +3,31 @@
 
 Draws COUNT mutations: a comparison is another, a number is one more or less, + is - and * is /, && is ||, a condition
 is negated, two operands or arguments change places, a statement is dropped. Each is compiled alone and linked into the
-tests of its room before the library, where the linker takes the first of two definitions. One that does not compile,
-or compiles to the same code, is drawn again, and so is one of mutate.txt, which does the same. Prints every mutation
-that no test finds, and the score; fails where that is below LEAST percent. BUILD/mutations/results has a line of each,
-which says what finds it.
+tests before the library, where the linker takes the first of two definitions. The files of tests that reach the mutated
+function are run, those first that find most in the least time, until one fails. A mutation that does not compile, or
+compiles to the same code, is drawn again, and so is one of mutate.txt, which does the same. Prints every mutation that
+no test finds, and the score; fails where that is below LEAST percent. BUILD/mutations/results has a line of each, which
+says what finds it.
 
-From make: OUT, where the library is built; LINK_float, LINK_double, ... with @ for the mutated object and what the
-program is called: the commands that link a room's tests.
+From make: OUT, where the library is built; LINK_float_tensor, LINK_double_nn, ... with @OBJECT@ for the mutated object
+and @PROGRAM@ for what the program is called: the commands that link a room's tests. JOBS is how many mutations are
+tried at a time, as many as there are processors by default.
 """
+import json
 import os
 import random
 import re
+import shutil
 import subprocess
 import sys
+import threading
 from concurrent.futures import ThreadPoolExecutor
 
 OUT = os.environ["OUT"]
 WORK = os.path.join(os.environ["BUILD"], "mutations")
-# A folder's tests, in the order in which they are run until one fails: precision, room, argument.
-STAGES = {
-    "tensor": [("float", "tensor", ""), ("float", "layers", "test_cases"), ("float", "nn", "")],
-    "nn": [("float", "nn", ""), ("float", "data", ""), ("float", "ranks", ""), ("float", "callbacks", ""),
-           ("float", "files", ""), ("double", "nn", "")],
-    "layers": [("float", "layers", "test_cases"), ("float", "layers", ""), ("double", "layers", ""),
-               ("float", "nn", "")],
-}
+JOBS = int(os.environ.get("JOBS") or os.cpu_count() or 1)
+# The rooms whose tests are run.
+ROOMS = ("tensor", "layers", "nn", "data", "ranks", "callbacks", "files")
 SWAPS = {
     "<": ["<=", ">"], "<=": ["<", ">="], ">": [">=", "<"], ">=": [">", "<="], "==": ["!="], "!=": ["=="],
     "&&": ["||"], "||": ["&&"], "+": ["-"], "-": ["+"], "*": ["/"], "/": ["*"], "%": ["/"], "+=": ["-=", "="],
@@ -37,7 +37,8 @@ TOKEN = re.compile(r"""[A-Za-z_]\w*|\d+\.\d*\w*|0[xX]\w+|\d+\w*|->|\+\+|--|<<=|>
 SIMPLE = r"[A-Za-z_][\w.]*(?:->\w+|\[\w+\])*"
 OPERANDS = re.compile(r"(?<![\w.\])>] )(?<![\w.\])>])(%s) ([-/<>%%]|<=|>=) (%s)(?![\w.(\[]|->)" % (SIMPLE, SIMPLE))
 ARGUMENTS = re.compile(r"(?<=[(,]) ?(%s), (%s)(?=[,)])" % (SIMPLE, SIMPLE))
-SYMMETRIC = re.compile(r"\b(largest|smallest|fmin|fmax|st_shape_equal|st_overlaps|st_shares_storage|same_view)\($")
+SYMMETRIC = re.compile(
+    r"\b(largest|smallest|fmin|fmax|strcmp|st_shape_equal|st_overlaps|st_shares_storage|same_view)\($")
 FAILURE = re.compile(r"\breturn (?:[^;]*[?:] )?-$")
 STATEMENT = re.compile(r"^( +)((?!return|break|continue|goto|typedef|static|const|else|case|default|extern)"
                        r"[A-Za-z_*(][^;{}=]*(?:\+\+|--|\)|(?:[-+*/]?=)[^;{}=]+));$", re.M)
@@ -116,11 +117,11 @@ def compile_command(path, precision):
 COMMANDS = {}
 
 
-def compiled(source, path, precision, target):
+def compiled(source, path, precision, target, more=""):
     key = (path, precision)
     if key not in COMMANDS:
         COMMANDS[key] = compile_command(path, precision)
-    line = f"{COMMANDS[key]} -w -g0 -c {source} -o {target}"
+    line = f"{COMMANDS[key]} -O1 -w -g0 {more} -c {source} -o {target}"  # optimising takes longer than tests
     return subprocess.run(line, shell=True, capture_output=True, check=False).returncode == 0
 
 
@@ -130,17 +131,67 @@ def code(path):
     return dump.stdout.replace(path.encode(), b"")
 
 
-def passes(obj, precision, room, argument, folder, fast="1"):
-    program = f"{folder}/{precision}-{room}"
+class Test:
+    """A file of tests: what it takes, and the functions that it reaches, all of them where that is None."""
+
+    def __init__(self, precision, room, name):
+        self.precision, self.room, self.name = precision, room, name
+        self.seconds = 0.0
+        self.reached = None
+        self.tries, self.finds = {}, {}
+        with open(f"tests/{room}/{name}.c", encoding="utf-8") as f:
+            self.shorter = "STRIDE_FAST" in f.read()
+
+    def reaches(self, path, function):
+        return not self.reached or not function or (path, function) in self.reached
+
+    def price(self, folder):
+        """The seconds that a mutation of the folder costs this test until it finds one."""
+        return (self.seconds + 0.1) * (self.tries.get(folder, 0) + 2) / (self.finds.get(folder, 0) + 1)
+
+
+def tests_of(precision, room):
+    names = re.findall(rf"tests/{room}/(test_\w+)\.o", os.environ.get(f"LINK_{precision}_{room}", ""))
+    return [Test(precision, room, name) for name in names]
+
+
+TESTS = [t for precision in ("float", "double") for room in ROOMS for t in tests_of(precision, room)]
+WHOLE = {}
+WHOLE_LOCK = threading.Lock()
+
+
+def whole_code(path):
+    """The code of a file that is not mutated, under the name of one that is."""
+    with WHOLE_LOCK:
+        if path not in WHOLE:
+            folder = os.path.join(WORK, "whole", path[:-2].replace("/", "."))
+            os.makedirs(folder)
+            shutil.copy(path, f"{folder}/mutant.c")
+            compiled(f"{folder}/mutant.c", path, "float", f"{folder}/float.o")
+            WHOLE[path] = code(f"{folder}/float.o")
+        return WHOLE[path]
+
+
+def linked(obj, test, folder, more=""):
+    """The program of a test's room with an object, or None where the linker fails."""
+    program = f"{folder}/{test.precision}-{test.room}"
     if not os.path.exists(program):
-        link = os.environ[f"LINK_{precision}_{room}"].replace("@OBJECT@", obj).replace("@PROGRAM@", program)
+        link = os.environ[f"LINK_{test.precision}_{test.room}"]
+        link = link.replace("@OBJECT@", f"{obj} {more}").replace("@PROGRAM@", program)
         if subprocess.run(link, shell=True, capture_output=True, check=False).returncode != 0:
-            return False
+            return None
+    return program
+
+
+def passes(obj, test, folder, fast="1"):
+    program = linked(obj, test, folder)
+    if not program:
+        return False
     env = dict(os.environ, STRIDE_FAST=fast, STRIDE_TEST_TMP=folder, STRIDE_THREADS="2")
     # Loops without an end use up processor time, however busy the machine is; threads that wait use none. The first
     # test that fails is enough.
-    command = [program] + ([argument] if argument else [])
-    limited = ["timeout", "900", "sh", "-c", 'ulimit -t 60; exec "$@"', "sh"] + command
+    most = int(4 * test.seconds + 2 if fast else 60)
+    limited = ["timeout", str(20 * most), "sh", "-c", f'ulimit -t {most}; exec "$@"', "sh", program, test.name]
     with subprocess.Popen(limited, env=env, stdout=subprocess.PIPE, stderr=subprocess.STDOUT) as run:
         failed = any(line.startswith(b"[  FAILED  ]") for line in run.stdout)
         if failed:
@@ -151,46 +202,89 @@ def passes(obj, precision, room, argument, folder, fast="1"):
 def tried(number, site):
     """None where the mutation is none, else the test that finds it, or "" where none does."""
     path, at, old, new = site
+    room = path.split("/")[0]
     folder = os.path.join(WORK, str(number))
     subprocess.run(["rm", "-rf", folder], check=True)
     os.makedirs(folder)
-    text = open(path, encoding="utf-8").read()
+    with open(path, encoding="utf-8") as f:
+        text = f.read()
     assert text[at:at + len(old)] == old or blank(text)[at:at + len(old)] == old
     mutant = f"{folder}/mutant.c"
-    for name, content in ((mutant, text[:at] + new + text[at + len(old):]), (f"{folder}/whole.c", text)):
-        with open(name, "w", encoding="utf-8") as f:
-            f.write(content)
+    with open(mutant, "w", encoding="utf-8") as f:
+        f.write(text[:at] + new + text[at + len(old):])
+    objects = {"float": f"{folder}/float.o"}
+    if not compiled(mutant, path, "float", objects["float"]):
+        return None
+    if code(objects["float"]) == whole_code(path):
+        return None
+    function = function_at(path, text.count("\n", 0, at) + 1)
+    tests = sorted((t for t in TESTS if t.reaches(path, function)), key=lambda t: t.price(room))
     found = ""
-    objects = {}
-    for precision, room, argument in STAGES[path.split("/")[0]]:
-        if precision not in objects:
-            objects[precision] = obj = f"{folder}/{precision}.o"
-            if not compiled(mutant, path, precision, obj):
-                return None
-            if precision == "float":
-                compiled(f"{folder}/whole.c", path, precision, f"{folder}/whole.o")
-                if code(obj) == code(f"{folder}/whole.o"):
-                    return None
-        if not passes(objects[precision], precision, room, argument, folder):
-            found = f"{precision} {room} {argument}"
+    for test, fast in [(t, "1") for t in tests] + [(t, "") for t in tests if t.shorter]:
+        if test.precision not in objects:
+            objects[test.precision] = f"{folder}/{test.precision}.o"
+            compiled(mutant, path, test.precision, objects[test.precision])
+        test.tries[room] = test.tries.get(room, 0) + 1
+        if not passes(objects[test.precision], test, folder, fast):
+            test.finds[room] = test.finds.get(room, 0) + 1
+            found = f"{test.precision} {test.room} {test.name}{'' if fast else ' (all cases)'}"
             break
-    else:  # once more, with all cases of the first tests, and the large networks
-        for precision, room, argument in (STAGES[path.split("/")[0]][0], ("float", "nn", "test_record")):
-            if not found and not passes(objects[precision], precision, room, argument, folder, fast=""):
-                found = f"{precision} {room} {argument} (all cases)"
     subprocess.run(["rm", "-rf", folder], check=True)
     return found
 
 
-def assert_whole(path):
-    """What is not mutated passes, or else all would be found."""
+FUNCTIONS = {}
+
+
+def function_at(path, line):
+    """The name of the function that a line of a file lies in."""
+    return next((name for name, first, last in FUNCTIONS.get(path, []) if first <= line <= last), None)
+
+
+def time_tests(path):
+    """What each file of tests takes; what is not mutated passes, or else all would be found."""
     folder = os.path.join(WORK, "whole")
-    subprocess.run(["rm", "-rf", folder], check=True)
     os.makedirs(folder)
-    for precision, room, argument in STAGES[path.split("/")[0]]:
-        obj = f"{folder}/{precision}.o"
-        if not compiled(path, path, precision, obj) or not passes(obj, precision, room, argument, folder):
-            sys.exit(f"mutate.py: {path}, as it is, fails the tests of {precision} {room} {argument}")
+    for precision in ("float", "double"):
+        compiled(path, path, precision, f"{folder}/{precision}.o")
+    for test in TESTS:
+        before = os.times()
+        test.seconds = 12.0
+        if not passes(f"{folder}/{test.precision}.o", test, folder):
+            sys.exit(f"mutate.py: {path}, as it is, fails {test.precision} {test.room} {test.name}")
+        after = os.times()
+        test.seconds = after.children_user + after.children_system - before.children_user - before.children_system
+
+
+def find_reached(files):
+    """What each file of tests reaches, told by gcov. One that fails when it is counted is taken to reach everything,
+    and so are those of ranks, whose processes end without telling, and the longest, which counting makes longer."""
+    folder = os.path.abspath(os.path.join(WORK, "reached"))
+    os.makedirs(folder)
+    objects = [f"{folder}/{path[:-2].replace('/', '.')}.o" for path in files]
+    with ThreadPoolExecutor(JOBS) as pool:
+        list(pool.map(lambda path, obj: compiled(path, path, "float", obj, "--coverage"), files, objects))
+    for test in TESTS:
+        if test.precision != "float" or test.seconds > 2 or test.room == "ranks":
+            continue
+        program = linked(" ".join(objects), test, folder, "--coverage")
+        env = dict(os.environ, STRIDE_FAST="1", STRIDE_TEST_TMP=folder, STRIDE_THREADS="2")
+        done = subprocess.run([program, test.name], env=env, capture_output=True, check=False)
+        counts = [f"{folder}/{f}" for f in os.listdir(folder) if f.endswith(".gcda")]
+        said = subprocess.run(["gcov", "--json-format", "--stdout"] + counts, capture_output=True, check=False)
+        reached = set()
+        for line in said.stdout.splitlines():
+            for file in json.loads(line)["files"]:
+                functions = file["functions"]
+                FUNCTIONS[file["file"]] = [(f["name"], f["start_line"], f["end_line"]) for f in functions]
+                reached.update((file["file"], f["name"]) for f in functions if f["execution_count"] > 0)
+        for f in counts:
+            os.remove(f)
+        if done.returncode == 0:
+            test.reached = reached
+    for test in TESTS:
+        if test.precision == "double":
+            test.reached = next((t.reached for t in TESTS if t.precision == "float" and t.name == test.name), None)
 
 
 def main():
@@ -201,14 +295,15 @@ def main():
         if row[0] in files:
             sys.exit(f"mutate.py: mutate.txt: {row[0]} has no line \"{row[1]}\" with {row[2]} to become {row[3]}")
     random.Random(seed).shuffle(everything)
-    for path in {f.split("/")[0]: f for f in files}.values():
-        assert_whole(path)
+    subprocess.run(["rm", "-rf", WORK], check=True)
+    time_tests(files[0])
+    find_reached(files)
     results = []
-    with ThreadPoolExecutor(os.cpu_count()) as pool:
+    with ThreadPoolExecutor(JOBS) as pool:
         left = iter(enumerate(everything))
         running = []
         while len(results) + len(running) < count or running:
-            while len(running) < os.cpu_count() and len(results) + len(running) < count:
+            while len(running) < JOBS and len(results) + len(running) < count:
                 number, site = next(left)
                 running.append((site, pool.submit(tried, number, site)))
             site, future = running.pop(0)
