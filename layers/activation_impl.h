@@ -137,8 +137,8 @@ INLINE st_real at_25(st_real x)
     return at_most(at_least(x, -25), 25);
 }
 
-#define SELU_SCALE 1.0507009873554804934193349852946
-#define SELU_ALPHA 1.6732632423543772848170429916717
+#define SELU_SCALE 1.0507009873554805
+#define SELU_ALPHA 1.6732632423543773
 
 /* clang-format off */
 VALUE(relu, st_real, x < 0 ? 0 : x)

@@ -46,7 +46,7 @@ typedef uint32_t real_bits;
 enum { BIAS = 127, MANTISSA = 23 };
 #define ROUND 0x1.8p23f
 #define LOG_2_HIGH 0x1.62e4p-1f
-#define LOG_2_LOW 1.42860682031e-6f
+#define LOG_2_LOW 1.4286068e-6f
 #define FAR 64
 #define FAR_BACK 0x1p-64f
 #define LEAST_EXPONENT ((st_real)-125)
@@ -69,24 +69,22 @@ INLINE st_real not_below_least(st_real x)
 
 INLINE st_real rounded_far(st_real x)
 {
-    return x * (st_real)1.44269504088896340736 + ROUND_FAR;
+    return x * (st_real)1.4426950408889634 + ROUND_FAR;
 }
 
 /* The exponent of n log 2 + r, from rounded_far of it. */
 INLINE exponent exponent_of_rest(st_real r, st_real shifted)
 {
 #ifdef STRIDE_DOUBLE
-    st_real p = 2.08753376952518185e-9;
-    p = p * r + 2.51089797891049824e-8, p = p * r + 2.75574026075944636e-7, p = p * r + 2.7557244371451218e-6;
-    p = p * r + 2.48015871726008668e-5, p = p * r + 1.98412698859688363e-4,
-    p = p * r + 0.00138888888889623187;
-    p = p * r + 0.00833333333332169027, p = p * r + 0.041666666666666509, p = p * r + 0.166666666666666765;
+    st_real p = 2.087533769525182e-9;
+    p = p * r + 2.5108979789104983e-8, p = p * r + 2.755740260759446e-7, p = p * r + 2.755724437145122e-6;
+    p = p * r + 2.4801587172600867e-5, p = p * r + 1.98412698859688363e-4, p = p * r + 0.0013888888888962318;
+    p = p * r + 0.00833333333332169, p = p * r + 0.04166666666666651, p = p * r + 0.16666666666666677;
     p = p * r + 0.5;
 #else
-    st_real p = 0.00138824861916139499f;
-    p = p * r + 0.00836652243471338825f, p = p * r + 0.0416672004486969316f,
-    p = p * r + 0.166665436038211772f;
-    p = p * r + 0.49999998152367199f;
+    st_real p = 0.0013882486f;
+    p = p * r + 0.008366522f, p = p * r + 0.0416672f, p = p * r + 0.16666544f;
+    p = p * r + 0.49999998f;
 #endif
     exponent e = { .less_1 = r + r * r * p };
     memcpy(&e.far, &shifted, sizeof shifted);
@@ -212,11 +210,11 @@ INLINE double wide_expm1(double x)
 
 INLINE double log1p_polynomial(double z)
 {
-    double p = 0.170185987581955628;
-    p = p * z + 0.0834008967911018749, p = p * z + 0.121060886947013244, p = p * z + 0.133009733253612394;
-    p = p * z + 0.153865599377926101, p = p * z + 0.181817439245700151, p = p * z + 0.222222239697284268;
-    p = p * z + 0.285714285478541841, p = p * z + 0.400000000001572383;
-    return p * z + 0.666666666666663038;
+    double p = 0.17018598758195563;
+    p = p * z + 0.08340089679110188, p = p * z + 0.12106088694701324, p = p * z + 0.1330097332536124;
+    p = p * z + 0.1538655993779261, p = p * z + 0.18181743924570015, p = p * z + 0.22222223969728427;
+    p = p * z + 0.28571428547854183, p = p * z + 0.4000000000015724;
+    return p * z + 0.6666666666666631;
 }
 
 #else
@@ -229,13 +227,13 @@ typedef struct wide_exponent {
 INLINE wide_exponent wide_exponent_of(double x)
 {
     double high = x < -700 ? -700 : x, in = high > 700 ? 700 : high;
-    const double round = 0x1.8p52, shifted = in * 1.44269504088896340736 + round, n = shifted - round;
-    const double r = in - n * 0.693147180559945309417;
+    const double round = 0x1.8p52, shifted = in * 1.4426950408889634 + round, n = shifted - round;
+    const double r = in - n * 0.6931471805599453;
     wide_exponent e;
     memcpy(&e.n, &shifted, sizeof e.n);
-    double p = 0.00138824861916139499;
-    p = p * r + 0.00836652243471338825, p = p * r + 0.0416672004486969316, p = p * r + 0.166665436038211772;
-    p = p * r + 0.49999998152367199;
+    double p = 0.001388248619161395;
+    p = p * r + 0.008366522434713388, p = p * r + 0.04166720044869693, p = p * r + 0.16666543603821177;
+    p = p * r + 0.499999981523672;
     e.less_1 = r + r * r * p;
     return e;
 }
@@ -265,9 +263,9 @@ INLINE double wide_expm1(double x)
 
 INLINE double log1p_polynomial(double z)
 {
-    double p = 0.243009443702013295;
-    p = p * z + 0.214276577995066091, p = p * z + 0.28616884474867821, p = p * z + 0.399988777717028538;
-    return p * z + 0.666666756213916823;
+    double p = 0.2430094437020133;
+    p = p * z + 0.21427657799506608, p = p * z + 0.2861688447486782, p = p * z + 0.39998877771702857;
+    return p * z + 0.6666667562139168;
 }
 
 #endif
@@ -310,14 +308,14 @@ INLINE double wide_binary_exponent(double x, double *scale)
 INLINE double wide_log_of_1_and(double t)
 {
     double scale, n = wide_binary_exponent(1 + t, &scale);
-    return n * 0.693147180559945309417 + wide_log1p(n > 0 ? t * scale + (scale - 1) : t);
+    return n * 0.6931471805599453 + wide_log1p(n > 0 ? t * scale + (scale - 1) : t);
 }
 
 /* For normal x > 0 that is not infinite. */
 INLINE double wide_log(double x)
 {
     double scale, n = wide_binary_exponent(x, &scale);
-    return n * 0.693147180559945309417 + wide_log1p(x * scale - 1);
+    return n * 0.6931471805599453 + wide_log1p(x * scale - 1);
 }
 
 /* Tests if code for an instruction set has fused multiply-adds. */
@@ -338,17 +336,15 @@ enum { avx2_FUSES = true, avx512_FUSES = true };
 
 INLINE st_real normal_polynomial(st_real y)
 {
-    st_real q = -1.19654672190320506e-9;
-    q = q * y - 3.39060938983424927e-10, q = q * y + 1.46190430418194368e-8,
-    q = q * y + 1.60693091699696705e-8;
-    q = q * y - 7.72104498067383399e-8, q = q * y - 1.5659218832344496e-7, q = q * y + 2.64154581932132284e-7;
-    q = q * y + 1.02185727212280829e-6, q = q * y - 6.2522845250191516e-7, q = q * y - 5.92001129720865117e-6;
-    q = q * y + 7.14975530283605525e-7, q = q * y + 3.5144569680885602e-5, q = q * y - 1.9078439758303457e-6;
-    q = q * y - 2.31094903718143014e-4, q = q * y + 1.33344248524314075e-4,
-    q = q * y + 0.00163081845328015189;
-    q = q * y - 0.00347969236160692632, q = q * y - 0.00754018896643519312, q = q * y + 0.0603965748906662778;
-    q = q * y - 0.186521857959665417, q = q * y + 0.387137400742219477, q = q * y - 0.607896641971892049;
-    return q * y + 0.755285130415751478;
+    st_real q = -1.1965467219032051e-9;
+    q = q * y - 3.390609389834249e-10, q = q * y + 1.4619043041819437e-8, q = q * y + 1.606930916996967e-8;
+    q = q * y - 7.721044980673833e-8, q = q * y - 1.5659218832344496e-7, q = q * y + 2.6415458193213227e-7;
+    q = q * y + 1.0218572721228083e-6, q = q * y - 6.252284525019151e-7, q = q * y - 5.920011297208651e-6;
+    q = q * y + 7.149755302836055e-7, q = q * y + 3.51445696808856e-5, q = q * y - 1.9078439758303457e-6;
+    q = q * y - 0.000231094903718143, q = q * y + 0.0001333442485243141, q = q * y + 0.001630818453280152;
+    q = q * y - 0.003479692361606926, q = q * y - 0.007540188966435193, q = q * y + 0.06039657489066628;
+    q = q * y - 0.18652185795966542, q = q * y + 0.3871374007422195, q = q * y - 0.6078966419718921;
+    return q * y + 0.7552851304157515;
 }
 #else
 #define LOWER_HALF (real_bits)0xfff
@@ -358,11 +354,11 @@ INLINE st_real normal_polynomial(st_real y)
 
 INLINE st_real normal_polynomial(st_real y)
 {
-    st_real q = 4.16270148577e-4f;
-    q = q * y + 5.94387207355e-4f, q = q * y - 3.81268240233e-3f, q = q * y + 2.58260702306e-4f;
-    q = q * y + 0.0364531054886f, q = q * y - 0.141314824395f, q = q * y + 0.323886176264f;
-    q = q * y - 0.535413946765f;
-    return q * y + 0.680559927533f;
+    st_real q = 0.00041627015f;
+    q = q * y + 0.0005943872f, q = q * y - 0.0038126824f, q = q * y + 0.0002582607f;
+    q = q * y + 0.036453105f, q = q * y - 0.14131482f, q = q * y + 0.3238862f;
+    q = q * y - 0.5354139f;
+    return q * y + 0.68055993f;
 }
 #endif
 
@@ -420,7 +416,7 @@ INLINE st_real fast_normal_slope(st_real x, bool fuses)
 {
     const st_real t = normal_argument(x), over = 1 / (fabs(x) + NORMAL_SHIFT / NORMAL_RATE),
                   part = normal_polynomial(t * over * 2 - 1) * over -
-                         t * (st_real)(NORMAL_RATE * 0.398942280401432677940);
+                         t * (st_real)(NORMAL_RATE * 0.3989422804014327);
     const exponent e = exponent_of_square(t, fuses);
     const st_real tail = (part + part * e.less_1) * power_of_2(e.far) * (FAR_BACK / NORMAL_RATE);
     return x < 0 ? tail : 1 - tail;

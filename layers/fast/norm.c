@@ -333,7 +333,7 @@ INLINE void norm_adjoint(ptrdiff_t n, st_real *dx, const st_real *dy, double w, 
 
 /* The plan's data: the definition's, and how contiguous images are divided. Adjacent sets begin `length`
  * elements apart. */
-typedef struct fast_plan {
+typedef struct set_division {
     norm_plan norm;
     ptrdiff_t parts;    /* adjacent parts of a set, which have a weight and a bias each */
     ptrdiff_t length;   /* of a set's row */
@@ -342,11 +342,11 @@ typedef struct fast_plan {
     bool narrow;        /* channels of a batch are processed by columns: many fill a line of the cache */
     bool by_element;    /* each element of a set has a weight and a bias instead */
     ptrdiff_t apart;    /* of the weights of adjacent sets of an image; 0: they have the same */
-} fast_plan;
+} set_division;
 
 /* Sets that are processed at once: channels of a batch that stay in the cache from the first loop to the
  * second, by each thread; or whole sets of few elements. */
-static ptrdiff_t together(const fast_plan *p, ptrdiff_t images, int threads)
+static ptrdiff_t together(const set_division *p, ptrdiff_t images, int threads)
 {
     enum { FEW = 4096, CACHED = 1 << 16, SOME = 32 };
     const ptrdiff_t least = p->length > BLOCK / OCTETS ? 1 : OCTET, /* rows that add_rows takes at once */
@@ -356,8 +356,9 @@ static ptrdiff_t together(const fast_plan *p, ptrdiff_t images, int threads)
     return largest(smallest(FEW / p->length, SOME), 1);
 }
 
-/* Pieces of sets that threads share: as many gradients as have room, or elements that stay in the cache. */
-static ptrdiff_t tile_of(const fast_plan *p, ptrdiff_t images)
+/* The sets of a tile: as many as there is room for the gradients of, or as stay in the cache; a multiple of
+ * those that are processed together. */
+static ptrdiff_t tile_of(const set_division *p, ptrdiff_t images)
 {
     enum { GRADIENTS = 1 << 13, ELEMENTS = 1 << 17 };
     const ptrdiff_t some = together(p, images, 1),
@@ -365,9 +366,9 @@ static ptrdiff_t tile_of(const fast_plan *p, ptrdiff_t images)
     return smallest(largest(most / some, 1), ceil_div(images * p->norm.sets, some)) * some;
 }
 
-static int plan_fast(st_layer *l, const void *given)
+static int plan_division(st_layer *l, const void *given)
 {
-    fast_plan *p = st_layer_plan_data(l, sizeof *p);
+    set_division *p = st_layer_plan_data(l, sizeof *p);
     const ptrdiff_t elements = st_shape_numel(l->x, l->type->name), images = l->x.n[0];
     const bool affine = l->params > 0;
     if (!p) return -1;
@@ -399,10 +400,10 @@ typedef enum norm_pieces { SETS, COLUMNS_OF_SETS, SEGMENTS, CHANNELS } norm_piec
 /* A pass over all sets of x and dy; writes y or dx to `to`, unless that is NULL. */
 typedef struct norm_pass {
     const st_call *c;
-    const fast_plan *plan;
+    const set_division *plan;
     norm_set set;
     norm_pieces pieces;
-    ptrdiff_t first, sets;          /* the first set, and the end of all */
+    ptrdiff_t first, end;           /* of the sets of the pass, or of a tile */
     ptrdiff_t together, columns;    /* sets or columns of a piece */
     norm_sums *sums;                /* of segments */
     const norm_slopes *slopes;      /* of the segments' set, for its result; NULL: sums are computed */
@@ -415,14 +416,14 @@ typedef struct norm_pass {
 
 static norm_pass pass_over(const st_call *c, st_tensor x, st_tensor dy, st_tensor to, bool gradient)
 {
-    const fast_plan *plan = c->plan;
+    const set_division *plan = c->plan;
     const bool batch = plan->norm.of_batch;
     const ptrdiff_t length = plan->length, rows = batch ? c->images : 1,
                     stride = batch ? plan->norm.sets * length : length;
     return (norm_pass){ .c = c,
                         .plan = plan,
                         .set = { rows, length, stride },
-                        .sets = batch ? plan->norm.sets : c->images * plan->norm.sets,
+                        .end = batch ? plan->norm.sets : c->images * plan->norm.sets,
                         .together = together(plan, c->images, c->layer->impl->run->threads),
                         .x = st_data(x),
                         .dy = st_data(dy),
@@ -437,7 +438,7 @@ static norm_pass pass_over(const st_call *c, st_tensor x, st_tensor dy, st_tenso
 }
 
 /* The index of the first weight of set k. */
-static ptrdiff_t first_weight(const fast_plan *plan, ptrdiff_t k)
+static ptrdiff_t first_weight(const set_division *plan, ptrdiff_t k)
 {
     return k % plan->norm.sets * plan->apart;
 }
@@ -533,7 +534,7 @@ static norm_room room_of(const norm_pass *p, ptrdiff_t first, ptrdiff_t count)
 /* Channels of a batch are adjacent in an image, so several are processed together, image by image. */
 INLINE void forward_sets(const norm_pass *p, ptrdiff_t first, ptrdiff_t count)
 {
-    const fast_plan *plan = p->plan;
+    const set_division *plan = p->plan;
     const norm_set s = p->set;
     const ptrdiff_t part = s.length / plan->parts;
     const bool batch = plan->norm.of_batch, constants = batch && !p->c->training; /* mean and variance */
@@ -619,7 +620,7 @@ INLINE void add_part(const norm_pass *p, ptrdiff_t k, ptrdiff_t i, norm_sums sum
 INLINE void adjoint_sets(const norm_pass *p, ptrdiff_t first, ptrdiff_t count, const st_real *x,
                          ptrdiff_t stride_x)
 {
-    const fast_plan *plan = p->plan;
+    const set_division *plan = p->plan;
     const norm_set s = p->set;
     const ptrdiff_t part = s.length / plan->parts;
     const bool constants = plan->norm.of_batch && !p->c->training; /* mean and variance */
@@ -722,12 +723,12 @@ INLINE void run(const norm_pass *p, ptrdiff_t i)
     if (p->pieces == CHANNELS) infer(p, i);
     else if (p->pieces == SEGMENTS) run_segment(p, i);
     else if (p->pieces == COLUMNS_OF_SETS)
-        for (ptrdiff_t k = p->first; k < p->sets; k++)
+        for (ptrdiff_t k = p->first; k < p->end; k++)
             add_elements(p, k, left, smallest(p->columns, length - left), p->x + k * length + left,
                          p->dy + k * length + left);
     else if (p->dy)
-        adjoint_sets(p, first, smallest(p->together, p->sets - first), p->x + first * length, p->set.stride);
-    else forward_sets(p, first, smallest(p->together, p->sets - first));
+        adjoint_sets(p, first, smallest(p->together, p->end - first), p->x + first * length, p->set.stride);
+    else forward_sets(p, first, smallest(p->together, p->end - first));
 }
 
 /* Tests if this processor can run functions marked WIDE. */
@@ -764,7 +765,7 @@ static void each_piece(norm_pass p, norm_pieces kind, ptrdiff_t count, int threa
 
 static void each_some_sets(const norm_pass *p, int threads)
 {
-    each_piece(*p, SETS, ceil_div(p->sets - p->first, p->together), threads);
+    each_piece(*p, SETS, ceil_div(p->end - p->first, p->together), threads);
 }
 
 /* Sets one after another, the segments of each in threads. */
@@ -774,7 +775,7 @@ static void by_segments(const norm_pass *all)
     const norm_set s = all->set;
     norm_pass p = *all;
     p.sums = (norm_sums *)st_data(st_scratch(p.c, KEPT));
-    for (; p.first < p.sets; p.first++, p.slopes = NULL) {
+    for (; p.first < p.end; p.first++, p.slopes = NULL) {
         const st_real *x = p.x + p.first * s.length;
         st_real *mean = &p.mean[p.first], *deviation = &p.deviation[p.first];
         norm_sums sums = { 0 };
@@ -794,27 +795,28 @@ static void by_segments(const norm_pass *all)
     }
 }
 
-/* Adds what a tile's sets have kept to the gradients. */
+/* Adds the gradients that a tile's sets have kept. */
 static void add_kept(const norm_pass *p)
 {
     const ptrdiff_t parts = p->plan->parts;
     const st_real *kept = p->kept;
-    for (ptrdiff_t k = p->first; k < p->sets; k++, kept += 2 * parts) {
+    for (ptrdiff_t k = p->first; k < p->end; k++, kept += 2 * parts) {
         st_real *dweight = p->dweight + first_weight(p->plan, k),
                 *dbias = p->dbias + first_weight(p->plan, k);
         for (ptrdiff_t i = 0; i < parts; i++) dweight[i] += kept[2 * i], dbias[i] += kept[2 * i + 1];
     }
 }
 
-/* The gradients of images, which are added in the order of the sets, on several threads: tile by tile, of
- * some of the elements; or of each set, whose sums follow. dx, which may be x, is written at last. */
+/* The gradients of images on several threads. They are added in the order of the sets, so tiles of sets
+ * follow each other. If each element has a weight, threads divide the elements; otherwise they divide the
+ * sets, whose gradients are kept and added after them. dx, which may be x, is written last. */
 static void by_tiles(const norm_pass *all, int threads)
 {
     enum { COLUMN_UNIT = 32 };
     const bool by_element = all->plan->by_element;
-    const ptrdiff_t unit = threads * COLUMN_UNIT, tile = by_element && !all->to ? all->sets : all->plan->tile;
-    for (norm_pass p = *all; p.first < all->sets; p.first = p.sets) {
-        p.sets = smallest(p.first + tile, all->sets), p.columns = ceil_div(p.set.length, unit) * COLUMN_UNIT;
+    const ptrdiff_t unit = threads * COLUMN_UNIT, tile = by_element && !all->to ? all->end : all->plan->tile;
+    for (norm_pass p = *all; p.first < all->end; p.first = p.end) {
+        p.end = smallest(p.first + tile, all->end), p.columns = ceil_div(p.set.length, unit) * COLUMN_UNIT;
         norm_pass part = p;
         if (by_element) {
             each_piece(p, COLUMNS_OF_SETS, ceil_div(p.set.length, p.columns), MOST_THREADS);
@@ -851,7 +853,7 @@ static void forward(const st_call *c, st_tensor x, st_tensor y)
 void batchnorm_infer(const st_call *c, st_tensor x, st_tensor y)
 {
     norm_pass p = pass_over(c, contiguous(x, y), (st_tensor){ 0 }, y, false);
-    each_piece(p, CHANNELS, p.sets, MOST_THREADS);
+    each_piece(p, CHANNELS, p.end, MOST_THREADS);
 }
 
 static void backward(const st_call *c, st_tensor x, st_tensor y, st_tensor dy, st_tensor dx)
@@ -876,7 +878,7 @@ static void gradient_alone(const st_call *c, st_tensor x, st_tensor y, st_tensor
     }
     const norm_pass p = pass_over(c, x, dy, (st_tensor){ 0 }, true);
     const int axis = p.plan->norm.of_batch ? 1 : 0;
-    const ptrdiff_t each = p.sets / x.shape.n[axis];
+    const ptrdiff_t each = p.end / x.shape.n[axis];
     for (ptrdiff_t i = 0; i < x.shape.n[axis]; i++) {
         const st_tensor source = st_select(x, axis, i);
         const st_tensor copy = st_narrow(st_scratch(c, COPY), 0, 0, st_numel(source));
@@ -897,7 +899,7 @@ static bool suits(const st_layer *l)
 #define ALGORITHM(NAME, OF_IMAGES)                                                                           \
     const layer_algorithm NAME##_sets = { .type = &layer_type_##NAME,                                        \
                                           .suits = suits,                                                    \
-                                          .plan = plan_fast,                                                 \
+                                          .plan = plan_division,                                             \
                                           .hooks = { forward, backward, gradient_alone, both,                \
                                                      .divides = OF_IMAGES } };
 ALGORITHM(batchnorm, false)
