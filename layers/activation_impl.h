@@ -138,7 +138,7 @@ INLINE st_real at_25(st_real x)
 }
 
 #define SELU_SCALE 1.0507009873554805
-#define SELU_ALPHA 1.6732632423543773
+#define SELU_ALPHA 1.6732632423543772
 
 /* clang-format off */
 VALUE(relu, st_real, x < 0 ? 0 : x)
