@@ -16,7 +16,7 @@ lines: ## count lines of code and of comments, by rooms
 
 CHECKS := check-sanitize check-threads check-scripts fuzz-smoke check-warnings check-includes check-core core \
           check-quiet check-format check-exports check-documented check-public check-docs check-memory \
-          check-install distcheck
+          check-mutations check-install distcheck
 # These start make again, and two of them side by side would write the same files.
 ifneq ($(filter test check% conformance,$(MAKECMDGOALS)),)
 .NOTPARALLEL:
@@ -220,6 +220,11 @@ ifeq ($(SANITIZE),)
 	 then echo 'again, under the address and undefined behaviour sanitizers'; $(MAKE) \
 	 SANITIZE=address,undefined oom-test; fi
 endif
+
+check-mutations: ## mutations that are not tried are of lines that there are
+	@if command -v python3 >/dev/null; then python3 tests/tools/mutate.py 0 1 0 $(MUTATION_ROOMS) && echo \
+	    "ok   the rows of mutate.txt"; \
+	 else echo 'skip the rows of mutate.txt: python3 is not installed'; fi
 
 # A sample of all mutations, the same for the same MUTATION_SEED, each against the tests that reach it: some half an
 # hour. One in ten changes no result, only speed, memory or a rounding, unless mutate.txt has it already; others are
