@@ -10,7 +10,10 @@ ptrdiff_t *arena_take(arena *a, ptrdiff_t count)
     return table;
 }
 
-enum { SMALL = 16 }; /* windows of an image: the weights are large beside those of a chunk */
+enum {
+    SMALL = 16, /* windows of an image: the weights are large beside those of a chunk */
+    CHUNK = 8,  /* images of a usual call */
+};
 
 /* ---- plan ------------------------------------------------------------------------------------------- */
 
@@ -121,7 +124,8 @@ static int plan(st_layer *l, const void *given)
                           .wide = transposed ? y : x,
                           .narrow = transposed ? x : y,
                           .chunk = smallest(l->x.n[0], layer_chunk(l, l->x.n[0])),
-                          .batch = l->x.n[0] };
+                          .batch = l->x.n[0],
+                          .usual = l->x.n[0] == 1 ? 1 : CHUNK };
     trim(d);
     arena a = { 0 };
     plan_passes(d, &a);
@@ -205,13 +209,13 @@ static void sum(const st_call *c, st_tensor wide, st_tensor narrow)
     const bool products = !p->groups && !p->by_taps && !p->dots, whole = p->groups || p->slides.slide;
     const st_tensor sums = st_scratch(c, KEPT);
     st_real *dw = st_data(st_grad(c, CONV_WEIGHT));
-    job j = { c, NULL, wide, narrow, NULL, is_trimmed(d) ? st_data(sums) : dw, layer_undivided(c) };
-    if (is_trimmed(d)) st_fill(sums, 0);
+    job j = { c, NULL, wide, narrow, NULL, d->kept ? st_data(sums) : dw, layer_undivided(c) };
+    if (d->kept) st_fill(sums, 0);
     layer_try_axis(&j.by, GROUPS, d->groups, p->groups ? implicit_group_lanes(d) : 1, 0);
     layer_try_axis(&j.by, CHANNELS, d->narrow, whole ? d->narrow : products ? d->k->lanes : 1, 0.05);
     if (products) layer_try_axis(&j.by, TAPS, d->wide * d->area, 1, 0.1);
     run_parts(&j);
-    if (is_trimmed(d)) {
+    if (d->kept) {
         const st_tensor all = taps_of(d, st_grad(c, CONV_WEIGHT));
         st_add(all, 1, st_reshape(sums, all.shape));
     }

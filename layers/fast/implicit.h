@@ -99,8 +99,8 @@ typedef struct gradient_pass {
 } gradient_pass;
 
 /* With taps as lanes: images of a block, channels of a part and vectors of its k; of parts with as many
- * channels, and with one less, vectors and the elements of them that an earlier one has; of each row, a
- * window of one of the images: its place in an image, among copied rows, and in narrow images; of each
+ * channels, and with one less, vectors and the elements of them that an earlier one has; of each row, which
+ * is a window of one of the images: its place in an image, among copied rows, and in narrow images; of each
  * narrow channel: its place in narrow images, and in the weights. */
 typedef struct taps_tables {
     const kernel *k;
@@ -118,7 +118,8 @@ typedef struct implicit_plan {
     const kernel *k;
     int machine;
     ptrdiff_t wide, narrow, area; /* channels of a group; taps of a kernel */
-    ptrdiff_t chunk, batch;       /* the most images of a call, and of all */
+    ptrdiff_t chunk, batch;       /* the most images of a call, and of all; */
+    ptrdiff_t usual;              /* of a call for which algorithms are chosen: one, if that is all */
     pass gather, scatter;
     gradient_pass gradient;
     taps_tables taps;
@@ -201,8 +202,8 @@ typedef struct implicit_images {
 
 implicit_images implicit_images_of(st_tensor images);
 
-/* Images, contiguous: copied to PLANES if necessary. */
-const st_real *implicit_contiguous(const st_call *c, st_tensor images);
+/* Images, contiguous: copied to `room` if necessary. */
+const st_real *implicit_contiguous(st_tensor images, st_tensor room);
 
 /* The planes of a group's channels of some images. */
 typedef struct implicit_source {

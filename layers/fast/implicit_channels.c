@@ -117,7 +117,7 @@ static ptrdiff_t images_of(const implicit_plan *d, const pass *p, extent rows, e
                     windows = merges(p, rows, columns) ? width * p->size[0] / rows.spans : width,
                     most = largest(1, RESULTS / 2 / (width * panel_of(d, p)));
     ptrdiff_t images = WINDOWS;
-    if (columns.spans > phase_count(&d->w, 1)) images = most;
+    if (columns.spans > phase_count(&d->w, 1)) images = smallest(most, ceil_div(2 * WINDOWS, width));
     else if (p->apart[1] == 1) images = ceil_div(WINDOWS, windows);
     else if (count >= FEW) images = 1;
     images = smallest(d->chunk, images);

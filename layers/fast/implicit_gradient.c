@@ -17,7 +17,6 @@ enum {
     HORIZONTAL = 8,   /* the cost of adding up the lanes of a vector, in products of vectors, */
     TRANSPOSE = 16,   /* of transposing one, */
     END = 40,         /* and of adding one to the gradient at the end */
-    CHUNK = 8,        /* images of a usual call */
 };
 
 /* ---- plan ------------------------------------------------------------------------------------------- */
@@ -68,7 +67,7 @@ static double products_cost(const implicit_plan *d)
 {
     const double taps = (double)(d->wide * d->area), windows = (double)(d->w.out[0] * d->w.out[1]),
                  vectors = (double)(kernel_padded(d->k, d->narrow) / d->k->lanes);
-    return vectors * (windows * (taps * 1.1 + TRANSPOSE) + taps * END / (double)smallest(d->chunk, CHUNK));
+    return vectors * (windows * (taps * 1.1 + TRANSPOSE) + taps * END / (double)d->usual);
 }
 
 static double dots_cost(const implicit_plan *d)
@@ -187,15 +186,6 @@ static void end_slides(const st_call *c, const group *g)
 
 /* ---- the pass ---------------------------------------------------------------------------------------- */
 
-/* Narrow images, contiguous: copied if necessary. */
-static st_tensor contiguous(const st_call *c, st_tensor images)
-{
-    if (st_is_contiguous(images)) return images;
-    st_tensor copy = st_reshape(st_narrow(st_scratch(c, NARROW), 0, 0, images.shape.n[0]), images.shape);
-    st_copy(copy, images);
-    return copy;
-}
-
 void implicit_gradient(const st_call *c, const share *s, st_tensor wide, st_tensor narrow)
 {
     const implicit_plan *d = c->plan;
@@ -214,7 +204,7 @@ void implicit_gradient(const st_call *c, const share *s, st_tensor wide, st_tens
     for (ptrdiff_t i = 0; i < from.count; i += p->images) {
         g.images = smallest(p->images, from.count - i), g.first = i == 0;
         const bool last = i + g.images == from.count;
-        const st_real *images = st_data(contiguous(c, st_narrow(narrow, 0, i, g.images)));
+        const st_real *images = implicit_contiguous(st_narrow(narrow, 0, i, g.images), st_scratch(c, NARROW));
         for (ptrdiff_t number = s->group; number < s->end; number++) {
             g.narrow = images + number * image;
             g.wide = implicit_lay_out(d, &d->gather, &from, i, g.images, number, p->images == 1, room).plane;

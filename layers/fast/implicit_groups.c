@@ -147,16 +147,6 @@ static void lay_out(const implicit_plan *d, const pass *p, const group_vectors *
         }
 }
 
-/* The image, contiguous: copied if necessary. */
-static const st_real *contiguous(st_tensor image, st_tensor room)
-{
-    if (st_is_contiguous(image)) return st_data(image);
-    room = st_reshape(room, ST_SHAPE(st_numel(room)));
-    room = st_reshape(st_narrow(room, 0, 0, st_numel(image)), image.shape);
-    st_copy(room, image);
-    return st_data(room);
-}
-
 /* ---- plan ------------------------------------------------------------------------------------------- */
 
 /* The cost of transposing an image's group, in products of vectors. */
@@ -297,7 +287,7 @@ void implicit_make_groups(const st_call *c, const pass *p, const share *s, st_te
     const st_tensor copy = begin(d, p, v, st_scratch(c, PLANES));
     for (ptrdiff_t e = 0; e < p->made * lanes; e++) plus[e] = 0;
     for (ptrdiff_t i = 0; i < from.shape.n[0]; i++, image_to += d->groups * p->made * area) {
-        const st_real *image = contiguous(st_select(from, 0, i), copy);
+        const st_real *image = implicit_contiguous(st_select(from, 0, i), copy);
         for (ptrdiff_t n = s->group / lanes; n * lanes < s->end; n++) {
             const ptrdiff_t group = first_group(d, v, n), known = n * lanes - group;
             if (bias)
@@ -335,8 +325,8 @@ void implicit_sum_groups(const st_call *c, const share *s, st_tensor wide, st_te
     const st_tensor copy = begin(d, p, v, st_scratch(c, PLANES));
     for (ptrdiff_t i = 0; i < g->result; i++) sums[i] = 0;
     for (ptrdiff_t i = 0; i < wide.shape.n[0]; i++) {
-        const st_real *image = contiguous(st_select(wide, 0, i), copy),
-                      *windows_of = contiguous(st_select(narrow, 0, i), st_scratch(c, NARROW));
+        const st_real *image = implicit_contiguous(st_select(wide, 0, i), copy),
+                      *windows_of = implicit_contiguous(st_select(narrow, 0, i), st_scratch(c, NARROW));
         st_real *sum = sums;
         for (ptrdiff_t n = s->group / lanes; n * lanes < s->end; n++) {
             const ptrdiff_t group = first_group(d, v, n);

@@ -13,20 +13,21 @@ enum {
     RESULTS = 1 << 16,                    /* elements of a block of results, so that it stays in cache */
     PANELS = (1 << 18) / sizeof(st_real), /* elements of a panel */
     DEPTH = 384,                          /* the most k of a panel */
-    CHUNK = 8,
-    BATCH = 64,     /* images of a usual batch */
-    NEAR = 1 << 13, /* the most weights that stay in the first cache */
-    WINDOWS = 192,  /* and windows, a multiple of every tile: their runs are on the stack */
-    MOVE = 4,       /* the cost of moving a vector of results, in products of vectors; */
-    APART = 4,      /* of an element, if they are apart; */
-    CALL = 25,      /* and of each run of those that are packed; */
-    REST = 6,       /* of filling one that no part has; */
-    PACK = 6,       /* of packing one of windows, and more for */
-    RUN = 8,        /* each run of them; */
-    PIECE = 30,     /* and of laying out a piece of a channel, */
-    ROW = 6,        /* each row of it, */
-    SPLIT = 10,     /* and a vector of every other element, */
-    LOOSE = 4,      /* or an element of those farther apart */
+    BATCH = 64,                           /* images of a usual batch */
+    NEAR = 1 << 13,                       /* the most weights that stay in the first cache */
+    WINDOWS = 192, /* and windows, a multiple of every tile: their runs are on the stack */
+    MOVE = 4,      /* the cost of moving a vector of results, in products of vectors; */
+    APART = 4,     /* of an element, if they are apart; */
+    CALL = 25,     /* and of each run of those that are packed; */
+    REST = 20,     /* of filling one that no part has; */
+    WRITE = 50,    /* of writing one, more where images that are laid out */
+    FAR = 1 << 17, /* have so many elements, which do not stay in cache; */
+    PACK = 6,      /* of packing one of windows, and more for */
+    RUN = 8,       /* each run of them; */
+    PIECE = 30,    /* and of laying out a piece of a channel, */
+    ROW = 6,       /* each row of it, */
+    SPLIT = 10,    /* and a vector of every other element, */
+    LOOSE = 4,     /* or an element of those farther apart */
 };
 
 /* Of reading a weight from the second cache; a scatter's, which lie apart, for each of several vectors. */
@@ -242,8 +243,9 @@ double implicit_layout_cost(const implicit_plan *d, const pass *p)
 /* The cost of an image with windows as lanes. */
 static double windows_cost(const implicit_plan *d, const pass *p, ptrdiff_t parts, bool slides)
 {
-    const double area = (double)p->size[0] * (double)p->size[1] / d->k->lanes;
-    double windows = implicit_layout_cost(d, p) + (p->whole ? 0 : (double)p->made * area * REST);
+    const double vectors = (double)p->made * (double)p->size[0] * (double)p->size[1] / d->k->lanes;
+    const bool far = is_gather(d, p) && !p->p.in_place && p->read * d->w.size[0] * d->w.size[1] > FAR;
+    double windows = implicit_layout_cost(d, p) + vectors * ((p->whole ? 0 : REST) + (far ? WRITE : 0));
     for (ptrdiff_t n = 0; n < parts; n++) {
         part q = part_of(d, p, n);
         if (q.of.count[0] == 0 || q.of.count[1] == 0) continue;
@@ -265,14 +267,14 @@ static double products_of(const implicit_plan *d, const pass *p, ptrdiff_t parts
 }
 
 /* Chooses the lanes of a pass. All but SLIDING and taps add the same products in the same order, to the same
- * bits; those two are chosen for a usual batch if there are enough images for a chunk, so that results do not
- * depend on the planned batch. */
+ * bits; those two are chosen for a usual batch, unless the planned one is an image, so that results do not
+ * depend on it. */
 static void choose_lanes(implicit_plan *d, pass *p, ptrdiff_t parts)
 {
     const ptrdiff_t chunk = d->chunk, batch = d->batch;
     const double groups = implicit_groups_cost(d, p, products_of(d, p, parts)),
                  taps = implicit_taps_cost(d, p);
-    d->chunk = smallest(chunk, CHUNK), d->batch = batch < CHUNK ? batch : BATCH;
+    d->chunk = d->usual, d->batch = d->usual == 1 ? 1 : BATCH;
     const double sliding = windows_cost(d, p, parts, true),
                  others = fmin(fmin(windows_cost(d, p, parts, false), groups), implicit_channels_cost(d, p));
     p->slides = sliding < fmin(others, taps);
@@ -546,12 +548,13 @@ static ptrdiff_t make_parts(const job *j, const part *q)
     return pair ? 2 : 1;
 }
 
-const st_real *implicit_contiguous(const st_call *c, st_tensor images)
+const st_real *implicit_contiguous(st_tensor images, st_tensor room)
 {
     if (st_is_contiguous(images)) return st_data(images);
-    st_tensor copy = st_reshape(st_narrow(st_scratch(c, PLANES), 0, 0, st_numel(images)), images.shape);
-    st_copy(copy, images);
-    return st_data(copy);
+    room = st_reshape(room, ST_SHAPE(st_numel(room)));
+    room = st_reshape(st_narrow(room, 0, 0, st_numel(images)), images.shape);
+    st_copy(room, images);
+    return st_data(room);
 }
 
 static void make_by_channels(const st_call *c, const pass *p, const share *s, st_tensor from, st_tensor to,
@@ -560,9 +563,10 @@ static void make_by_channels(const st_call *c, const pass *p, const share *s, st
     const implicit_plan *d = c->plan;
     const ptrdiff_t all = from.shape.n[0], next = d->groups * p->made * p->size[0] * p->size[1],
                     each = st_numel(from) / all / d->groups;
+    const st_tensor room = st_scratch(c, PLANES);
     for (ptrdiff_t i = 0; i < all; i += p->images) {
         const ptrdiff_t images = smallest(p->images, all - i);
-        const st_real *image = implicit_contiguous(c, st_narrow(from, 0, i, images));
+        const st_real *image = implicit_contiguous(st_narrow(from, 0, i, images), room);
         for (ptrdiff_t g = s->group; g < s->end; g++)
             implicit_make_channels(c, p, g, s, image + g * each, images,
                                    st_data(to) + i * next + g * (next / d->groups), next,

@@ -16,10 +16,10 @@ enum {
     PART = 1 << 15,   /* elements of rows that stay in cache: those of some channels, */
     COLUMNS = 512,    /* which may have so many taps; */
     TURNED = 1 << 12, /* and of those that are transposed together */
-    CHUNK = 8,        /* images of a usual call */
     HORIZONTAL = 12,  /* the cost of adding up the lanes of a part's vectors, in products of vectors; */
     STREAM = 16,      /* of reading a vector of weights from the second cache; */
-    TRANSPOSE = 12,   /* of transposing one of an image; */
+    TRANSPOSE = 12,   /* of transposing one of an image, */
+    FILL = 20,        /* and of filling one, to which windows are added; */
     PIECE = 30,       /* of copying a channel of a window, or of a tap, */
     RUN = 20,         /* each row of it, */
     ELEMENT = 6,      /* and elements of one that are copied meanwhile */
@@ -72,14 +72,14 @@ static window exchanged(const window *w)
 /* Channels that are transposed together. */
 static ptrdiff_t block_channels(const implicit_plan *d)
 {
-    return ceil_div(TURNED, d->area * windows_of(d));
+    return ceil_div(largest(TURNED / windows_of(d), d->k->lanes), d->area);
 }
 
 /* The most channels that are multiplied together, while their rows stay in cache: those of a usual call, as
  * the sums of each part are added. */
 static ptrdiff_t most_channels(const implicit_plan *d)
 {
-    return largest(ceil_div(COLUMNS, d->area), PART / (CHUNK * windows_of(d) * d->area));
+    return largest(ceil_div(COLUMNS, d->area), PART / (d->usual * windows_of(d) * d->area));
 }
 
 /* The cost of an image's group, in products of vectors: of products alone; */
@@ -87,7 +87,7 @@ static double cost(const implicit_plan *d)
 {
     const kernel *k = kernel_narrower(d->k, depth_of(d));
     const double windows = (double)windows_of(d);
-    if (!k || (double)depth_of(d) + windows * CHUNK + (double)d->narrow > TABLES) return HUGE_VAL;
+    if (!k || (double)depth_of(d) + windows * (double)d->usual + (double)d->narrow > TABLES) return HUGE_VAL;
     return windows * (double)d->narrow * (double)ceil_div(depth_of(d), k->lanes) * 1.1;
 }
 
@@ -109,7 +109,7 @@ static double copying_cost(const implicit_plan *d, bool back)
 /* and of reading weights, once for the images of a call. */
 static double weights_cost(const implicit_plan *d)
 {
-    return (double)d->narrow * (double)depth_of(d) / d->k->lanes / (double)smallest(d->chunk, CHUNK) * STREAM;
+    return (double)d->narrow * (double)depth_of(d) / d->k->lanes / (double)d->usual * STREAM;
 }
 
 double implicit_taps_cost(const implicit_plan *d, const pass *p)
@@ -117,7 +117,9 @@ double implicit_taps_cost(const implicit_plan *d, const pass *p)
     const bool gather = is_gather(d, p);
     const double parts = (double)ceil_div(d->wide, most_channels(d)),
                  sums = (double)d->narrow * (double)windows_of(d) * parts * HORIZONTAL;
-    return cost(d) + copying_cost(d, !gather) + (gather ? sums : weights_cost(d));
+    return cost(d) + copying_cost(d, !gather) +
+           (gather ? sums
+                   : weights_cost(d) + (double)(d->wide * d->w.size[0] * d->w.size[1] / d->k->lanes * FILL));
 }
 
 double implicit_taps_gradient_cost(const implicit_plan *d)
@@ -276,17 +278,16 @@ static void give(const rows *r, st_real *images, ptrdiff_t next, const st_real *
 {
     const implicit_plan *d = r->d;
     const ptrdiff_t windows = windows_of(d), area = d->w.size[0] * d->w.size[1];
-    for (ptrdiff_t n = 0; n < r->images; n++, images += next) {
-        begin(r->channels, area, images, bias, false);
+    for (ptrdiff_t n = 0; n < r->images; n++, images += next)
         for (ptrdiff_t c = 0, some; c < r->channels; c += some) {
             const st_real *from = r->row + n * windows * r->pitch + c * d->area;
             some = smallest(r->some, r->channels - c);
+            begin(some, area, images + c * area, bias ? bias + c : NULL, false);
             if (transposes(d)) {
                 kernel_transpose(d->k, windows, some * d->area, from, r->pitch, r->block, windows, NULL);
                 add(&r->w, some, r->block, windows, d->area * windows, images + c * area);
             } else add(&r->w, some, from, r->pitch, d->area, images + c * area);
         }
-    }
 }
 
 /* The rows of a group of images from number `first` on: in place, or copied; and their places. */
@@ -346,7 +347,7 @@ static void scatter(const st_call *c, const share *s, st_tensor from, st_tensor 
     rows r = rows_of(c);
     for (ptrdiff_t i = 0; i < from.shape.n[0]; i += r.images) {
         r.images = smallest(t->images, from.shape.n[0] - i);
-        const st_real *narrow = implicit_contiguous(c, st_narrow(from, 0, i, r.images));
+        const st_real *narrow = implicit_contiguous(st_narrow(from, 0, i, r.images), st_scratch(c, PLANES));
         for (ptrdiff_t n = 0; n < (s->end - s->group) * parts; n++) {
             const ptrdiff_t g = s->group + n / parts;
             choose_part(&r, s->first, s->made, n % parts);
@@ -380,7 +381,7 @@ void implicit_sum_taps(const st_call *c, const share *s, st_tensor wide, st_tens
     rows r = rows_of(c);
     for (ptrdiff_t i = 0; i < from.count; i += r.images) {
         r.images = smallest(t->images, from.count - i);
-        const st_real *dy = implicit_contiguous(c, st_narrow(narrow, 0, i, r.images));
+        const st_real *dy = implicit_contiguous(st_narrow(narrow, 0, i, r.images), st_scratch(c, PLANES));
         for (ptrdiff_t n = 0; n < (s->end - s->group) * parts; n++) {
             const ptrdiff_t g = s->group + n / parts, first = g * d->narrow + s->first, *place;
             choose_part(&r, 0, d->wide, n % parts);

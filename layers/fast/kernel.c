@@ -127,11 +127,10 @@
 
 /* Vectors of `lanes` elements, of which the last one overlaps the previous one. */
 #define MOVE_ROWS(VECTOR, lanes)                                                                             \
-    for (; rows > 0; rows--, from += step, to += pitch)                                                      \
-        for (ptrdiff_t i = 0; i < count; i += (lanes)) {                                                     \
-            i = smallest(i, count - (lanes));                                                                \
-            *(VECTOR *)(to + i) = *(const VECTOR *)(from + i);                                               \
-        }
+    for (const ptrdiff_t last = count - (lanes); rows > 0; rows--, from += step, to += pitch) {              \
+        for (ptrdiff_t i = 0; i < last; i += (lanes)) *(VECTOR *)(to + i) = *(const VECTOR *)(from + i);     \
+        *(VECTOR *)(to + last) = *(const VECTOR *)(from + last);                                             \
+    }
 
 #define MOVE(M)                                                                                              \
     M##_TARGET static void M##_move(ptrdiff_t rows, ptrdiff_t count, const st_real *from, ptrdiff_t step,    \
@@ -139,7 +138,7 @@
     {                                                                                                        \
         if (count >= MACHINE_LANES(M)) MOVE_ROWS(M##_loose, MACHINE_LANES(M))                                \
         else if (count >= MACHINE_LANES(generic)) MOVE_ROWS(generic_loose, MACHINE_LANES(generic))           \
-        else MOVE_ROWS(st_real, 1)                                                                           \
+        else if (count > 0) MOVE_ROWS(st_real, 1)                                                            \
     }
 
 /* Nothing is read beyond the last element. */
@@ -181,8 +180,6 @@
     {                                                                                                        \
         if (count >= MACHINE_LANES(M)) {                                                                     \
             WEAVE_ROWS(M)                                                                                    \
-        } else if (count >= MACHINE_LANES(generic)) {                                                        \
-            WEAVE_ROWS(generic)                                                                              \
         } else {                                                                                             \
             for (ptrdiff_t row = 0; row < rows; row++)                                                       \
                 for (ptrdiff_t i = 0; i < count; i++) {                                                      \
@@ -463,6 +460,8 @@ void kernel_spread(const kernel *k, ptrdiff_t rows, ptrdiff_t vectors, ptrdiff_t
         wide = share(vectors - v, most);
         for (ptrdiff_t i = 0, tall; i < rows; i += tall) {
             tall = share(rows - i, k->steep[wide - 1]);
+            for (ptrdiff_t next = v + wide; next < smallest(v + 2 * wide, vectors); next++)
+                for (ptrdiff_t r = i; r < i + tall; r++) __builtin_prefetch(c + r * pitch + to[next], 1);
             k->spread[wide - 1][tall - 1](depth, a + i * row, row, step, b, offset, from + v, c + i * pitch,
                                           pitch, to + v, plus ? plus + i : NULL, add);
         }
