@@ -77,7 +77,7 @@ static void run_elements(ptrdiff_t i, void *context)
     const element_rows *e = context;
     st_real *at[3] = { 0 };
     for (int v = 0; v < e->views; v++) at[v] = e->at[v] + i * PIECE;
-    for (int v = 1; v < e->views; v++)
+    for (int v = 0; v < e->views; v++)
         for (int page = 0; page < PAGES; page++) prefetch_page(at[v], page);
     constants o = *e->o;
     e->row(smallest(PIECE, e->n - i * PIECE), at, (ptrdiff_t[]){ 1, 1, 1 }, &o);
