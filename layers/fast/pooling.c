@@ -341,16 +341,23 @@ static bool paired(const window *w)
            w->dilation[0] == 1 && w->dilation[1] == 1 && !window_padded(w);
 }
 
+/* Rows that fill half a vector at most are left to rows.c, which joins them. */
+static bool narrow(const window *w)
+{
+    return w->out[1] <= LANES_MOST / 2;
+}
+
+/* So are means of fewer elements than a sum has terms at once. */
+static bool suits_mean(const st_layer *l)
+{
+    return l->y.n[2] == 1 && l->y.n[3] == 1 && l->x.n[2] * l->x.n[3] >= 4;
+}
+
 static bool suits_means(const st_layer *l)
 {
     const window *w = &((const pool_plan *)l->plan)->w;
     const bool whole = w->kernel[0] == w->size[0] && w->kernel[1] == w->size[1] && !window_padded(w);
-    return whole || paired(w);
-}
-
-static bool suits_mean(const st_layer *l)
-{
-    return l->y.n[2] == 1 && l->y.n[3] == 1;
+    return (whole && suits_mean(l)) || (paired(w) && !narrow(w));
 }
 
 /* Positions are bytes. */
@@ -359,7 +366,7 @@ static bool suits_maxima(const st_layer *l)
     const pool_plan *p = l->plan;
     const window *w = &p->w;
     const bool three = w->kernel[0] == 3 && w->kernel[1] == 3 && w->stride[0] == w->stride[1];
-    return w->dilation[0] == 1 && w->dilation[1] == 1 && w->stride[1] <= STRIDE_MOST &&
+    return !narrow(w) && w->dilation[0] == 1 && w->dilation[1] == 1 && w->stride[1] <= STRIDE_MOST &&
            (w->stride[1] == 1 || three || paired(w)) && (double)w->kernel[0] * w->kernel[1] <= NOWHERE &&
            w->size[1] <= COLUMNS && (!p->zeros || !window_padded(w));
 }

@@ -29,6 +29,7 @@
 enum { TOGETHER = 16 };                  /* taps that are added up first */
 enum { AHEAD = 2048 / sizeof(st_real) }; /* rows are fetched so far before they are read, */
 enum { SOON = 1024 / sizeof(st_real) };  /* and so far before they are written */
+enum { LINE = 64 / sizeof(st_real) };    /* is fetched at once */
 enum { JOINED = 4 };                     /* vectors that joined rows fill, at least */
 enum { MOST_PICKS = 12 };                /* of an element */
 enum { BLOCK = 8192 / sizeof(st_real) }; /* elements of rows that are summed before they are picked from */
@@ -86,7 +87,8 @@ typedef struct rows_plan {
     bool by_planes[2];       /* if they are used */
     st_real *shares;         /* 1 / the number of elements of each mean, for as many planes as are joined */
     bool flat, tall, same;   /* tall: columns come before rows, which become more; same: y is x */
-    bool means;              /* zeros: taps outside are zeros */
+    bool means;              /* taps have shares */
+    bool single;             /* maxima are those of one row at most */
     st_real value;           /* where there is no tap */
     double p;                /* of a p-norm; 0: it is none */
     int scratch;             /* the first slot */
@@ -105,6 +107,12 @@ typedef struct work {
     st_real *block, *share;                           /* rows to be picked from, and their means' shares */
 } work;
 
+/* Rows, as many as there are lanes, become columns. Those that are missing hold numbers that are not used. */
+static void turn_rows(const kernel *k, ptrdiff_t pitch, const st_real *rows, st_real *columns)
+{
+    kernel_transpose(k, k->lanes, pitch, rows, pitch, columns, k->lanes, NULL);
+}
+
 /* n <= lanes rows of an image as columns of vectors, by way of `rows`, which begin `pitch` apart. */
 static void enter(const kernel *k, ptrdiff_t n, ptrdiff_t size, ptrdiff_t pitch, const st_real *from,
                   st_real *rows, st_real *columns)
@@ -113,9 +121,8 @@ static void enter(const kernel *k, ptrdiff_t n, ptrdiff_t size, ptrdiff_t pitch,
         kernel_transpose(k, n, size, from, size, columns, n, NULL);
         return;
     }
-    if (n < k->lanes) memset(rows, 0, (size_t)(k->lanes * pitch) * sizeof *rows);
     k->move(n, size, from, size, rows, pitch);
-    kernel_transpose(k, k->lanes, pitch, rows, pitch, columns, k->lanes, NULL);
+    turn_rows(k, pitch, rows, columns);
 }
 
 static void leave(const kernel *k, ptrdiff_t n, ptrdiff_t size, ptrdiff_t pitch, const st_real *columns,
@@ -254,26 +261,23 @@ static void leave(const kernel *k, ptrdiff_t n, ptrdiff_t size, ptrdiff_t pitch,
                                                                                                              \
     M##_TARGET INLINE void M##_sums_of_rows(const work *w, const st_real *x, st_real *y)                     \
     {                                                                                                        \
+        enum { LANES = MACHINE_LANES(M) };                                                                   \
         const rows_plan *p = w->plan;                                                                        \
         const sparse rows = p->axis[0], columns = p->axis[1];                                                \
         const ptrdiff_t total = w->planes * rows.out, area = rows.size * columns.size;                       \
         const st_real *end = x + w->planes * area;                                                           \
         for (ptrdiff_t r = 0, n; r < total; r += n) {                                                        \
-            n = smallest(total - r, MACHINE_LANES(M));                                                       \
+            n = smallest(total - r, LANES);                                                                  \
             if (p->flat)                                                                                     \
                 enter(w->kernel, n, columns.size, columns.pitch, x + r * area, w->rows, w->columns);         \
             else {                                                                                           \
-                if (n < MACHINE_LANES(M))                                                                    \
-                    memset(w->rows, 0, (size_t)(MACHINE_LANES(M) * columns.pitch) * sizeof *w->rows);        \
                 for (ptrdiff_t l = 0; l < n; l++) {                                                          \
                     const ptrdiff_t oh = (r + l) % rows.out, first = rows.begin[oh];                         \
                     const st_real *image = x + (r + l) / rows.out * area;                                    \
                     M##_sum_rows(columns.size, rows.taps + first, rows.begin[oh + 1] - first, image,         \
-                                 columns.size, image + area + MACHINE_LANES(M) <= end,                       \
-                                 w->rows + l * columns.pitch);                                               \
+                                 columns.size, image + area + LANES <= end, w->rows + l * columns.pitch);    \
                 }                                                                                            \
-                kernel_transpose(w->kernel, MACHINE_LANES(M), columns.pitch, w->rows, columns.pitch,         \
-                                 w->columns, MACHINE_LANES(M), NULL);                                        \
+                turn_rows(w->kernel, columns.pitch, w->rows, w->columns);                                    \
             }                                                                                                \
             M##_vector counts = { 0 };                                                                       \
             if (p->means) M##_count_rows(&counts, &rows, r, n);                                              \
@@ -286,13 +290,14 @@ static void leave(const kernel *k, ptrdiff_t n, ptrdiff_t size, ptrdiff_t pitch,
                                                                                                              \
     M##_TARGET INLINE void M##_sums_back(const work *w, const st_real *dy, st_real *dx)                      \
     {                                                                                                        \
+        enum { LANES = MACHINE_LANES(M) };                                                                   \
         const rows_plan *p = w->plan;                                                                        \
         const sparse rows = p->axis[0], columns = p->axis[1];                                                \
         const ptrdiff_t total = w->planes * rows.out, area = rows.size * columns.size;                       \
         const st_real *end = dx + w->planes * area;                                                          \
         if (!p->flat) memset(dx, 0, (size_t)(w->planes * area) * sizeof *dx);                                \
         for (ptrdiff_t r = 0, n; r < total; r += n) {                                                        \
-            n = smallest(total - r, MACHINE_LANES(M));                                                       \
+            n = smallest(total - r, LANES);                                                                  \
             enter(w->kernel, n, columns.out, columns.out_pitch, dy + r * columns.out, w->out_rows,           \
                   w->out_columns);                                                                           \
             M##_vector counts = { 0 };                                                                       \
@@ -303,10 +308,10 @@ static void leave(const kernel *k, ptrdiff_t n, ptrdiff_t size, ptrdiff_t pitch,
                 leave(w->kernel, n, columns.size, columns.pitch, w->columns, w->rows, dx + r * area);        \
                 continue;                                                                                    \
             }                                                                                                \
-            memset(w->columns + MACHINE_LANES(M) * columns.size, 0,                                          \
-                   (size_t)(MACHINE_LANES(M) * (columns.pitch - columns.size)) * sizeof *w->columns);        \
-            kernel_transpose(w->kernel, columns.pitch, MACHINE_LANES(M), w->columns, MACHINE_LANES(M),       \
-                             w->rows, columns.pitch, NULL);                                                  \
+            memset(w->columns + LANES * columns.size, 0,                                                     \
+                   (size_t)(LANES * (columns.pitch - columns.size)) * sizeof *w->columns);                   \
+            kernel_transpose(w->kernel, columns.pitch, LANES, w->columns, LANES, w->rows, columns.pitch,     \
+                             NULL);                                                                          \
             for (ptrdiff_t l = 0; l < n; l++) {                                                              \
                 const ptrdiff_t oh = (r + l) % rows.out;                                                     \
                 st_real *to = dx + (r + l) / rows.out * area;                                                \
@@ -512,6 +517,12 @@ static ptrdiff_t planes_of_block(ptrdiff_t size)
             for (ptrdiff_t l = 0; l < n; l++) {                                                              \
                 const tap *t = rows->taps + rows->begin[oh];                                                 \
                 const ptrdiff_t count = rows->begin[oh + 1] - rows->begin[oh];                               \
+                const bool ends = oh + 1 == rows->out;                                                       \
+                const ptrdiff_t later = rows->begin[ends ? 1 : oh + 2]; /* after the next row's last tap */  \
+                const st_real *last =                                                                        \
+                    from + (ends ? area : 0) + rows->taps[largest(later, 1) - 1].from * wide;                \
+                for (ptrdiff_t i = 0; i < wide && copied && count < 3; i += LINE)                            \
+                    __builtin_prefetch(last + i);                                                            \
                 st_real *next = w->block + l * k->step;                                                      \
                 if (copied && count == 0 && value != 0)                                                      \
                     for (ptrdiff_t i = 0; i < wide; i++) next[i] = value;                                    \
@@ -605,7 +616,7 @@ INLINE void add_run(const column_run *r, const st_real *restrict y, st_real *res
     }
 }
 
-INLINE void turn(ptrdiff_t n, const st_real *restrict from, st_real *restrict to)
+INLINE void reverse(ptrdiff_t n, const st_real *restrict from, st_real *restrict to)
 {
     for (ptrdiff_t i = 0; i < n; i++) to[i] = from[-i];
 }
@@ -642,7 +653,7 @@ INLINE void turn(ptrdiff_t n, const st_real *restrict from, st_real *restrict to
                 }                                                                                            \
             else if (r->step == 0)                                                                           \
                 for (ptrdiff_t i = 0; i < r->count; i += MACHINE_LANES(M)) AT(M, to + i) = one;              \
-            else turn(r->count, from, to);                                                                   \
+            else reverse(r->count, from, to);                                                                \
             done = r->to + r->count;                                                                         \
         }                                                                                                    \
         for (; done < out; done += MACHINE_LANES(M)) AT(M, y + done) = value;                                \
@@ -778,6 +789,7 @@ INLINE bool all_within(ptrdiff_t n, const st_real *x, st_real low, st_real high)
     M##_TARGET INLINE void M##_maxima_of_columns(const rows_plan *p, ptrdiff_t oh, const st_real *x,         \
                                                  bool goes_on, st_real *best, st_real *place)                \
     {                                                                                                        \
+        enum { LANES = MACHINE_LANES(M) };                                                                   \
         const sparse *rows = &p->axis[0];                                                                    \
         const ptrdiff_t n = p->axis[1].size, first = rows->begin[oh], last = rows->begin[oh + 1];            \
         const tap *t = rows->taps + first;                                                                   \
@@ -785,7 +797,7 @@ INLINE bool all_within(ptrdiff_t n, const st_real *x, st_real low, st_real high)
         const bool inside = count > 0 && t->from >= 0 && t[count - 1].from < rows->size;                     \
         const st_real *top = inside ? x + t->from * n : x;                                                   \
         ptrdiff_t i = 0;                                                                                     \
-        for (; inside && (goes_on ? i < n : i + MACHINE_LANES(M) <= n); i += MACHINE_LANES(M)) {             \
+        for (; inside && (goes_on ? i < n : i + LANES <= n); i += LANES) {                                   \
             M##_vector most = AT(M, top + i), at = (M##_vector){ 0 } + (st_real)t->from;                     \
             for (ptrdiff_t k = 1; k < count; k++) {                                                          \
                 const st_real *next = top + k * step * n + i;                                                \
@@ -798,15 +810,14 @@ INLINE bool all_within(ptrdiff_t n, const st_real *x, st_real low, st_real high)
             AT(M, best + i) = most;                                                                          \
             if (place) AT(M, place + i) = at;                                                                \
         }                                                                                                    \
-        for (; i < n; i += MACHINE_LANES(M)) {                                                               \
+        for (; i < n; i += LANES) {                                                                          \
             M##_vector most = (M##_vector){ 0 } - (st_real)INFINITY, at = (M##_vector){ 0 } + NOWHERE;       \
             for (ptrdiff_t k = first; k < last; k++) {                                                       \
                 const ptrdiff_t row = rows->taps[k].from;                                                    \
                 M##_vector v = { 0 };                                                                        \
-                if (row >= 0 && row < rows->size && (goes_on || i + MACHINE_LANES(M) <= n))                  \
-                    v = AT(M, x + row * n + i);                                                              \
+                if (row >= 0 && row < rows->size && (goes_on || i + LANES <= n)) v = AT(M, x + row * n + i); \
                 else if (row >= 0 && row < rows->size) {                                                     \
-                    st_real rest[MACHINE_LANES(M)] = { 0 };                                                  \
+                    st_real rest[LANES] = { 0 };                                                             \
                     for (ptrdiff_t j = i; j < n; j++) rest[j - i] = x[row * n + j];                          \
                     v = AT(M, rest);                                                                         \
                 }                                                                                            \
@@ -822,10 +833,12 @@ INLINE bool all_within(ptrdiff_t n, const st_real *x, st_real low, st_real high)
                                                                                                              \
     M##_TARGET INLINE void M##_maxima_of_rows(const work *w, ptrdiff_t r, bool placed)                       \
     {                                                                                                        \
+        enum { LANES = MACHINE_LANES(M) };                                                                   \
         const sparse *rows = &w->plan->axis[0], *columns = &w->plan->axis[1];                                \
         const M##_vector zero = { 0 };                                                                       \
-        st_real tops[MACHINE_LANES(M)];                                                                      \
-        for (int l = 0; l < MACHINE_LANES(M) && placed; l++) {                                               \
+        const bool single = w->plan->single;                                                                 \
+        st_real tops[LANES];                                                                                 \
+        for (int l = 0; l < LANES && placed; l++) {                                                          \
             const ptrdiff_t oh = (r + l) % rows->out, first = rows->begin[oh];                               \
             tops[l] = first < rows->begin[oh + 1] ? (st_real)rows->taps[first].from : NOWHERE;               \
         }                                                                                                    \
@@ -835,11 +848,11 @@ INLINE bool all_within(ptrdiff_t n, const st_real *x, st_real low, st_real high)
                 const ptrdiff_t from = columns->taps[k].from;                                                \
                 const bool inside = from >= 0 && from < columns->size;                                       \
                 M##_vector v = zero, at = zero;                                                              \
-                if (inside) v = AT(M, w->columns + from * MACHINE_LANES(M));                                 \
+                if (inside) v = AT(M, w->columns + from * LANES);                                            \
                 M##_mask exceeds = ~(v <= most) & (most == most);                                            \
                 if (placed) {                                                                                \
                     at = AT(M, tops);                                                                        \
-                    if (inside) at = AT(M, w->place_columns + from * MACHINE_LANES(M));                      \
+                    if (inside && !single) at = AT(M, w->place_columns + from * LANES);                      \
                     exceeds |= ((v == most) | ((v != v) & (most != most))) & (at < row);                     \
                 }                                                                                            \
                 if (k == columns->begin[i]) exceeds = ~(M##_mask){ 0 };                                      \
@@ -848,11 +861,11 @@ INLINE bool all_within(ptrdiff_t n, const st_real *x, st_real low, st_real high)
                 row = MACHINE_PICK(M, exceeds, at, row);                                                     \
                 column = MACHINE_PICK(M, exceeds, zero + (st_real)from, column);                             \
             }                                                                                                \
-            AT(M, w->out_columns + i * MACHINE_LANES(M)) = most;                                             \
+            AT(M, w->out_columns + i * LANES) = most;                                                        \
             if (!placed) continue;                                                                           \
             const M##_mask is = (row >= 0) & (row < (st_real)rows->size) & (column >= 0) &                   \
                                 (column < (st_real)columns->size);                                           \
-            AT(M, w->columns + (columns->pitch + i) * MACHINE_LANES(M)) =                                    \
+            AT(M, w->columns + (columns->pitch + i) * LANES) =                                               \
                 MACHINE_PICK(M, is, row * (st_real)columns->size + column, zero - 1);                        \
         }                                                                                                    \
     }                                                                                                        \
@@ -926,6 +939,7 @@ INLINE bool all_within(ptrdiff_t n, const st_real *x, st_real low, st_real high)
     }                                                                                                        \
     M##_TARGET INLINE void M##_maxima(const work *w, const st_real *x, st_real *y, st_real *places)          \
     {                                                                                                        \
+        enum { LANES = MACHINE_LANES(M) };                                                                   \
         if (w->plan->axis[1].picks.used) {                                                                   \
             M##_picked_maxima(w, x, y, places);                                                              \
             return;                                                                                          \
@@ -933,30 +947,25 @@ INLINE bool all_within(ptrdiff_t n, const st_real *x, st_real low, st_real high)
         const rows_plan *p = w->plan;                                                                        \
         const sparse rows = p->axis[0], columns = p->axis[1];                                                \
         const ptrdiff_t total = w->planes * rows.out, area = rows.size * columns.size;                       \
+        const bool placed = places && !p->single;                                                            \
         for (ptrdiff_t r = 0, n; r < total; r += n) {                                                        \
-            n = smallest(total - r, MACHINE_LANES(M));                                                       \
-            if (n < MACHINE_LANES(M))                                                                        \
-                memset(w->rows, 0, (size_t)(MACHINE_LANES(M) * columns.pitch) * sizeof *w->rows);            \
-            if (n < MACHINE_LANES(M) && places)                                                              \
-                memset(w->places, 0, (size_t)(MACHINE_LANES(M) * columns.pitch) * sizeof *w->places);        \
-            for (ptrdiff_t l = 0; l < n; l++) {                                                              \
+            n = smallest(total - r, LANES);                                                                  \
+            if (rows.ordered)                                                                                \
+                enter(w->kernel, n, columns.size, columns.pitch, x + r * columns.size, w->rows, w->columns); \
+            for (ptrdiff_t l = 0; l < n && !rows.ordered; l++) {                                             \
                 const ptrdiff_t plane = (r + l) / rows.out;                                                  \
                 M##_maxima_of_columns(p, (r + l) % rows.out, x + plane * area,                               \
-                                      plane < w->planes - 1 && area >= MACHINE_LANES(M),                     \
-                                      w->rows + l * columns.pitch,                                           \
-                                      places ? w->places + l * columns.pitch : NULL);                        \
+                                      plane < w->planes - 1 && area >= LANES, w->rows + l * columns.pitch,   \
+                                      placed ? w->places + l * columns.pitch : NULL);                        \
             }                                                                                                \
-            kernel_transpose(w->kernel, MACHINE_LANES(M), columns.pitch, w->rows, columns.pitch, w->columns, \
-                             MACHINE_LANES(M), NULL);                                                        \
-            if (places)                                                                                      \
-                kernel_transpose(w->kernel, MACHINE_LANES(M), columns.pitch, w->places, columns.pitch,       \
-                                 w->place_columns, MACHINE_LANES(M), NULL);                                  \
+            if (!rows.ordered) turn_rows(w->kernel, columns.pitch, w->rows, w->columns);                     \
+            if (placed) turn_rows(w->kernel, columns.pitch, w->places, w->place_columns);                    \
             M##_maxima_of_rows(w, r, places != NULL);                                                        \
             leave(w->kernel, n, columns.out, columns.out_pitch, w->out_columns, w->out_rows,                 \
                   y + r * columns.out);                                                                      \
             if (places)                                                                                      \
-                leave(w->kernel, n, columns.out, columns.out_pitch,                                          \
-                      w->columns + columns.pitch * MACHINE_LANES(M), w->out_rows, places + r * columns.out); \
+                leave(w->kernel, n, columns.out, columns.out_pitch, w->columns + columns.pitch * LANES,      \
+                      w->out_rows, places + r * columns.out);                                                \
         }                                                                                                    \
     }
 
@@ -1244,6 +1253,12 @@ static bool is_maxima(const st_layer *l)
     return !is_separable(l) && l->type->pooling->value == pool_max_value;
 }
 
+/* The axis of rows, a = 0, or columns. An image of one column is taken as a row. */
+static int axis_at(const st_layer *l, int a)
+{
+    return l->x.n[3] == 1 && l->y.n[3] == 1 ? 1 - a : a;
+}
+
 /* The most taps of an axis; p is the definition's plan. */
 static ptrdiff_t most_taps(const st_layer *l, const void *p, int a)
 {
@@ -1335,8 +1350,9 @@ int rows_plan_for(st_layer *l, const void *given)
     ptrdiff_t taps[2];
     l->impl->tables = 0;
     for (int a = 0; a < 2; a++) {
-        p->each[a] = axis_of(l->x.n[2 + a], l->y.n[2 + a]);
-        taps[a] = most_taps(l, given, a);
+        const int axis = axis_at(l, a);
+        p->each[a] = axis_of(l->x.n[2 + axis], l->y.n[2 + axis]);
+        taps[a] = most_taps(l, given, axis);
         l->impl->tables += table_of(&p->each[a], taps[a], a * MOST_PICKS, lanes);
         p->back[a] = axis_of(p->each[a].out, p->each[a].size);
     }
@@ -1395,17 +1411,20 @@ static bool is_identity(const sparse *a)
     return a->size == a->out;
 }
 
-static void fill_pooling(const st_layer *l, rows_plan *p, int i, pool_span *spans)
+static bool is_copy(const sparse *a)
 {
-    const pool_plan *pool = &p->definition.pool;
-    sparse *a = &p->each[i];
+    return a->ordered && a->even && (a->out == 0 || a->counted[0] == 1);
+}
+
+static void fill_pooling(const st_layer *l, int axis, const pool_plan *pool, sparse *a, pool_span *spans)
+{
     const st_window at = { .options = l->options };
     const bool exclude =
         l->type == &layer_type_avgpool && ((const st_avgpool_options *)l->options)->count_exclude_pad;
-    pool->grid->spans(pool, &at, i, spans);
+    pool->grid->spans(pool, &at, axis, spans);
     for (ptrdiff_t o = 0, n = 0; o < a->out; o++) {
         for (ptrdiff_t k = 0; k < spans[o].count; k++)
-            a->taps[n++] = (tap){ spans[o].first + k * pool->w.dilation[i], 1 };
+            a->taps[n++] = (tap){ spans[o].first + k * pool->w.dilation[axis], 1 };
         a->begin[o + 1] = n;
         a->counted[o] = (st_real)(exclude ? spans[o].count : spans[o].whole);
     }
@@ -1703,21 +1722,23 @@ void rows_fill(st_layer *l, void *tables)
     const int lanes = kernel_of(l)->lanes;
     for (int i = 0; i < 2; i++) {
         sparse *a = &p->each[i];
-        taps[i] = most_taps(l, &p->definition, i);
+        const int axis = axis_at(l, i);
+        taps[i] = most_taps(l, &p->definition, axis);
         at = lay_out_axis(a, taps[i], i * MOST_PICKS, lanes, at, &runs, &spans);
         if (i == 1) p->runs = runs;
-        if (!is_separable(l)) fill_pooling(l, p, i, spans);
+        if (!is_separable(l)) fill_pooling(l, axis, &p->definition.pool, a, spans);
         else
             for (ptrdiff_t o = 0; o < a->out; o++)
-                a->begin[o + 1] = a->begin[o] + separable_taps(l, 2 + i, o, a->taps + a->begin[o]),
+                a->begin[o + 1] = a->begin[o] + separable_taps(l, 2 + axis, o, a->taps + a->begin[o]),
                              a->counted[o] = 1;
         a->ordered = is_identity(a);
         a->even = true;
         for (ptrdiff_t o = 1; o < a->out; o++) a->even = a->even && a->counted[o] == a->counted[0];
     }
+    p->single = taps[0] == p->each[0].out;
     p->run_count = 0;
     p->by_runs[0] = p->by_runs[1] = p->flat = false;
-    p->same = is_separable(l) && p->each[0].ordered && p->each[1].ordered;
+    p->same = !maxima && is_copy(&p->each[0]) && is_copy(&p->each[1]);
     for (int i = 0; i < 2; i++) {
         p->axis[i] = p->each[i];
         p->back[i] = axis_of(p->each[i].out, p->each[i].size);
