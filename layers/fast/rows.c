@@ -517,12 +517,9 @@ static ptrdiff_t planes_of_block(ptrdiff_t size)
             for (ptrdiff_t l = 0; l < n; l++) {                                                              \
                 const tap *t = rows->taps + rows->begin[oh];                                                 \
                 const ptrdiff_t count = rows->begin[oh + 1] - rows->begin[oh];                               \
-                const bool ends = oh + 1 == rows->out;                                                       \
-                const ptrdiff_t later = rows->begin[ends ? 1 : oh + 2]; /* after the next row's last tap */  \
-                const st_real *last =                                                                        \
-                    from + (ends ? area : 0) + rows->taps[largest(later, 1) - 1].from * wide;                \
-                for (ptrdiff_t i = 0; i < wide && copied && count < 3; i += LINE)                            \
-                    __builtin_prefetch(last + i);                                                            \
+                const bool fetched = copied && count > 0 && count < 3 && oh + 1 < rows->out;                 \
+                for (ptrdiff_t i = 0; i < wide && fetched; i += LINE) /* the next row's last tap */          \
+                    __builtin_prefetch(from + rows->taps[rows->begin[oh + 2] - 1].from * wide + i);          \
                 st_real *next = w->block + l * k->step;                                                      \
                 if (copied && count == 0 && value != 0)                                                      \
                     for (ptrdiff_t i = 0; i < wide; i++) next[i] = value;                                    \
@@ -621,17 +618,15 @@ INLINE void reverse(ptrdiff_t n, const st_real *restrict from, st_real *restrict
     for (ptrdiff_t i = 0; i < n; i++) to[i] = from[-i];
 }
 
-/* Vectors are read and written beyond the end of a row; the next row is written later. */
+/* Vectors are read and written beyond the ends of rows; the next row is written later. */
 #define RUNS(M)                                                                                              \
     M##_TARGET INLINE void M##_copy(ptrdiff_t n, const st_real *from, st_real *to)                           \
     {                                                                                                        \
-        ptrdiff_t i = 0;                                                                                     \
-        for (; i + MACHINE_LANES(M) <= n; i += MACHINE_LANES(M)) {                                           \
+        for (ptrdiff_t i = 0; i < n; i += MACHINE_LANES(M)) {                                                \
             __builtin_prefetch(from + i + SOON);                                                             \
             __builtin_prefetch(to + i + SOON, 1);                                                            \
             AT(M, to + i) = AT(M, from + i);                                                                 \
         }                                                                                                    \
-        memcpy(to + i, from + i, (size_t)(n - i) * sizeof *to);                                              \
     }                                                                                                        \
                                                                                                              \
     /* A row of y from a row of x; NULL: there is none. */                                                   \
@@ -645,12 +640,7 @@ INLINE void reverse(ptrdiff_t n, const st_real *restrict from, st_real *restrict
             const st_real *from = x + r->from;                                                               \
             st_real *to = y + r->to;                                                                         \
             const M##_vector one = (M##_vector){ 0 } + *from;                                                \
-            if (r->step == 1)                                                                                \
-                for (ptrdiff_t i = 0; i < r->count; i += MACHINE_LANES(M)) {                                 \
-                    __builtin_prefetch(from + i + SOON);                                                     \
-                    __builtin_prefetch(to + i + SOON, 1);                                                    \
-                    AT(M, to + i) = AT(M, from + i);                                                         \
-                }                                                                                            \
+            if (r->step == 1) M##_copy(r->count, from, to);                                                  \
             else if (r->step == 0)                                                                           \
                 for (ptrdiff_t i = 0; i < r->count; i += MACHINE_LANES(M)) AT(M, to + i) = one;              \
             else reverse(r->count, from, to);                                                                \
@@ -668,11 +658,7 @@ INLINE void reverse(ptrdiff_t n, const st_real *restrict from, st_real *restrict
                         end = longest ? first + longest->count : wide;                                       \
         const st_real *from = longest ? dy + longest->to : dy;                                               \
         for (ptrdiff_t i = 0; i < first; i += MACHINE_LANES(M)) AT(M, dx + i) = none;                        \
-        for (ptrdiff_t i = 0; i < end - first; i += MACHINE_LANES(M)) {                                      \
-            __builtin_prefetch(from + i + SOON);                                                             \
-            __builtin_prefetch(dx + first + i + SOON, 1);                                                    \
-            AT(M, dx + first + i) = AT(M, from + i);                                                         \
-        }                                                                                                    \
+        M##_copy(end - first, from, dx + first);                                                             \
         for (ptrdiff_t i = end; i < wide; i += MACHINE_LANES(M)) AT(M, dx + i) = none;                       \
         for (const column_run *r = p->runs; r < p->runs + p->run_count; r++)                                 \
             if (r != longest) add_run(r, dy + r->to, dx);                                                    \
@@ -686,6 +672,7 @@ INLINE void reverse(ptrdiff_t n, const st_real *restrict from, st_real *restrict
         const ptrdiff_t wide = columns.size, out = columns.out, area = rows.size * wide,                     \
                         total = w->planes * rows.out;                                                        \
         const st_real *end = x + w->planes * area, *y_end = y + total * out;                                 \
+        st_real *sums = back ? w->out_rows : w->rows, *aside = back ? w->rows : w->out_rows;                 \
         const column_run *longest = NULL;                                                                    \
         for (const column_run *r = p->runs; r < p->runs + p->run_count; r++)                                 \
             if (r->step == 1 && (!longest || r->count > longest->count)) longest = r;                        \
@@ -693,19 +680,21 @@ INLINE void reverse(ptrdiff_t n, const st_real *restrict from, st_real *restrict
             const tap *t = rows.taps + rows.begin[i];                                                        \
             const ptrdiff_t count = rows.begin[i + 1] - rows.begin[i];                                       \
             const bool goes_on = x + area + LANES <= end, last = y + out + LANES > y_end;                    \
+            const bool one = count == 1 && t->weight == 1;                                                   \
             const st_real *row = count > 0 ? x + t->from * wide : x;                                         \
-            st_real *to = y;                                                                                 \
+            st_real *to = last ? aside : y;                                                                  \
             n = 1;                                                                                           \
             if (columns.ordered && (back || count > 0)) {                                                    \
                 n = rows.alike[i];                                                                           \
-                if (count == 1 && t->weight == 1) M##_copy(n *out, row, y);                                  \
-                else M##_sum_rows(n *out, t, count, x, wide, goes_on && !last && n == 1, y);                 \
+                const ptrdiff_t all = out * n;                                                               \
+                if (one && goes_on && y + all + LANES <= y_end) M##_copy(all, row, y);                       \
+                else if (one) memcpy(y, row, (size_t)all * sizeof *y);                                       \
+                else M##_sum_rows(all, t, count, x, wide, goes_on && !last && n == 1, y);                    \
             } else {                                                                                         \
-                if (count != 1 || t->weight != 1 || row + wide + LANES > end) {                              \
-                    row = back ? w->out_rows : w->rows;                                                      \
-                    M##_sum_rows(wide, t, count, x, wide, goes_on, back ? w->out_rows : w->rows);            \
+                if (!one || row + wide + LANES > end) {                                                      \
+                    M##_sum_rows(wide, t, count, x, wide, goes_on, sums);                                    \
+                    row = sums;                                                                              \
                 }                                                                                            \
-                if (last) to = back ? w->rows : w->out_rows;                                                 \
                 if (back) M##_add_runs(p, longest, row, to);                                                 \
                 else M##_copy_runs(p, count > 0 ? row : NULL, to);                                           \
                 if (last) memcpy(y, to, (size_t)out * sizeof *y);                                            \
