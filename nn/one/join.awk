@@ -551,7 +551,7 @@ function tidy(text, indent,    n, lines, i, out, blank, width, base) {
     return out
 }
 
-# Lines without indentation, of about 110 columns, which end where directives begin.
+# Lines without indentation, of about 160 columns, which end where directives begin.
 function folded(text,    n, lines, i, out, line, directive) {
     n = split(text, lines, "\n")
     for (i = 1; i <= n; i++) {
@@ -564,7 +564,7 @@ function folded(text,    n, lines, i, out, line, directive) {
             directive = lines[i] ~ /^#/ ? "goes on" : ""
         }
         if (directive != "") directive = sub(/[ \t]*\\$/, "", lines[i]) ? "goes on" : "over"
-        if (length(line) + length(lines[i]) > 110 && line !~ /^#[ \t]*define [A-Za-z0-9_]+$/) {
+        if (length(line) + length(lines[i]) > 160 && line !~ /^#[ \t]*define [A-Za-z0-9_]+$/) {
             out = out line (directive == "" ? "\n" : "\\\n")
             line = directive != "" && parts(line, lines[i]) ? " " lines[i] : lines[i]
         } else line = line (parts(line, lines[i]) ? " " : "") lines[i]
