@@ -40,9 +40,9 @@ enum {
     PARTS = 8,              /* the most of a gradient that are summed separately, */
     TILES_OF_PART = 256,    /* with so many tiles, at least, */
     SUMS = 5 << 18,         /* and bytes of their sums, at most */
-    TRANSFORMS = 24,        /* channels that take as long as transforming tiles */
-    LITTLE = 10,            /* times as long: unless a chunk's tiles take that, a batch shares the weights; */
-    SOME = 2,               /* and in inference, where chunks stay in cache, as many images as take that */
+    TRANSFORMS = 24,        /* channels whose products take as long as transforming their tiles */
+    LITTLE = 10,            /* a batch is one chunk unless tiles take so many times as long as weights; */
+    SOME = 2,               /* in inference, chunks have images whose tiles take so many times as long */
 
     BAND = 1 << 15, /* elements: pixels at a time */
     BLOCK = 48,     /* tiles at a time, so that loading weights pays; a multiple of every product's height */
@@ -61,8 +61,8 @@ typedef struct side {
     st_real *pixels;  /* [rows, W, padded] of an image, rows `top` to `bottom` */
     st_real *outside; /* a pixel outside the image: zeros, or values to be dropped */
     ptrdiff_t top, bottom;
-    ptrdiff_t start, own; /* numbers of the first tile, and of the first one whose rows are given */
-    st_real *tiles;       /* [places, tiles, padded], the places `plane` apart */
+    ptrdiff_t start, kept; /* numbers of the first tile, and of the first one whose rows are given */
+    st_real *tiles;        /* [places, tiles, padded], the places `plane` apart */
     ptrdiff_t plane;
     const ptrdiff_t *by; /* the plan's multiples of `padded` */
 } side;
@@ -218,7 +218,7 @@ static void transform_tiles(const winograd_plan *p, side *s, winograd_transform 
         pixels_of(p, s, at, pixel);
         for (int f = 0; f < WINOGRAD_PLACES; f++) element[f] = s->tiles + f * s->plane + t * s->padded;
         transform(s->columns, (const st_real *const *)(give ? element : pixel), give ? pixel : element);
-        if (give && closes_band(p, at) && first + t >= s->own) give_band(p, s, at);
+        if (give && closes_band(p, at) && first + t >= s->kept) give_band(p, s, at);
     }
 }
 
@@ -505,19 +505,19 @@ static ptrdiff_t tile_of(const job *j, ptrdiff_t unit)
     return tile_of_band(p, j->c->images * bands_of(p) * unit / j->units);
 }
 
-/* Divides units, of which `again` of the work of all is done twice, or channels, for which each thread
- * transforms all tiles that they read. */
-static void divide(job *j, ptrdiff_t made, double again, parallel_work *part)
+/* Divides the units, where a part `twice` of all work is done by two threads, or the channels that are made,
+ * where each thread transforms all tiles that they read. */
+static void divide(job *j, ptrdiff_t made, double twice, parallel_work *part)
 {
     const winograd_plan *p = j->c->plan;
     j->by = layer_undivided(j->c);
-    layer_try_axis(&j->by, OF_UNITS, j->units, 1, again);
+    layer_try_axis(&j->by, OF_UNITS, j->units, 1, twice);
     layer_try_axis(&j->by, OF_MADE, made, p->k->lanes, TRANSFORMS / (double)(TRANSFORMS + made));
     layer_each(j->c, MOST_THREADS, j->by.parts, part, j);
 }
 
-/* The part of the work that the tiles above a unit are. */
-static double again(const job *j)
+/* The part of all work that the tiles above a unit are. */
+static double above(const job *j)
 {
     const winograd_plan *p = j->c->plan;
     return 1 / (double)(j->c->images * p->rows);
@@ -530,21 +530,21 @@ static void make_part(ptrdiff_t i, int thread, void *context)
     const winograd_plan *p = j->c->plan;
     const bool back = j->transposed;
     const st_tensor made = back ? j->x : j->y;
-    const share own = share_of(j, i, made.shape.n[1]);
-    const ptrdiff_t begin = tile_of(j, own.first), end = tile_of(j, own.end);
+    const share part = share_of(j, i, made.shape.n[1]);
+    const ptrdiff_t begin = tile_of(j, part.first), end = tile_of(j, part.end);
     st_call c = *j->c;
     c.thread = thread;
     const st_real *bias = back ? NULL : conv_bias(&c);
     side from = side_of(&c, back ? j->y : j->x, back ? Y_PIXELS : X_PIXELS, back ? Y_TILES : X_TILES),
-         to = side_of(&c, st_narrow(made, 1, own.channel, own.count), back ? DX_PIXELS : Y_PIXELS,
+         to = side_of(&c, st_narrow(made, 1, part.channel, part.count), back ? DX_PIXELS : Y_PIXELS,
                       back ? X_TILES : Y_TILES);
-    to.own = begin;
+    to.kept = begin;
     from.start = to.start = begin - (back ? tiles_above(p, begin) : 0);
     for (ptrdiff_t first = to.start, count; first < end; first += count) {
         count = smallest(BLOCK, end - first);
         transform_tiles(p, &from, back ? p->t->output_adjoint : p->t->input, false, first, count);
-        if (bias) begin_with(&to, bias + own.channel, count);
-        multiply(p, &from, j->u + own.channel, &to, count, bias != NULL);
+        if (bias) begin_with(&to, bias + part.channel, count);
+        multiply(p, &from, j->u + part.channel, &to, count, bias != NULL);
         transform_tiles(p, &to, back ? p->t->input_adjoint : p->t->output, true, first, count);
     }
 }
@@ -554,7 +554,7 @@ static void make(job *j)
 {
     j->units = j->c->images * bands_of(j->c->plan);
     transform_weights(j);
-    divide(j, (j->transposed ? j->x : j->y).shape.n[1], j->transposed ? again(j) : 0, make_part);
+    divide(j, (j->transposed ? j->x : j->y).shape.n[1], j->transposed ? above(j) : 0, make_part);
 }
 
 static void forward(const st_call *c, st_tensor x, st_tensor y)
@@ -565,7 +565,7 @@ static void forward(const st_call *c, st_tensor x, st_tensor y)
 /* The sums of a part, and what they are made of. */
 typedef struct sums {
     const job *j;
-    share own;
+    share part;
     side x, dy, dx;
     st_real *buffer; /* of the thread */
 } sums;
@@ -577,11 +577,11 @@ static void add_products(const sums *s, st_real *du, ptrdiff_t count, bool add)
     const winograd_plan *p = s->j->c->plan;
     const side *x = &s->x, *dy = &s->dy;
     const ptrdiff_t each = s->j->x.shape.n[1] * dy->padded;
-    st_real *to = du + s->own.channel * dy->padded, *bias = du + WINOGRAD_PLACES * each;
+    st_real *to = du + s->part.channel * dy->padded, *bias = du + WINOGRAD_PLACES * each;
     for (int f = 0; f < WINOGRAD_PLACES; f++)
         kernel_product(p->k, x->channels, dy->columns, count, x->tiles + f * x->plane, p->unit, x->by,
                        dy->tiles + f * dy->plane, dy->by, to + f * each, dy->padded, add);
-    if (s->own.channel > 0) return;
+    if (s->part.channel > 0) return;
     const st_real *at = dy->tiles + WINOGRAD_WHOLE * dy->plane;
     for (ptrdiff_t o = 0; o < dy->padded; o++) s->buffer[o] = 0;
     for (ptrdiff_t t = 0; t < count; t++, at += dy->padded)
@@ -601,7 +601,7 @@ static void sum_tiles(sums *s, ptrdiff_t first, ptrdiff_t end, st_real *du)
             add_products(s, du, count, at > first);
         }
         if (st_is_null(s->j->dx)) continue;
-        multiply(p, &s->dy, s->j->u + s->own.channel, &s->dx, count, false);
+        multiply(p, &s->dy, s->j->u + s->part.channel, &s->dx, count, false);
         transform_tiles(p, &s->dx, p->t->input_adjoint, true, at, count);
     }
 }
@@ -611,19 +611,19 @@ static void sum_part(ptrdiff_t i, int thread, void *context)
 {
     const job *j = context;
     const bool back = !st_is_null(j->dx);
-    const share own = share_of(j, i, j->x.shape.n[1]);
-    const ptrdiff_t begin = tile_of(j, own.first),
+    const share part = share_of(j, i, j->x.shape.n[1]);
+    const ptrdiff_t begin = tile_of(j, part.first),
                     start = begin - (back ? tiles_above(j->c->plan, begin) : 0);
     st_real *du = st_data(st_scratch(j->c, WEIGHT_SUMS));
     st_call c = *j->c;
     c.thread = thread;
-    sums s = { .j = j, .own = own, .dy = side_of(&c, j->y, Y_PIXELS, Y_TILES) };
-    s.x = side_of(&c, st_narrow(j->x, 1, own.channel, own.count), X_PIXELS, X_TILES);
-    if (back) s.dx = side_of(&c, st_narrow(j->dx, 1, own.channel, own.count), DX_PIXELS, X_TILES);
+    sums s = { .j = j, .part = part, .dy = side_of(&c, j->y, Y_PIXELS, Y_TILES) };
+    s.x = side_of(&c, st_narrow(j->x, 1, part.channel, part.count), X_PIXELS, X_TILES);
+    if (back) s.dx = side_of(&c, st_narrow(j->dx, 1, part.channel, part.count), DX_PIXELS, X_TILES);
     s.buffer = st_data(st_scratch(&c, BUFFER));
-    s.x.start = s.dx.own = begin, s.dy.start = s.dx.start = start;
+    s.x.start = s.dx.kept = begin, s.dy.start = s.dx.start = start;
     sum_tiles(&s, start, begin, NULL);
-    for (ptrdiff_t unit = own.first; unit < own.end; unit++)
+    for (ptrdiff_t unit = part.first; unit < part.end; unit++)
         sum_tiles(&s, tile_of(j, unit), tile_of(j, unit + 1), du + unit * sums_of(j->c->layer));
 }
 
@@ -639,7 +639,7 @@ static void sum(const st_call *c, st_tensor x, st_tensor dy, st_tensor dx)
               .units = parts_of(c->plan, c->images, sums_of(l)),
               .dx = dx };
     if (!st_is_null(dx)) transform_weights(&j);
-    divide(&j, x.shape.n[1], st_is_null(dx) ? 0 : again(&j), sum_part);
+    divide(&j, x.shape.n[1], st_is_null(dx) ? 0 : above(&j), sum_part);
     j.by = layer_undivided(c);
     layer_try_axis(&j.by, 0, x.shape.n[1], 1, 0);
     layer_each(c, MOST_THREADS, j.by.parts, add_weights, &j);
