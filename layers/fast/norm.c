@@ -39,6 +39,7 @@ typedef struct norm_slopes {
 
 /* ---- sums ------------------------------------------------------------------------------------------ */
 
+enum { ELEMENT_OCTETS = 4 };                 /* of elements, whose gradients are added together */
 enum { OCTET = 8, OCTETS = 2, BLOCK = 512 }; /* lanes, vectors and elements that are added in st_real */
 typedef st_real octet __attribute__((vector_size(OCTET * sizeof(st_real))));
 typedef st_real octet_at
@@ -576,28 +577,59 @@ INLINE void forward_sets(const norm_pass *p, ptrdiff_t first, ptrdiff_t count)
             }
 }
 
-/* Adds the gradients of the weights and biases of elements from `begin` on of set k. */
-INLINE void add_elements(const norm_pass *p, ptrdiff_t k, ptrdiff_t begin, ptrdiff_t count, const st_real *x,
-                         const st_real *dy)
+/* Adds to lanes from `from` on of some octets, to[0] and to[1], what `count` rows of dy add to the gradients
+ * of their elements' weights and biases. */
+INLINE void add_lanes(int octets, int from, ptrdiff_t count, ptrdiff_t apart, const st_real *x,
+                      const st_real *dy, const st_real *mean, const st_real *scale, st_real *const to[2],
+                      ptrdiff_t at)
 {
-    const st_real mean = p->mean[k], scale = 1 / p->deviation[k];
-    const ptrdiff_t first = first_weight(p->plan, k) + begin;
-    st_real *restrict dweight = p->dweight + first;
-    st_real *restrict dbias = p->dbias ? p->dbias + first : NULL;
-    if (dbias)
-        for (ptrdiff_t i = 0; i < count; i++) {
-            dweight[i] += (x[i] - mean) * scale * dy[i];
-            dbias[i] += dy[i];
+    octet sum[2][ELEMENT_OCTETS] = { { { 0 } } };
+    for (int k = 0; k < 2 && to[k]; k++) EACH(v, octets) sum[k][v] = OCTET_OF(to[k], at + v * OCTET);
+    x += at, dy += at;
+    for (ptrdiff_t r = 0; r < count; r++, x += apart, dy += apart) EACH(v, octets)
+        {
+            const octet g = OCTET_OF(dy, v * OCTET);
+            sum[0][v] += (OCTET_OF(x, v * OCTET) - mean[r]) * scale[r] * g, sum[1][v] += g;
         }
+    for (int k = 0; k < 2 && to[k]; k++) EACH(v, octets)
+    if (from == 0) *(octet_at *)(to[k] + at + v * OCTET) = sum[k][v];
     else
-        for (ptrdiff_t i = 0; i < count; i++) dweight[i] += (x[i] - mean) * scale * dy[i];
+        for (int lane = from; lane < OCTET; lane++) to[k][at + lane] = sum[k][0][lane];
 }
 
-INLINE void scale_elements(const norm_pass *p, ptrdiff_t k, ptrdiff_t begin, ptrdiff_t count,
-                           const st_real *dy, st_real *restrict scaled)
+/* Adds the gradients of the weights and biases of n elements of `count` sets from k on, which have the same
+ * weights: x and dy begin with the element `begin` of set k. The last octet ends with the last element. */
+INLINE void add_elements(const norm_pass *p, ptrdiff_t k, ptrdiff_t count, ptrdiff_t begin, ptrdiff_t n,
+                         const st_real *x, const st_real *dy)
+{
+    const ptrdiff_t first = first_weight(p->plan, k) + begin, apart = p->set.length;
+    const st_real *mean = p->mean + k;
+    st_real *const to[2] = { p->dweight + first, p->dbias ? p->dbias + first : NULL };
+    st_real scale[MOST];
+    ptrdiff_t i = 0;
+    for (ptrdiff_t r = 0; r < count; r++) scale[r] = 1 / p->deviation[k + r];
+    for (; i + ELEMENT_OCTETS * OCTET <= n; i += ELEMENT_OCTETS * OCTET)
+        add_lanes(ELEMENT_OCTETS, 0, count, apart, x, dy, mean, scale, to, i);
+    for (; i + OCTET <= n; i += OCTET) add_lanes(1, 0, count, apart, x, dy, mean, scale, to, i);
+    if (i < n && n > OCTET)
+        add_lanes(1, (int)(OCTET - n + i), count, apart, x, dy, mean, scale, to, n - OCTET), i = n;
+    for (; i < n; i++)
+        for (ptrdiff_t at = i, r = 0; r < count; r++, at += apart) {
+            to[0][i] += (x[at] - mean[r]) * scale[r] * dy[at];
+            if (to[1]) to[1][i] += dy[at];
+        }
+}
+
+/* Writes weight times dy, of the same elements. */
+INLINE void scale_elements(const norm_pass *p, ptrdiff_t k, ptrdiff_t count, ptrdiff_t begin, ptrdiff_t n,
+                           const st_real *dy, st_real *scaled)
 {
     const st_real *weight = p->weight + first_weight(p->plan, k) + begin;
-    for (ptrdiff_t i = 0; i < count; i++) scaled[i] = weight[i] * dy[i];
+    for (ptrdiff_t r = 0; r < count; r++, dy += p->set.length, scaled += p->set.length) {
+        ptrdiff_t i = 0;
+        for (; i + OCTET <= n; i += OCTET) *(octet_at *)(scaled + i) = OCTET_OF(weight, i) * OCTET_OF(dy, i);
+        for (; i < n; i++) scaled[i] = weight[i] * dy[i];
+    }
 }
 
 /* Adds the gradients of weight and bias w, of part i of set k, from the sums over it; and these to the set's.
@@ -637,10 +669,10 @@ INLINE void adjoint_sets(const norm_pass *p, ptrdiff_t first, ptrdiff_t count, c
         sums[k] = total[k] = (norm_sums){ 0 }, slopes[k] = (norm_slopes){ 0 };
     if (plan->by_element) {
         st_real *restrict scaled = st_data(st_scratch(p->c, SCALED));
-        for (ptrdiff_t k = 0; k < count; k++) {
-            const st_real *g = dy + k * s.length;
-            if (p->dweight) add_elements(p, first + k, 0, s.length, x + k * s.length, g);
-            if (p->to) scale_elements(p, first + k, 0, s.length, g, scaled + k * s.length);
+        const ptrdiff_t alike = plan->apart == 0 ? count : 1; /* sets with the same weights */
+        for (ptrdiff_t k = 0, at = 0; k < count; k += alike, at = k * s.length) {
+            if (p->dweight) add_elements(p, first + k, alike, 0, s.length, x + at, dy + at);
+            if (p->to) scale_elements(p, first + k, alike, 0, s.length, dy + at, scaled + at);
         }
         dy = scaled;
     }
@@ -693,10 +725,10 @@ INLINE void run_segment(const norm_pass *p, ptrdiff_t i)
                     at = k * p->set.length + begin;
     const st_real *x = p->x + at, *g = p->dy ? p->dy + at : x, mean = p->mean[k];
     st_real *to = p->to + at;
-    if (p->dweight && !p->slopes) add_elements(p, k, begin, n, x, g);
+    if (p->dweight && !p->slopes) add_elements(p, k, 1, begin, n, x, g);
     if (p->dy && p->plan->by_element) {
         st_real *scaled = st_data(st_scratch(p->c, SCALED));
-        scale_elements(p, k, begin, n, g, scaled);
+        scale_elements(p, k, 1, begin, n, g, scaled);
         g = scaled;
     }
     if (!p->slopes) p->sums[i] = (norm_sums){ 0 }, add_row(&p->sums[i], n, g, p->dy ? 0 : mean, x, mean);
@@ -723,9 +755,11 @@ INLINE void run(const norm_pass *p, ptrdiff_t i)
     if (p->pieces == CHANNELS) infer(p, i);
     else if (p->pieces == SEGMENTS) run_segment(p, i);
     else if (p->pieces == COLUMNS_OF_SETS)
-        for (ptrdiff_t k = p->first; k < p->end; k++)
-            add_elements(p, k, left, smallest(p->columns, length - left), p->x + k * length + left,
+        for (ptrdiff_t k = p->first, alike; k < p->end; k += alike) {
+            alike = p->plan->apart == 0 ? smallest(p->together, p->end - k) : 1;
+            add_elements(p, k, alike, left, smallest(p->columns, length - left), p->x + k * length + left,
                          p->dy + k * length + left);
+        }
     else if (p->dy)
         adjoint_sets(p, first, smallest(p->together, p->end - first), p->x + first * length, p->set.stride);
     else forward_sets(p, first, smallest(p->together, p->end - first));
@@ -812,11 +846,10 @@ static void add_kept(const norm_pass *p)
  * sets, whose gradients are kept and added after them. dx, which may be x, is written last. */
 static void by_tiles(const norm_pass *all, int threads)
 {
-    enum { COLUMN_UNIT = 32 };
     const bool by_element = all->plan->by_element;
-    const ptrdiff_t unit = threads * COLUMN_UNIT, tile = by_element && !all->to ? all->end : all->plan->tile;
+    const ptrdiff_t unit = threads * OCTET, tile = by_element && !all->to ? all->end : all->plan->tile;
     for (norm_pass p = *all; p.first < all->end; p.first = p.end) {
-        p.end = smallest(p.first + tile, all->end), p.columns = ceil_div(p.set.length, unit) * COLUMN_UNIT;
+        p.end = smallest(p.first + tile, all->end), p.columns = ceil_div(p.set.length, unit) * OCTET;
         norm_pass part = p;
         if (by_element) {
             each_piece(p, COLUMNS_OF_SETS, ceil_div(p.set.length, p.columns), MOST_THREADS);
