@@ -129,7 +129,8 @@ static st_layer *roll_tiles(dice *d, st_shape *x)
         o.padding[axis] *= o.dilation[axis];
         x->n[2 + axis] = 2 * o.dilation[axis] + roll_side(d, 1, 20);
     }
-    if (chance(d, 30)) /* 5x5 */
+    if (o.dilation[0] && !o.dilation[1]) o.dilation[1] = 1; /* 0 is the first one */
+    if (chance(d, 30))                                      /* 5x5 */
         for (int axis = 0; axis < 2; axis++) {
             o.kernel[axis] = 5;
             x->n[2 + axis] += 2 * (o.dilation[axis] ? o.dilation[axis] : 1);

@@ -175,14 +175,17 @@ static number learned_norm(const pane *p)
     return power(sum / p->n, 1 / order);
 }
 
+/* Near p = 0, log y is the mean of log a, and p / 2 times their variance. */
 static number gem(const pane *p)
 {
-    number sum = 0;
+    const number power = p->param[0];
+    number sum = 0, logs = 0, squares = 0;
     for (int i = 0; i < p->n; i++) {
-        const number a = creal(p->x[i]) <= 1e-6 ? 1e-6 : p->x[i];
-        sum += creal(p->param[0]) == 0 ? clog(a) : cexp(p->param[0] * clog(a));
+        const number a = creal(p->x[i]) <= 1e-6 ? 1e-6 : p->x[i], log_a = clog(a);
+        sum += cexp(power * log_a), logs += log_a, squares += log_a * log_a;
     }
-    return creal(p->param[0]) == 0 ? cexp(sum / p->n) : cexp(clog(sum / p->n) / p->param[0]);
+    const number mean = logs / p->n, variance = squares / p->n - mean * mean;
+    return creal(power) == 0 ? cexp(mean + power * variance / 2) : cexp(clog(sum / p->n) / power);
 }
 
 static number soft(const pane *p)
