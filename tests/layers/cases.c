@@ -253,7 +253,7 @@ static st_layer *roll_maxpool_usual(dice *d, st_shape *x)
 static st_layer *roll_avgpool(dice *d, st_shape *x)
 {
     st_maxpool_options o = roll_windows(d, x);
-    /* 3600, the scale of the case, is no multiple of 32: sums over such images would lie between two units. */
+    /* The scale of the case, 3600, is no multiple of 32: sums over such images would lie between units. */
     if (chance(d, 5) && x->n[2] * x->n[3] % 32 != 0) return st_global_avgpool();
     return st_avgpool(WINDOWS(o), .count_exclude_pad = chance(d, 50));
 }

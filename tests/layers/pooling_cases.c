@@ -179,12 +179,12 @@ static number learned_norm(const pane *p)
 static number gem(const pane *p)
 {
     const number power = p->param[0];
-    number sum = 0, logs = 0, squares = 0;
+    number sum = 0, logs = 0, of_squares = 0;
     for (int i = 0; i < p->n; i++) {
         const number a = creal(p->x[i]) <= 1e-6 ? 1e-6 : p->x[i], log_a = clog(a);
-        sum += cexp(power * log_a), logs += log_a, squares += log_a * log_a;
+        sum += cexp(power * log_a), logs += log_a, of_squares += log_a * log_a;
     }
-    const number mean = logs / p->n, variance = squares / p->n - mean * mean;
+    const number mean = logs / p->n, variance = of_squares / p->n - mean * mean;
     return creal(power) == 0 ? cexp(mean + power * variance / 2) : cexp(clog(sum / p->n) / power);
 }
 
