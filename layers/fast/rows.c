@@ -1400,6 +1400,14 @@ static bool is_identity(const sparse *a)
     return a->size == a->out;
 }
 
+/* Tests if each element has one tap at most. */
+static bool is_single(const sparse *a)
+{
+    for (ptrdiff_t i = 0; i < a->out; i++)
+        if (a->begin[i + 1] - a->begin[i] > 1) return false;
+    return true;
+}
+
 static bool is_copy(const sparse *a)
 {
     return a->ordered && a->even && (a->out == 0 || a->counted[0] == 1);
@@ -1724,7 +1732,7 @@ void rows_fill(st_layer *l, void *tables)
         a->even = true;
         for (ptrdiff_t o = 1; o < a->out; o++) a->even = a->even && a->counted[o] == a->counted[0];
     }
-    p->single = taps[0] == p->each[0].out;
+    p->single = is_single(&p->each[0]);
     p->run_count = 0;
     p->by_runs[0] = p->by_runs[1] = p->flat = false;
     p->same = !maxima && is_copy(&p->each[0]) && is_copy(&p->each[1]);

@@ -229,6 +229,15 @@ TEST(places_of_maxima_in_dilated_windows_are_those_of_the_reference)
     use_engine(NULL);
 }
 
+/* Windows are two rows high, of which the border leaves one, which is also the row of y. */
+TEST(places_of_maxima_that_the_border_cuts_to_a_row_are_those_of_the_reference)
+{
+    auto_layer *l = st_maxpool(.kernel = { 2, 17 }, .stride = { 2, 2 }, .padding = { 1, 7 });
+    for (int i = 1; i < ENGINES; i++)
+        if (choose_engine(engines[i])) assert_as_the_reference(engines[i], l, ST_SHAPE(2, 3, 2, 17));
+    use_engine(NULL);
+}
+
 static double greatest_size(st_tensor x)
 {
     double most = 0;
