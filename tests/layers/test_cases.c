@@ -471,10 +471,10 @@ static void threads_change_nothing_of(st_layer *l, st_shape s, ptrdiff_t planned
 static void threads_change_nothing(const layer_case *c, dice *d, st_layer *l, st_shape s)
 {
     const ptrdiff_t few = roll(d, 1, 8), more = roll(d, 9, 24);
-    threads_change_nothing_of(l, s, 37, 37, roll(d, 2, 6));
-    threads_change_nothing_of(l, s, few, few, roll(d, 2, 6));
-    threads_change_nothing_of(l, s, 37, roll(d, 1, 8), roll(d, 2, 6));
-    threads_change_nothing_of(l, s, more, more, roll(d, 2, 6));
+    threads_change_nothing_of(l, s, 37, 37, (int)roll(d, 2, 6));
+    threads_change_nothing_of(l, s, few, few, (int)roll(d, 2, 6));
+    threads_change_nothing_of(l, s, 37, roll(d, 1, 8), (int)roll(d, 2, 6));
+    threads_change_nothing_of(l, s, more, more, (int)roll(d, 2, 6));
     st_layer_free(l);
 }
 
