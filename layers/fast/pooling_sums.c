@@ -98,6 +98,18 @@ INLINE bool in_range(const sums_call *b, st_real fewest, bool zeros)
     return !outside;
 }
 
+/* What a power is taken of: |x|, or max(x, epsilon). */
+INLINE st_real base(st_real x, bool sizes, st_real epsilon)
+{
+    return sizes ? fabs(x) : x < epsilon ? epsilon : x;
+}
+
+/* The greatest of a channel. */
+INLINE st_real greatest(const sums_call *b, bool sizes, st_real epsilon)
+{
+    return sizes && -b->least > b->most ? -b->least : base(b->most, sizes, epsilon);
+}
+
 /* ---- SoftPool: f = exp(x - shift), f (x - shift) ------------------------------------------------------- */
 
 INLINE void soft_terms(const sums_call *b)
@@ -199,39 +211,31 @@ INLINE void logsumexp_back(const sums_call *b)
 
 /* ---- powers: f = (a / shift)^p, f log2(a / shift), with a >= 0, shift the greatest --------------------- */
 
-/* a of an element: |x|, or max(x, epsilon). */
-INLINE st_real base(st_real x, bool sizes, st_real epsilon)
-{
-    return sizes ? fabs(x) : x < epsilon ? epsilon : x;
-}
-
-/* The greatest a, and 1 / that, or 0 where that is out of range. */
-INLINE st_real greatest(const sums_call *b, bool sizes, st_real epsilon)
-{
-    return sizes && -b->least > b->most ? -b->least : base(b->most, sizes, epsilon);
-}
-
+/* 1 / the greatest a, or 0 where that is out of range. */
 INLINE st_real scale_of(st_real most)
 {
     const st_real scale = 1 / most;
     return scale <= ST_REAL_MAX ? scale : 0;
 }
 
-/* Keeps da/dx (a / shift)^(p - 1). The power of 0 is 0. */
+/* Keeps da/dx (a / shift)^(p - 1). The power of 0 is 0. Logarithms of other numbers below LEAST_NORMAL are
+ * not right: powers p - 1 of those are nothing from p = 2 on; otherwise a NaN leaves the channel to the
+ * definition. */
 INLINE void power_terms(const sums_call *b, bool sizes, st_real epsilon, st_real p)
 {
-    const st_real *x = b->x, scale = scale_of(greatest(b, sizes, epsilon)), less_1 = p - 1;
+    const st_real *x = b->x, scale = scale_of(greatest(b, sizes, epsilon)), less_1 = p - 1,
+                  lost = p < 2 ? (st_real)NAN : 0;
     st_real *restrict power = b->f[0], *restrict weighted = b->f[1], *restrict slope = b->kept;
     for (ptrdiff_t i = 0; i < b->n; i++) {
         const st_real a = base(x[i], sizes, epsilon), ratio = a * scale, log = fast_log2(ratio, 0);
-        const st_real less = raised_exp2(less_1 * log), most = a > 0 ? less : 0, f = most * ratio;
+        const st_real less = raised_exp2(less_1 * log), most = a > 0 ? less : 0,
+                      f = most * ratio + (a > 0 && ratio < LEAST_NORMAL ? lost : 0);
         power[i] = f, weighted[i] = f * log;
         slope[i] = sizes ? by_sign(x[i], -most, most) : x[i] > epsilon ? most : 0;
     }
 }
 
-/* Leaves (y / shift) / s and dy/dp. Below LEAST_NORMAL, logarithms are not right: sums of such powers are out
- * of range. */
+/* Leaves (y / shift) / s and dy/dp. */
 INLINE bool power_values(const sums_call *b, bool sizes, st_real epsilon, st_real p)
 {
     const st_real *inside = b->inside, *each = b->over, over = 1 / p, most = greatest(b, sizes, epsilon);
@@ -281,14 +285,11 @@ INLINE void gem_terms(const sums_call *b)
     power_terms(b, false, gem_epsilon(b), b->at->param[0][0]);
 }
 
-/* Near p = 0, dy/dp is a difference of numbers that grow as 1 / p². Powers p - 1 of an a whose logarithm is
- * not right are nothing from p = 2 on; below p = 1 they may be out of range. */
+/* Near p = 0, dy/dp is a difference of numbers that grow as 1 / p². */
 INLINE bool gem_values(const sums_call *b)
 {
-    const st_real p = b->at->param[0][0], epsilon = gem_epsilon(b),
-                  least = base(b->least, false, epsilon) * scale_of(greatest(b, false, epsilon));
-    const bool usable = p > (st_real)0.5 && (p >= 2 || least >= LEAST_NORMAL);
-    return power_values(b, false, epsilon, p) && usable;
+    const st_real p = b->at->param[0][0];
+    return power_values(b, false, gem_epsilon(b), p) && p > (st_real)0.5;
 }
 
 INLINE void gem_slopes(const sums_call *b)

@@ -52,9 +52,12 @@ double power_adjoint(const st_window *w, power_base *base, double p, double dy, 
     const double y = mean_of(w, s, p), n = (double)w->n;
     if (y == 0 || !isfinite(y)) fill_window(w, y - y, dx); /* 0 or NaN */
     if (y == 0 || !isfinite(y)) return y - y;
+    const st_real normal = 4 / ST_REAL_MAX; /* a smaller r^p has lost digits, which r^(p - 1) has */
     for (ptrdiff_t i = 0; i < w->n; i++) {
         const double a = base(w, i);
-        dx[i] = a == 0 ? 0 : (st_real)(dy * (double)dx[i] * y / (a * s.power));
+        if (a == 0) dx[i] = 0;
+        else if (dx[i] >= normal) dx[i] = (st_real)(dy * (double)dx[i] * y / (a * s.power));
+        else dx[i] = (st_real)(dy * exp((p - 1) * (log(a) - log(s.most))) * y / (s.most * s.power));
     }
     if (p == 0) return dy * y * (s.squares / n - s.weighted / n * (s.weighted / n)) / 2;
     return dy * y * (s.weighted / (p * s.power) - log(s.power / n) / (p * p));

@@ -298,6 +298,29 @@ TEST(norms_of_small_numbers_are_those_of_the_reference)
     use_engine(NULL);
 }
 
+/* Beside elements of 1, others whose power p - 1 is much greater than they are, down to the least number: the
+ * slope of t is t^(p - 1) m^(1/p - 1) / 4, m = (1 + t^p) / 2. */
+TEST(slopes_of_norms_near_1_are_right_for_the_least_numbers)
+{
+    const double p = 1.01;
+    for (int i = 0; i < ENGINES; i++)
+        for (int bits = 0; bits < 40 && choose_engine(engines[i]); bits++) {
+            const double t = ldexp(1, bits - (sizeof(st_real) == 4 ? 149 : 1074)),
+                         slope = pow(t, p - 1) * pow((1 + pow(t, p)) / 2, 1 / p - 1) / 4;
+            auto_layer *l = st_learned_norm_pool(.kernel = { 2 }, .p = p);
+            auto_tensor x = full(ST_SHAPE(1, 1, 2, 8), t), y = st_tensor_new(ST_SHAPE(1, 1, 1, 4)),
+                        dy = full(y.shape, 1), dx = st_tensor_new(x.shape),
+                        want = full(ST_SHAPE(1, 1, 1, 8), slope);
+            st_fill(st_narrow(x, 2, 0, 1), 1);
+            assert_int_equal(st_layer_build(l, x.shape, 1), 0);
+            st_layer_forward(l, x, y);
+            st_layer_backward(l, x, y, dy, dx);
+            about("%s, bit %d", engines[i], bits);
+            assert_near(st_narrow(dx, 2, 1, 1), want, 64 * (double)ST_REAL_EPSILON);
+        }
+    use_engine(NULL);
+}
+
 /* ---- elements ---------------------------------------------------------------------------------------- */
 
 /* The least number above 0, of which 1 / 2^(bits of the mantissa) is left, and the least that has them
