@@ -17,6 +17,7 @@
  * sums from FEWEST on it is nothing. */
 #define LOG2_E (st_real)1.44269504088896340736
 #define LN_2 (st_real)0.693147180559945309417
+#define LEAST_LOGIT (st_real)0.0078125
 #ifdef STRIDE_DOUBLE
 enum { RAISED = 440 };
 #define LOWERED 0x1p-440
@@ -182,11 +183,13 @@ INLINE void logsumexp_terms(const sums_call *b)
     for (ptrdiff_t i = 0; i < b->n; i++) power[i] = raised_exp(r * (x[i] - shift));
 }
 
-/* Leaves 1 / s. */
+/* Leaves 1 / s. Sums are rounded relative to 1, and their logarithms are divided by r: if r x is small, that
+ * leaves few digits. */
 INLINE bool logsumexp_values(const sums_call *b)
 {
-    const bool usable = sharpness(b) > 0 && in_range(b, FEWEST, false);
-    const st_real *inside = b->inside, *each = b->over, over = LN_2 / sharpness(b), shift = b->shift;
+    const st_real r = sharpness(b), size = greatest(b, true, 0);
+    const bool usable = (size > 0 ? r * size : r) >= LEAST_LOGIT && in_range(b, FEWEST, false);
+    const st_real *inside = b->inside, *each = b->over, over = LN_2 / r, shift = b->shift;
     st_real *restrict s = b->s[0], *restrict y = b->y;
     for (ptrdiff_t i = 0; i < b->n; i++) {
         y[i] = shift + log_of_mean(s[i], each[i]) * over;

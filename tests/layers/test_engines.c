@@ -321,6 +321,22 @@ TEST(slopes_of_norms_near_1_are_right_for_the_least_numbers)
     use_engine(NULL);
 }
 
+/* Terms are nearly 1, and their logarithm is divided by r: errors are 128 times as great. */
+TEST(means_of_exponentials_near_1_are_those_of_the_reference)
+{
+    const double sharpness[] = { 1e-9, 1e-4, 1e-2, 1, 5 };
+    for (int i = 1; i < ENGINES; i++)
+        for (int k = 0; k < 15 && choose_engine(engines[i]); k++) {
+            auto_layer *l = st_logsumexp_pool(.kernel = { 3 }, .r = sharpness[k / 3]);
+            dice d = { { 1 } };
+            auto_tensor x = roll_tensor(&d, ST_SHAPE(2, 3, 9, 9), -1, 1);
+            st_scale(x, (st_real)(k % 3 == 0 ? 1 : k % 3 == 1 ? 1e-3 : 1e-20));
+            about("%s, r = %g, numbers %d", engines[i], sharpness[k / 3], k % 3);
+            assert_close_to_the_reference(engines[i], l, x, 1024 * (double)ST_REAL_EPSILON);
+        }
+    use_engine(NULL);
+}
+
 /* ---- elements ---------------------------------------------------------------------------------------- */
 
 /* The least number above 0, of which 1 / 2^(bits of the mantissa) is left, and the least that has them
