@@ -1242,10 +1242,13 @@ static bool is_maxima(const st_layer *l)
     return !is_separable(l) && l->type->pooling->value == pool_max_value;
 }
 
-/* The axis of rows, a = 0, or columns. An image of one column is taken as a row. */
-static int axis_at(const st_layer *l, int a)
+/* The axis of rows, a = 0, or columns. An image of one column is taken as a row, except where zeros beside it
+ * come before equal maxima of the next rows. p is the definition's plan. */
+static int axis_at(const st_layer *l, const void *p, int a)
 {
-    return l->x.n[3] == 1 && l->y.n[3] == 1 ? 1 - a : a;
+    const pool_plan *pool = is_maxima(l) ? p : NULL;
+    const bool zeros = pool && pool->zeros && window_padded(&pool->w);
+    return l->x.n[3] == 1 && l->y.n[3] == 1 && !zeros ? 1 - a : a;
 }
 
 /* The most taps of an axis; p is the definition's plan. */
@@ -1339,7 +1342,7 @@ int rows_plan_for(st_layer *l, const void *given)
     ptrdiff_t taps[2];
     l->impl->tables = 0;
     for (int a = 0; a < 2; a++) {
-        const int axis = axis_at(l, a);
+        const int axis = axis_at(l, given, a);
         p->each[a] = axis_of(l->x.n[2 + axis], l->y.n[2 + axis]);
         taps[a] = most_taps(l, given, axis);
         l->impl->tables += table_of(&p->each[a], taps[a], a * MOST_PICKS, lanes);
@@ -1719,7 +1722,7 @@ void rows_fill(st_layer *l, void *tables)
     const int lanes = kernel_of(l)->lanes;
     for (int i = 0; i < 2; i++) {
         sparse *a = &p->each[i];
-        const int axis = axis_at(l, i);
+        const int axis = axis_at(l, &p->definition, i);
         taps[i] = most_taps(l, &p->definition, axis);
         at = lay_out_axis(a, taps[i], i * MOST_PICKS, lanes, at, &runs, &spans);
         if (i == 1) p->runs = runs;

@@ -229,6 +229,16 @@ TEST(places_of_maxima_in_dilated_windows_are_those_of_the_reference)
     use_engine(NULL);
 }
 
+/* A zero to the right of an element comes before an equal maximum of the next row. */
+TEST(zeros_beside_one_column_come_before_maxima_of_the_next_rows)
+{
+    auto_layer *l =
+        st_maxpool(.kernel = { 3, 2 }, .stride = { 1, 1 }, .pad_width = { 0, 1 }, .pad_value = ST_PAD_ZERO);
+    for (int i = 1; i < ENGINES; i++)
+        if (choose_engine(engines[i])) assert_as_the_reference(engines[i], l, ST_SHAPE(2, 3, 12, 1));
+    use_engine(NULL);
+}
+
 /* Windows are two rows high, of which the border leaves one, which is also the row of y. */
 TEST(places_of_maxima_that_the_border_cuts_to_a_row_are_those_of_the_reference)
 {
