@@ -362,7 +362,8 @@ static double slope(const pane *p, definition *f, number *varied, double dy)
     return result;
 }
 
-static void add_slopes(pane *p, definition *f, naive *want, st_shape at, double dy)
+/* dparam, which sums over all windows, is in double; NULL: there are no parameters. */
+static void add_slopes(pane *p, definition *f, naive *want, st_shape at, double dy, double *dparam)
 {
     for (int i = 0; i < p->n && p->n > 0; i++)
         if (p->row[i] >= 0)
@@ -371,8 +372,7 @@ static void add_slopes(pane *p, definition *f, naive *want, st_shape at, double 
     if (p->l->params == 0) return;
     const ptrdiff_t each = st_numel(want->dweight) / want->dweight.shape.n[0],
                     channel = want->dweight.shape.n[0] > 1 ? at.n[1] : 0;
-    for (ptrdiff_t k = 0; k < each; k++)
-        *element(want->dweight, channel * each + k) += (st_real)slope(p, f, &p->param[k], dy);
+    for (ptrdiff_t k = 0; k < each; k++) dparam[channel * each + k] += slope(p, f, &p->param[k], dy);
 }
 
 static bool has_zeros(const st_layer *l, const struct family *f)
@@ -389,7 +389,9 @@ naive want_pooling(const st_layer *l, st_tensor x, st_tensor dy)
     out.n[0] = x.shape.n[0];
     naive want = { .y = st_tensor_new(out), .dx = st_tensor_new(x.shape) };
     if (l->params > 0) want.dweight = st_tensor_new(l->param[0].shape);
+    const ptrdiff_t params = l->params > 0 ? st_numel(want.dweight) : 0;
     pane *p = malloc(sizeof *p);
+    double *dparam = calloc((size_t)params + 1, sizeof *dparam);
     const edges seen = has_drawn(l) ? find_edges(l, x.shape) : (edges){ 0 };
     for (ptrdiff_t k = 0; k < st_numel(want.y); k++) {
         const st_shape at = index_of(out, k);
@@ -400,9 +402,10 @@ naive want_pooling(const st_layer *l, st_tensor x, st_tensor dy)
         find_parameters(p, at);
         if (p->n == 0) continue;
         *element(want.y, k) = (st_real)creal(f->value(p));
-        add_slopes(p, f->value, &want, at, (double)*element(dy, k));
+        add_slopes(p, f->value, &want, at, (double)*element(dy, k), dparam);
     }
-    free(p), free_edges(seen);
+    for (ptrdiff_t k = 0; k < params; k++) *element(want.dweight, k) = (st_real)dparam[k];
+    free(p), free(dparam), free_edges(seen);
     return want;
 }
 
@@ -513,7 +516,7 @@ naive want_pyramid(const st_layer *l, st_tensor x, st_tensor dy)
             *p = (pane){ .l = l };
             adaptive_elements(p, x, at, parts);
             *st_at(want.y, place) = (st_real)creal(maximum(p));
-            add_slopes(p, maximum, &want, at, (double)*st_at(dy, place));
+            add_slopes(p, maximum, &want, at, (double)*st_at(dy, place), NULL);
         }
         feature += x.shape.n[1] * level * level;
     }
