@@ -357,8 +357,8 @@ static ptrdiff_t together(const set_division *p, ptrdiff_t images, int threads)
     return largest(smallest(FEW / p->length, SOME), 1);
 }
 
-/* The sets of a tile: as many as there is room for the gradients of, or as stay in the cache; a multiple of
- * those that are processed together. */
+/* How many sets a tile has: there is room for their gradients, or their elements stay in the cache; a multiple
+ * of those that are processed together. */
 static ptrdiff_t tile_of(const set_division *p, ptrdiff_t images)
 {
     enum { GRADIENTS = 1 << 13, ELEMENTS = 1 << 17 };
@@ -577,8 +577,8 @@ INLINE void forward_sets(const norm_pass *p, ptrdiff_t first, ptrdiff_t count)
             }
 }
 
-/* Adds to lanes from `from` on of some octets, to[0] and to[1], what `count` rows of dy add to the gradients
- * of their elements' weights and biases. */
+/* Adds the gradients of some octets of elements over `count` rows: of the weights to to[0] and, unless it is
+ * NULL, of the biases to to[1]. The lanes before `from` stay as they are. */
 INLINE void add_lanes(int octets, int from, ptrdiff_t count, ptrdiff_t apart, const st_real *x,
                       const st_real *dy, const st_real *mean, const st_real *scale, st_real *const to[2],
                       ptrdiff_t at)

@@ -42,8 +42,8 @@ typedef struct taps_functions {
     void (*give)(const lanes_call *b, const st_real *number, const st_real *other, const st_real *d);
     /* sum: of weight[i] times element i in order, the greatest first; or, with d, sums[i] += d times it. */
     void (*sorted)(const lanes_call *b, const st_real *weight, const st_real *d, st_real *sum);
-    /* The numbers and the mean of the elements before which `rank` and `other` come, the greatest first;
-     * equal ones keep their order. */
+    /* The numbers and the mean of the elements that `rank` and `other` others come before, the greatest
+     * first; equal ones keep their order. */
     void (*chosen)(const lanes_call *b, const machine_bits *rank, const machine_bits *other, st_real *number,
                    st_real *other_number, st_real *mean);
     /* dx = d weight[rank]; weight has POOL_LANES elements, or more. */
