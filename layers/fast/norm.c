@@ -357,8 +357,8 @@ static ptrdiff_t together(const set_division *p, ptrdiff_t images, int threads)
     return largest(smallest(FEW / p->length, SOME), 1);
 }
 
-/* How many sets a tile has: there is room for their gradients, or their elements stay in the cache; a multiple
- * of those that are processed together. */
+/* How many sets a tile has: there is room for their gradients, or their elements stay in the cache; a
+ * multiple of those that are processed together. */
 static ptrdiff_t tile_of(const set_division *p, ptrdiff_t images)
 {
     enum { GRADIENTS = 1 << 13, ELEMENTS = 1 << 17 };
