@@ -98,10 +98,11 @@ typedef struct gradient_pass {
     ptrdiff_t panel, result; /* elements of scratch */
 } gradient_pass;
 
-/* With taps as lanes: images of a block, channels of a part and vectors of its k; of parts with as many
- * channels, and with one less, vectors and the elements of them that an earlier one has; of each row, which
- * is a window of one of the images: its place in an image, among copied rows, and in narrow images; of each
- * narrow channel: its place in narrow images, and in the weights. */
+/* With taps as lanes: the images of a block, the channels of the largest parts, and the vectors of a row of
+ * theirs. Two tables, for parts with so many channels and for those with one less: where each vector begins,
+ * and how many of its elements the previous one has. Of each row, which is a window of one of the images: its
+ * place in an image, among copied rows, and in narrow images. Of each narrow channel: its place in narrow
+ * images, and in the weights. */
 typedef struct taps_tables {
     const kernel *k;
     ptrdiff_t images, channels, vectors;
@@ -118,8 +119,8 @@ typedef struct implicit_plan {
     const kernel *k;
     int machine;
     ptrdiff_t wide, narrow, area; /* channels of a group; taps of a kernel */
-    ptrdiff_t chunk, batch;       /* the most images of a call, and of all; */
-    ptrdiff_t usual;              /* of a call for which algorithms are chosen: one, if that is all */
+    ptrdiff_t chunk, batch;       /* the most images of a call, and those of the batch */
+    ptrdiff_t usual;              /* the images of a call that algorithms are chosen for: 1 if batch is 1 */
     pass gather, scatter;
     gradient_pass gradient;
     taps_tables taps;
