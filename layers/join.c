@@ -11,29 +11,28 @@ static ptrdiff_t images_of_item(st_tensor batch)
     return parallel_grain(st_numel(batch) / batch.shape.n[0]);
 }
 
-static st_tensor item_of(st_tensor batch, ptrdiff_t i, ptrdiff_t images)
+static st_tensor item_of(st_tensor batch, ptrdiff_t i)
 {
+    const ptrdiff_t images = images_of_item(batch);
     return st_narrow(batch, 0, i * images, smallest(images, batch.shape.n[0] - i * images));
 }
 
 /* to = from + plus; without `plus`, to = from; without `from`, to += plus. */
 typedef struct sum_of_two {
     st_tensor to, from, plus;
-    ptrdiff_t images;
 } sum_of_two;
 
 static void join_item(ptrdiff_t i, void *context)
 {
     const sum_of_two *j = context;
-    const st_tensor to = item_of(j->to, i, j->images);
-    if (!st_is_null(j->from)) st_copy(to, item_of(j->from, i, j->images));
-    if (!st_is_null(j->plus)) st_add(to, 1, item_of(j->plus, i, j->images));
+    const st_tensor to = item_of(j->to, i);
+    if (!st_is_null(j->from)) st_copy(to, item_of(j->from, i));
+    if (!st_is_null(j->plus)) st_add(to, 1, item_of(j->plus, i));
 }
 
 static void join(const st_call *c, st_tensor to, st_tensor from, st_tensor plus)
 {
-    const ptrdiff_t images = images_of_item(to);
-    st_parallel_for(c, ceil_div(c->images, images), join_item, &(sum_of_two){ to, from, plus, images });
+    st_parallel_for(c, ceil_div(c->images, images_of_item(to)), join_item, &(sum_of_two){ to, from, plus });
 }
 
 static const st_tensor none;
@@ -215,30 +214,28 @@ typedef struct others {
     const st_call *c;
     int one;
     st_tensor y, also;
-    ptrdiff_t images;
 } others;
 
 static void multiply_item(ptrdiff_t i, void *context)
 {
     const others *o = context;
-    const st_tensor y = item_of(o->y, i, o->images);
+    const st_tensor y = item_of(o->y, i);
     bool any = false;
     for (int k = 0; k < o->c->layer->children; k++) {
         if (k == o->one) continue;
-        const st_tensor branch = item_of(st_expand(st_child_output(o->c, k), o->y.shape), i, o->images);
+        const st_tensor branch = item_of(st_expand(st_child_output(o->c, k), o->y.shape), i);
         if (any) st_mul(y, branch);
         else st_copy(y, branch);
         any = true;
     }
     if (!any) st_fill(y, 1);
-    if (!st_is_null(o->also)) st_mul(y, item_of(o->also, i, o->images));
+    if (!st_is_null(o->also)) st_mul(y, item_of(o->also, i));
 }
 
 /* y = the branches but one, and `also`; -1: all of them. */
 static void multiply_others(const st_call *c, int one, st_tensor y, st_tensor also)
 {
-    const ptrdiff_t images = images_of_item(y);
-    st_parallel_for(c, ceil_div(c->images, images), multiply_item, &(others){ c, one, y, also, images });
+    st_parallel_for(c, ceil_div(c->images, images_of_item(y)), multiply_item, &(others){ c, one, y, also });
 }
 
 static void multiply_forward(const st_call *c, st_tensor x, st_tensor y)
