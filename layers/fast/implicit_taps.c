@@ -250,7 +250,7 @@ static void take(const rows *r, const implicit_images *from, ptrdiff_t first, pt
     const ptrdiff_t windows = windows_of(d);
     const bool turned = transposes(d), in_place = window_is_identity(&d->w) && from->contiguous;
     const ptrdiff_t size = turned ? r->some * d->area : r->images * r->pitch;
-    for (ptrdiff_t k = 0; k < size * windows; k++) (turned ? r->block : r->row)[k] = 0;
+    for (ptrdiff_t k = 0; k < size * windows && !in_place; k++) (turned ? r->block : r->row)[k] = 0;
     for (ptrdiff_t n = 0; n < r->images; n++)
         for (ptrdiff_t c = 0, some; c < r->channels; c += some) {
             const st_real *image = from->data + (first + n) * from->stride[0] +
