@@ -67,15 +67,15 @@ UBSAN_OPTIONS ?= print_stacktrace=1
 TSAN_OPTIONS  ?= ignore_noninstrumented_modules=1:allocator_may_return_null=1:die_after_fork=0
 export ASAN_OPTIONS UBSAN_OPTIONS TSAN_OPTIONS
 
-# The environment of a script, all paths absolute: programs, libraries and how to build with them.
 # A sanitizer's build has the precisions that are tested, and not the programs whose tests skip sanitizers.
+SCRIPT_DOUBLE := $(filter double,$(if $(SANITIZE),$(TESTED),double))
+# The environment of a script, all paths absolute: programs, libraries and how to build with them.
 IN_SCRIPT = BIN="$(ROOT)/float/bin" BIN_DOUBLE="$(if $(SCRIPT_DOUBLE),$(ROOT)/double/bin)" BENCH="$(ROOT)/float/bench" \
     ATTACK="$(ROOT)/float/campaigns/attack" CNN="$(ROOT)/float/tests/core/cnn" \
     LIB="$(abspath $(call lib,float))" LIB_DOUBLE="$(abspath $(if $(SCRIPT_DOUBLE),$(call lib,double)))" \
     CC=$(call quoted,$(strip $(CC) $(SANITIZER))) \
     CFLAGS=$(call quoted,-std=c11 -I$(CURDIR) -pthread $(CFLAGS)) \
     LIBS=$(call quoted,$(LIBS)) SANITIZE=$(call quoted,$(SANITIZE))
-SCRIPT_DOUBLE := $(filter double,$(if $(SANITIZE),$(TESTED),double))
 FOR_SCRIPT := $(ATLAS_PROGRAM) $(if $(SCRIPT_DOUBLE),$(TWIN)) \
               $(foreach p,float $(SCRIPT_DOUBLE),$(call programs,$p) $(call lib,$p) $(call shared,$p) $(of_pictures))
 ifeq ($(SANITIZE),)

@@ -34,14 +34,14 @@ compilers() {
             claim "stride.c by $compiler as $standard" compiles $compiler -std=$standard -fsyntax-only $warnings $pooling
         done
         # shellcheck disable=SC2086
+        claim "stride.c by $compiler, optimised" compiles $compiler -O3 $warnings $pooling
+        # shellcheck disable=SC2086
         claim "stride.c by $compiler, without stride-pooling.c" compiles $compiler -O0 $warnings
         # shellcheck disable=SC2086
         claim "stride.c by $compiler in double" compiles $compiler -fsyntax-only $warnings $pooling -DST_DOUBLE
         # shellcheck disable=SC2046,SC2086
         claim "stride.c by $compiler, the core alone" compiles $compiler -O0 $warnings $(printf -- '-D%s ' $parts)
     done
-    # shellcheck disable=SC2086
-    if have clang; then claim "stride.c by clang, optimised" compiles clang -O2 $warnings $pooling; fi
     # Without code for the machine gcc does not warn of functions that nothing calls; clang does.
     local sees="${CC:-cc} -O0"
     if have clang; then sees="clang -fsyntax-only"; fi
@@ -87,15 +87,14 @@ claim "the core of it has at most 350 kB" smaller "$(core_bytes)" 350000
 
 # ---- functions ----------------------------------------------------------------------------------------------
 
-# Linked below.
 optimised() { # OBJECT FLAG...
     local object=$1
     shift
     # shellcheck disable=SC2086
     ${CC:-cc} -O2 $warnings $pooling "$@" -I"$folder" -c "$folder/stride.c" -o "$object"
 }
-claim "stride.c by ${CC:-cc}, optimised" optimised vectors.o
-claim "stride.c by ${CC:-cc}, optimised, with ST_OMIT_FAST" optimised definitions.o -DST_OMIT_FAST
+claim "stride.c by ${CC:-cc}, for the programs below" optimised vectors.o
+claim "the same with ST_OMIT_FAST" optimised definitions.o -DST_OMIT_FAST
 accurate() { ${CC:-cc} -O2 -ffp-contract=off "$root/tests/one/math.c" -o math -lm && ./math; }
 claim "functions that libraries compute differently are accurate" accurate
 public_names() {
