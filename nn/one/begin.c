@@ -102,3 +102,6 @@ LICENSE */
 #endif
 
 #include "stride.h"
+
+/* The short name of ptrdiff_t in lines without blanks. */
+typedef ptrdiff_t idx;

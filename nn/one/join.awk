@@ -355,6 +355,7 @@ function text_of(path,    out, i, t, previous, level, is_struct, pending, level_
                 !(level_of_offset && previous == ",") &&
                 !(level > 0 && is_struct[level] && previous != "[" && token[path, next_text(path, i)] ~ /^[][;,):]$/))
                 t = renamed[path, t]
+            if (t == "ptrdiff_t" && is_compact(path)) t = "idx"
             # tcc takes tensors and shapes in a list only in parentheses, and with their number.
             if (begins_static) { t = "static " t; begins_static = 0 }
             if (t == "}" && list_level && level == list_level - 1) {
@@ -377,7 +378,7 @@ function text_of(path,    out, i, t, previous, level, is_struct, pending, level_
             previous = token[path, i]
         }
         if (kind[path, i] == "c" && !comments) t = ""
-        if (kind[path, i] == "s" && t != "\n" && path ~ /\/.*\// && !(path in shown) && !parts_tokens(path, i, out)) t = ""
+        if (kind[path, i] == "s" && t != "\n" && is_compact(path) && !parts_tokens(path, i, out)) t = ""
         out = out t
     }
     return out
@@ -551,6 +552,11 @@ function tidy(text, indent,    n, lines, i, out, blank, width, base) {
     return out
 }
 
+# Files of subfolders, and their headers that are not public, have no blanks that the compiler does not need.
+function is_compact(path) {
+    return path ~ /\/.*\// && !(path in shown)
+}
+
 # Lines without indentation, of about 160 columns, which end where directives begin.
 function folded(text,    n, lines, i, out, line, directive) {
     n = split(text, lines, "\n")
@@ -589,7 +595,7 @@ function source_text(path,    text, n, list, k, before) {
     if (part[path] != "") before = tidy(shared_headers(path), 1)
     in_part = part[path] != ""
     text = tidy(text_of(path), 1)
-    if (path ~ /\/.*\// && !(path in shown)) text = folded(text)
+    if (is_compact(path)) text = folded(text)
     n = split(macros_of[path], list, " ")
     for (k = 1; k <= n; k++) if (users[list[k]] > 1) text = text "#undef " ((path, list[k]) in renamed ? renamed[path, list[k]] : list[k]) "\n"
     n = split(pasted[path], list, " ")
