@@ -2,7 +2,8 @@
  * that every instruction set gives the same bits.
  *
  * Lines are rows, whose elements are adjacent, or adjacent columns, which are computed side by side. Short
- * rows, and few columns, are packed: copied, those of several blocks side by side, to columns. */
+ * rows, and few columns, are packed: copied, those of several blocks side by side, to columns. Few columns of
+ * many elements are joined: their block is read as one row. */
 #include "layers/softmax_impl.h"
 #include "layers/fast/algorithms.h"
 #include "layers/fast/functions.h"
@@ -20,6 +21,10 @@ enum { NEAR = 1 << 12, CACHED = 1 << 15 }; /* elements that stay in the first an
 /* Forward, shorter rows are packed, since the sums of a row take long, and columns that would use fewer lanes
  * of their vectors. */
 enum { SHORT = 48, USED = 13 };
+
+/* Columns that are packed otherwise are joined instead, if a block has so many times their lanes: in shorter
+ * blocks it takes longer to add the lanes of each column. */
+enum { LONG = 8, LONG_BACK = 2 };
 
 /* Without it gcc unrolls such a loop before it could make vectors of it. An exponential has a loop of its
  * own: gcc would make a branch of what is known of a clamped argument. */
@@ -206,6 +211,86 @@ INLINE void backward_columns(ptrdiff_t n, ptrdiff_t step, int width, const st_re
     }
 }
 
+/* ---- joined columns ------------------------------------------------------------------------------------ */
+
+/* A block of `step` columns as one row of adjacent elements: element i is of column i % step, and is added to
+ * lane i % width, where `width` is the least multiple of both `step` and LANES. The last vector ends with the
+ * block, is read before y is written, and written last; its lanes go on after the others. */
+enum { JOINED = 51, JOINED_VECTORS = JOINED + 1 }; /* columns at most, and vectors of their lanes */
+
+typedef struct joined_columns {
+    ptrdiff_t step, width, lanes; /* `lanes` includes those of the last vector */
+    ptrdiff_t last, last_lane;    /* its first element, and the lane whose column that is of */
+    int before;                   /* its elements that the vectors before it have, too */
+} joined_columns;
+
+static ptrdiff_t joined_width(ptrdiff_t step)
+{
+    ptrdiff_t width = step;
+    while (width % LANES) width += width;
+    return width;
+}
+
+INLINE joined_columns join(ptrdiff_t n, ptrdiff_t step)
+{
+    joined_columns j = { .step = step, .width = joined_width(step) };
+    j.last = n * step - LANES, j.before = lanes_before(n * step);
+    j.lanes = j.width + LANES, j.last_lane = j.last % j.width;
+    return j;
+}
+
+/* Copies the lanes of the first `step` elements to those after them. */
+INLINE void repeat_lanes(const joined_columns *j, st_real *lane)
+{
+    for (ptrdiff_t i = j->step; i < j->lanes; i++) lane[i] = lane[i - j->step];
+}
+
+#define EACH_VECTOR(j, i, v)                                                                                 \
+    for (ptrdiff_t i = 0, v = 0; i < (j)->last; i += LANES, v = v + LANES == (j)->width ? 0 : v + LANES)
+
+INLINE void forward_joined(ptrdiff_t n, ptrdiff_t step, const st_real *x, st_real *y, bool logarithm)
+{
+    const joined_columns all = join(n, step), *j = &all;
+    st_real greatest[JOINED_VECTORS * LANES], end[LANES];
+    shifted_sums sums[JOINED_VECTORS];
+    double rest[JOINED] = { 0 };
+    st_real maxima[JOINED] = { 0 };
+    for (ptrdiff_t v = 0; v < j->lanes; v += LANES)
+        fill_lanes(greatest + v, -(st_real)INFINITY), sums[v / LANES] = (shifted_sums){ 0 };
+    EACH_VECTOR(j, i, v) take_greatest(greatest + v, x + i);
+    take_greatest(greatest + j->last_lane, x + j->last);
+    for (ptrdiff_t i = step; i < j->lanes; i += step)
+        for (ptrdiff_t k = 0; k < smallest(step, j->lanes - i); k++)
+            greatest[k] = greatest[i + k] > greatest[k] ? greatest[i + k] : greatest[k];
+    repeat_lanes(j, greatest);
+    shift(&sums[j->width / LANES], x + j->last, end, j->before, greatest + j->last_lane, logarithm);
+    EACH_VECTOR(j, i, v) shift(&sums[v / LANES], x + i, y + i, 0, greatest + v, logarithm);
+    for (ptrdiff_t i = 0, k = 0; i < j->lanes; i++, k = k + 1 == step ? 0 : k + 1) {
+        if (i == j->width) k = j->last_lane % step;
+        rest[k] += sums[i / LANES].rest[i % LANES], maxima[k] += sums[i / LANES].maxima[i % LANES];
+    }
+    for (ptrdiff_t k = 0; k < step; k++) greatest[k] = of_sum(rest[k], maxima[k], logarithm);
+    repeat_lanes(j, greatest);
+    EACH_VECTOR(j, i, v) by_sum(y + i, y + i, greatest + v, logarithm);
+    by_sum(y + j->last, end, greatest + j->last_lane, logarithm);
+}
+
+INLINE void backward_joined(ptrdiff_t n, ptrdiff_t step, const st_real *p, const st_real *g, st_real *out,
+                            bool logarithm)
+{
+    const joined_columns all = join(n, step), *j = &all;
+    st_real sum[JOINED_VECTORS * LANES], end[LANES];
+    for (ptrdiff_t v = 0; v < j->lanes; v += LANES) fill_lanes(sum + v, 0);
+    EACH_VECTOR(j, i, v) add_slopes(sum + v, p + i, g + i, 0, logarithm);
+    add_slopes(sum + j->last_lane, p + j->last, g + j->last, j->before, logarithm);
+    for (ptrdiff_t i = step; i < j->lanes; i += step)
+        for (ptrdiff_t k = 0; k < smallest(step, j->lanes - i); k++) sum[k] += sum[i + k];
+    repeat_lanes(j, sum);
+    slopes(end, p + j->last, g + j->last, sum + j->last_lane, logarithm);
+    EACH_VECTOR(j, i, v) slopes(out + i, p + i, g + i, sum + v, logarithm);
+    copy_lanes(out + j->last, end);
+}
+
 /* ---- lines --------------------------------------------------------------------------------------------- */
 
 /* The plan's data: the definition's, and how lines are divided. A block has `step` adjacent lines. */
@@ -213,6 +298,7 @@ typedef struct line_plan {
     softmax_plan lines;
     int width;        /* columns side by side; of packed ones, or at most so many, of a block; 0: rows */
     ptrdiff_t packed; /* blocks that are packed at once; 0: none */
+    bool joined[2];   /* forward and backward: columns of a block are one row */
     ptrdiff_t parts;  /* of a block */
     ptrdiff_t each;   /* of blocks or parts that are a piece of work */
     parallel_work *work;
@@ -252,6 +338,11 @@ INLINE ptrdiff_t run_unit(const st_call *c, const softmax_pass *pass, ptrdiff_t 
     const st_real *x = pass->x + at, *dy = pass->dy ? pass->dy + at : NULL;
     st_real *to = pass->to + at, *room = to;
     const bool packed = p->packed && (!dy || (step == 1 ? n : step) < LANES);
+    if (p->joined[dy != NULL]) {
+        if (dy) backward_joined(n, step, x, dy, to, logarithm);
+        else forward_joined(n, step, x, to, logarithm);
+        return 1;
+    }
     if (step == 1 && !packed) {
         if (dy) backward_row(n, x, dy, to, logarithm);
         else forward_row(n, x, to, logarithm);
@@ -296,17 +387,22 @@ static int plan(st_layer *l, const void *given, parallel_work *work)
     *p = (line_plan){ .lines = *(const softmax_plan *)given, .parts = 1, .work = work };
     const ptrdiff_t n = p->lines.length, step = p->lines.step;
     const ptrdiff_t vectors = ceil_div(step, LANES) * LANES, cached = CACHED / n / LANES * LANES;
-    if (step == 1 ? n < SHORT : step < LANES || step < vectors * USED / LANES) {
+    const bool few = step > 1 && (step < LANES || step < vectors * USED / LANES);
+    if (few) {
+        const ptrdiff_t lanes = joined_width(step) + LANES;
+        p->joined[0] = n * step >= LONG * lanes, p->joined[1] = n * step >= LONG_BACK * lanes;
+    }
+    if (step == 1 ? n < SHORT : few && !p->joined[0]) {
         p->width = (int)smallest(largest(cached, vectors), PACKED);
         p->packed = p->width / step;
         p->each = largest(NEAR / (n * p->width), 1) * p->packed;
         return st_layer_scratch(l, ST_SHAPE(2 * n * p->width));
     }
-    if (step > 1) {
+    if (step > 1 && !p->joined[0]) {
         p->width = (int)smallest(largest(cached, LEAST), MOST);
         p->parts = (step - LANES) / p->width + 1;
     }
-    p->each = largest(NEAR / (n * (step > 1 ? p->width : 1)), 1);
+    p->each = largest(NEAR / (n * (p->joined[0] ? step : step > 1 ? p->width : 1)), 1);
     return 0;
 }
 

@@ -255,3 +255,34 @@ TEST(log_softmax_of_the_largest_logit_keeps_what_floats_hold)
     }
     use_engine(NULL);
 }
+
+/* Columns beside each other, of blocks of every length, have the results of rows. */
+TEST(softmax_of_columns_is_that_of_rows)
+{
+    static const ptrdiff_t columns[] = { 2, 3, 8, 12, 17, 24, 35, 51 };
+    static const ptrdiff_t lengths[] = { 7, 61, 150, 601 };
+    for (int e = 0; e < ENGINES; e++) {
+        if (!choose_engine(engines[e])) continue;
+        for (int i = 0; i < 64; i++) {
+            const ptrdiff_t step = columns[i / 8], n = lengths[i / 2 % 4];
+            auto_layer *l = i % 2 ? st_log_softmax() : st_softmax();
+            auto_layer *of_rows = i % 2 ? st_log_softmax() : st_softmax();
+            dice d = { { (uint64_t)i } };
+            about("%s, %td columns of %td", engines[e], step, n);
+            auto_tensor x = roll_tensor(&d, ST_SHAPE(2, n, step), -9, 9), dy = roll_tensor(&d, x.shape, -9, 9);
+            auto_tensor dx = full(x.shape, NAN), rows = st_tensor_new(ST_SHAPE(2 * step, n)),
+                        dy_rows = st_tensor_new(rows.shape), dx_rows = full(rows.shape, NAN);
+            const st_shape each = ST_SHAPE(2, step, n);
+            st_copy(st_reshape(rows, each), st_transpose(x, 1, 2));
+            st_copy(st_reshape(dy_rows, each), st_transpose(dy, 1, 2));
+            assert_built(l, x.shape), assert_built(of_rows, rows.shape);
+            auto_tensor y = forward(l, x), y_rows = forward(of_rows, rows);
+            st_layer_backward(l, x, y, dy, dx);
+            st_layer_backward(of_rows, rows, y_rows, dy_rows, dx_rows);
+            const double limit = IN_DOUBLE ? 1e-12 : 2e-5;
+            assert_near(st_transpose(y, 1, 2), st_reshape(y_rows, each), limit);
+            assert_near(st_transpose(dx, 1, 2), st_reshape(dx_rows, each), limit);
+        }
+    }
+    use_engine(NULL);
+}
