@@ -269,9 +269,10 @@ TEST(softmax_of_columns_is_that_of_rows)
             auto_layer *of_rows = i % 2 ? st_log_softmax() : st_softmax();
             dice d = { { (uint64_t)i } };
             about("%s, %td columns of %td", engines[e], step, n);
-            auto_tensor x = roll_tensor(&d, ST_SHAPE(2, n, step), -9, 9), dy = roll_tensor(&d, x.shape, -9, 9);
-            auto_tensor dx = full(x.shape, NAN), rows = st_tensor_new(ST_SHAPE(2 * step, n)),
-                        dy_rows = st_tensor_new(rows.shape), dx_rows = full(rows.shape, NAN);
+            auto_tensor x = roll_tensor(&d, ST_SHAPE(2, n, step), -9, 9),
+                        dy = roll_tensor(&d, x.shape, -9, 9), dx = full(x.shape, NAN);
+            auto_tensor rows = st_tensor_new(ST_SHAPE(2 * step, n)), dy_rows = st_tensor_new(rows.shape),
+                        dx_rows = full(rows.shape, NAN);
             const st_shape each = ST_SHAPE(2, step, n);
             st_copy(st_reshape(rows, each), st_transpose(x, 1, 2));
             st_copy(st_reshape(dy_rows, each), st_transpose(dy, 1, 2));
