@@ -37,13 +37,14 @@ typedef uint64_t pair __attribute__((aligned(4), may_alias)); /* of words */
     {                                                                                                        \
         enum { LANES = sizeof(M##_words) / 8, VECTORS = 4, SOME = VECTORS * LANES };                         \
         const M##_words zero = { 0 };                                                                        \
+        M##_words lane = { 0 };                                                                              \
+        EACH(l, LANES) lane[l] = (uint64_t)l;                                                                \
         for (pair *to = (pair *)word; to < (pair *)word + 2 * TOGETHER; to += 2 * SOME, counter += SOME) {   \
             M##_words a[VECTORS], b[VECTORS], c[VECTORS], d[VECTORS], half[2][VECTORS];                      \
             uint32_t k[2] = { (uint32_t)key.seed, (uint32_t)(key.seed >> 32) };                              \
             EACH(v, VECTORS)                                                                                 \
             {                                                                                                \
-                a[v] = zero + counter;                                                                       \
-                EACH(l, LANES) a[v][l] += (uint64_t)(v * LANES + l);                                         \
+                a[v] = lane + (counter + (uint64_t)(v * LANES));                                             \
                 b[v] = a[v] >> 32, c[v] = zero + key.stream, d[v] = c[v] >> 32;                              \
             }                                                                                                \
             for (int round = 0; round < PHILOX_ROUNDS; round++, philox_next_key(k)) EACH(v, VECTORS)         \
