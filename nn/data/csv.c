@@ -427,7 +427,9 @@ static content examine(const table *t, ptrdiff_t column)
         c.whole = c.whole && number && value >= 0 && value == floor(value) && value <= MOST_CLASSES;
         if (!c.whole || !seen) continue;
         most = largest(most, (ptrdiff_t)value);
-        if (value < (double)t->count && !seen[(ptrdiff_t)value]++) different++;
+        if (value >= (double)t->count) continue;
+        different += !seen[(ptrdiff_t)value];
+        seen[(ptrdiff_t)value] = 1;
     }
     c.compact = c.whole && different > 1 && different == most + 1;
     free(seen);
@@ -727,8 +729,10 @@ static int is_compact(const table *t)
     if (!seen) return -1;
     for (ptrdiff_t k = 0; k < t->count; k++) {
         const double value = (double)st_data(t->y)[k];
-        if (value >= (double)t->count) most = t->count;
-        else if (!seen[(ptrdiff_t)value]++) different++, most = largest(most, (ptrdiff_t)value);
+        most = value < (double)t->count ? largest(most, (ptrdiff_t)value) : t->count;
+        if (value >= (double)t->count) continue;
+        different += !seen[(ptrdiff_t)value];
+        seen[(ptrdiff_t)value] = 1;
     }
     free(seen);
     return different == most + 1;

@@ -474,6 +474,18 @@ TEST(the_label_is_found)
     }
 }
 
+/* 600 rows of each class: a class of more than 255 rows is one class. */
+TEST(classes_have_any_number_of_rows)
+{
+    enum { ROWS = 1200, LONGEST = 16 };
+    char text[ROWS * LONGEST] = "";
+    int length = 0;
+    for (int i = 0; i < ROWS; i++) length += snprintf(text + length, LONGEST, "%d,%d\n", 5 * (i % 7), i % 2);
+    auto_dataset *d = table_of(text, (st_csv_options){ .label = ST_CSV_FIND_LABEL, .name_numbers = true });
+    assert_int_equal(st_dataset_table(d)->label, 1);
+    assert_int_equal(st_dataset_table(d)->classes, 0);
+}
+
 /* ---- missing values ------------------------------------------------------------------------------- */
 
 TEST(missing_values_are_means)
