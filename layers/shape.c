@@ -36,13 +36,13 @@ static int unflatten_plan(st_layer *l, st_shape x, st_shape *y)
     const ptrdiff_t elements = st_shape_numel(x, "unflatten") / x.n[0];
     ptrdiff_t area = elements / o->channels;
     *y = ST_SHAPE(x.n[0], o->channels, area);
-    if (o->size[0] > 0) {
+    if (o->size[0] > 0 || o->size[1] > 0) {
         *y = ST_SHAPE(x.n[0], o->channels, o->size[0], o->size[1]);
         area = (ptrdiff_t)o->size[0] * o->size[1];
     }
     if (area >= 1 && elements % o->channels == 0 && elements / o->channels == area) return 0;
-    return st_layer_refuse(l, "channels=%d and size=%dx%d of an input %s", o->channels, o->size[0],
-                           o->size[1], st_shape_text(x).text);
+    return st_layer_refuse(l, "channels=%d and size=%dx%d, expected the %td elements of an image of %s",
+                           o->channels, o->size[0], o->size[1], elements, st_shape_text(x).text);
 }
 
 static const st_field unflatten_fields[] = {

@@ -8,7 +8,8 @@ static int plan(st_layer *l, st_shape x, st_shape *y)
 {
     const st_softmax_options *o = l->options;
     if (o->axis >= x.rank)
-        return st_layer_refuse(l, "axis=%d of an input %s", o->axis, st_shape_text(x).text);
+        return st_layer_refuse(l, "axis=%d of an input %s, expected less than %d", o->axis,
+                               st_shape_text(x).text, x.rank);
     softmax_plan *p = st_layer_plan_data(l, sizeof *p);
     if (!p) return -1;
     *y = x;

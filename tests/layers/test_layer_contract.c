@@ -1052,6 +1052,7 @@ TEST(a_type_that_is_missing_or_holds_no_layers_is_refused)
     st_layer *three[] = { st_relu(), st_relu(), st_relu() };
     assert_refused(st_layer_new(&named, NULL, 3, three), "branches: holds 3 layers, expected at most 2");
     assert_refused(st_layer_new(&named, NULL, 1, NULL), "branches: the list of layers is NULL");
+    assert_refused(st_layer_new(&named, NULL, -1, NULL), "branches: holds -1 layers, expected at least 0");
 }
 
 /* ---- inputs and clones that do not fit -------------------------------------------------------- */
@@ -1230,10 +1231,12 @@ TEST(inputs_that_do_not_fit_are_refused)
         { st_upsample(.size = { ST_ZERO_INT, 2 }), s, "one of scale, size and scale_factor" },
         { st_upsample(.scale_factor = 0.1), s, "scale_factor 0.1" },
         { st_upsample(.scale_factor = 1e300), s, "scale_factor 1e+300" },
-        { st_unflatten(.channels = 5), s, "channels=5" },
+        { st_unflatten(.channels = 5), s,
+          "unflatten: channels=5 and size=0x0, expected the 48 elements of an image of [2, 3, 4, 4]" },
         { st_unflatten(.channels = 3, .size = { 4, 5 }), s, "size=4x5" },
         { st_unflatten(.channels = 3, .size = { INT_MAX, INT_MAX }), s, "channels=3" },
         { st_unflatten(.channels = 3, .size = { 16, ST_ZERO_INT }), s, "size=16x0" },
+        { st_unflatten(.channels = 3, .size = { ST_ZERO_INT, 16 }), s, "size=0x16" },
         { st_upsample(.scale = { 2, 2 }, .align_corners = true), ST_SHAPE(1, 1, 4, 4), "align_corners" },
         /* blocks: which child, and what does not fit */
         { st_residual(convolution(5, 1)), s, "residual: the body makes [2, 5, 4, 4]" },
@@ -1244,7 +1247,8 @@ TEST(inputs_that_do_not_fit_are_refused)
         { st_concat(convolution(5, 1), convolution(5, 2)), s, "concat: branch 1 makes [2, 5, 2, 2]" },
         { st_concat(st_identity(), st_flatten()), s,
           "concat: branch 1 makes [2, 48], branch 0 [2, 3, 4, 4]: they may differ in channels only" },
-        { st_concat(st_identity(), st_softmax(.axis = 5)), s, "layer 1: softmax: " },
+        { st_concat(st_identity(), st_softmax(.axis = 5)), s,
+          "layer 1: softmax: axis=5 of an input [2, 3, 4, 4], expected less than 4" },
         { st_concat(st_relu(), of(&flat)), ST_SHAPE(2, 3), "concat: branch 1 makes [2], expected [N, C" },
         { st_concat_of(0, NULL), s, "concat: holds no layers" },
         { st_concat_of(9, wides), ST_SHAPE(1, 3), "concat: too many channels" },
