@@ -411,6 +411,9 @@ TEST(an_error_without_a_text_says_so)
         assert_string_equal(st_error(), "error without a message");
         st_error_clear();
     }
+    st_error_set("%s", "");
+    assert_string_equal(st_error(), "error without a message");
+    st_error_clear();
 }
 
 /* Leaves in `told` what went wrong: claims are made by the main thread alone. */
