@@ -5,14 +5,14 @@
 #include <math.h>
 #include <stdlib.h>
 
-int train_fits(const st_net *n, const st_dataset *d, const char *what)
+int train_fits(const char *who, const st_net *n, const st_dataset *d, const char *what)
 {
-    if (!d || d->count < 1) return st_error_set("train: the %s set is %s", what, d ? "empty" : "NULL");
+    if (!d || d->count < 1) return st_error_set("%s: the %s set is %s", who, what, d ? "empty" : "NULL");
     if (d->x.rank + 1 > ST_MAX_RANK || d->target.rank + 1 > ST_MAX_RANK)
-        return st_error_set("train: samples %s and %s of the %s set leave no axis for the batch",
+        return st_error_set("%s: samples %s and %s of the %s set leave no axis for the batch", who,
                             st_shape_text(d->x).text, st_shape_text(d->target).text, what);
     if (!st_shape_equal(d->x, n->input))
-        return st_error_set("train: the %s set has samples %s, the net takes %s", what,
+        return st_error_set("%s: the %s set has samples %s, the net takes %s", who, what,
                             st_shape_text(d->x).text, st_shape_text(n->input).text);
     return 0;
 }

@@ -80,7 +80,7 @@ int st_evaluate(st_net *n, const st_dataset *d, st_loss l, st_metrics *score)
     st_metrics unused;
     if (!n || n->batch < 1) return st_error_set("st_evaluate before st_net_build");
     if (!l.kind) return st_error_set("st_evaluate: the loss is missing, or its options were refused");
-    if (train_fits(n, d, "data")) return -1;
+    if (train_fits("st_evaluate", n, d, "data")) return -1;
     int status =
         train_batches_new(&b, n, d, n->batch) || train_score(n, &l, &b, score ? score : &unused) ? -1 : 0;
     train_batches_free(&b);

@@ -148,7 +148,8 @@ static void zero_part(ptrdiff_t i, int thread, void *context)
 void st_net_zero_gradients(st_net *n)
 {
     st_tensor all = st_net_gradients(n);
-    if (st_is_null(all)) st_fill(all, 0);
+    if (st_is_null(all))
+        st_error_set("st_net_zero_gradients: the net is not built, or shares another net's parameters");
     else parallel_for(st_num_threads(), ceil_div(all.shape.n[0], ZEROS), zero_part, &all);
 }
 

@@ -56,8 +56,8 @@ int train_check_options(trainer *t)
     st_run *run = t->run;
     if (st_error()) return -1;
     if (!run->net) return st_error_set("train: the net is NULL");
-    if (train_fits(run->net, t->data, "training") ||
-        (o->validation && train_fits(run->net, o->validation, "validation")))
+    if (train_fits("train", run->net, t->data, "training") ||
+        (o->validation && train_fits("train", run->net, o->validation, "validation")))
         return -1;
     if (!o->loss.kind) return st_error_set("train: the loss is missing");
     if (!o->optim) return st_error_set("train: the optimizer is missing");

@@ -93,7 +93,8 @@ st_metrics train_training_score(const trainer *t);
 
 /* ---- batches (batches.c) ------------------------------------------------------------------------------ */
 
-int train_fits(const st_net *n, const st_dataset *d, const char *what);
+/* Tests if the net can take the set's samples; an error begins with `who` and calls the set `what`. */
+int train_fits(const char *who, const st_net *n, const st_dataset *d, const char *what);
 
 int train_batches_new(train_batches *b, const st_net *n, const st_dataset *d, ptrdiff_t images);
 void train_batches_free(train_batches *b);

@@ -11,8 +11,8 @@
  *     }
  *
  * Results are bit-identical to those of an unwatched net. */
-#ifndef STRIDE_NN_WATCH_WATCH_H
-#define STRIDE_NN_WATCH_WATCH_H
+#ifndef STRIDE_NN_CALLBACKS_WATCH_H
+#define STRIDE_NN_CALLBACKS_WATCH_H
 
 #include "nn/net.h"
 
@@ -34,7 +34,7 @@ typedef struct st_watch_call {
 /* Called by several threads concurrently, with different images. */
 typedef void st_watch_function(const st_watch_call *c, void *context);
 
-typedef struct st_watch st_watch; /* the net's own types */
+typedef struct st_watch st_watch; /* the hooks of a watched net */
 
 /* Until st_watch_end the net, which is built, must not be built again, saved or freed. NULL with an error: no
  * memory. */

@@ -41,7 +41,7 @@ static int count_set(const char *who, st_net *n, const st_dataset *d, const st_l
 {
     train_batches b;
     if (!n || n->batch < 1) return st_error_set("%s before st_net_build", who);
-    if (train_fits(n, d, "data")) return -1;
+    if (train_fits(who, n, d, "data")) return -1;
     if (!l->kind || !l->kind->classes || !train_has_accuracy(l, n, d))
         return st_error_set("%s: outputs %s and targets %s, expected a loss of classes, [K, ...] and [...]",
                             who, st_shape_text(n->output).text, st_shape_text(d->target).text);

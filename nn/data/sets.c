@@ -245,9 +245,10 @@ int st_dataset_split(const st_dataset *of, double fraction, uint64_t seed, st_da
     if (!(fraction > 0 && fraction < 1))
         return st_error_set("st_dataset_split: fraction %g, expected more than 0 and less than 1", fraction);
     const ptrdiff_t n = of->count;
-    ptrdiff_t *order = array_new("st_dataset_split", n, 3 * sizeof *order), *class = order + n,
-              *divided = class + n;
-    ptrdiff_t classes = order ? read_classes(of, class) : 0;
+    ptrdiff_t *order = array_new("st_dataset_split", n, 3 * sizeof *order);
+    if (!order) return -1;
+    ptrdiff_t *class = order + n, *divided = class + n;
+    ptrdiff_t classes = read_classes(of, class);
     ptrdiff_t *seen = classes > 0 ? array_new("st_dataset_split", classes, sizeof *seen) : NULL;
     if (seen) {
         st_random_permutation(order, n, (st_random_key){ seed, DRAWS });

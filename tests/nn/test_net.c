@@ -385,6 +385,8 @@ TEST(nothing_runs_before_it_is_built)
     assert_true(st_is_null(st_net_find(n, "0.weight")));
     expect_error("st_net_find before st_net_build");
     expect_failure(st_net_predict(n, x, y), "st_net_predict before st_net_build");
+    st_net_zero_gradients(n);
+    expect_error("st_net_zero_gradients: the net is not built");
     expect_failure(st_net_backward(n, y, (st_tensor){ 0 }), "st_net_backward before st_net_forward");
     built(n, 2);
     expect_failure(st_net_backward(n, y, (st_tensor){ 0 }), "st_net_backward before st_net_forward");

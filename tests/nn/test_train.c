@@ -595,6 +595,7 @@ TEST(data_that_do_not_fit_are_refused)
     train_fails(NULL, fits.set, .seed = 0), expect_error("train: the net is NULL");
     expect_failure(st_evaluate(NULL, fits.set, st_mse(), &score), "st_evaluate before st_net_build");
     expect_failure(st_evaluate(raw, fits.set, st_mse(), &score), "st_evaluate before st_net_build");
+    expect_failure(st_evaluate(n, NULL, st_mse(), &score), "st_evaluate: the data set is NULL");
     expect_failure(st_evaluate(n, fits.set, st_nll(), &score), "loss nll: ");
     assert_true(score.loss == 7 && score.accuracy == 7 && weight_of(n) == 0);
     train_fails(n, fits.set, .validation = bad.set), expect_error("train: the validation loss is");
