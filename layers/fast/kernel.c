@@ -170,6 +170,8 @@
         for (ptrdiff_t i = 0; i < count; i += MACHINE_LANES(M)) {                                            \
             i = smallest(i, count - MACHINE_LANES(M));                                                       \
             const M##_vector even = VECTOR_AT(M, u + i, 0), odd = VECTOR_AT(M, v + i, 0);                    \
+            __builtin_prefetch(to + pitch + 2 * i, 1);                                                       \
+            __builtin_prefetch(to + pitch + 2 * i + MACHINE_LANES(M), 1);                                    \
             VECTOR_AT(M, to + 2 * i, 0) = SHUFFLE(M, even, odd, M##_OF(LOWER));                              \
             VECTOR_AT(M, to + 2 * i, 1) = SHUFFLE(M, even, odd, M##_OF(UPPER));                              \
         }
