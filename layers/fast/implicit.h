@@ -70,6 +70,9 @@ typedef struct pass {
     part *part;
     ptrdiff_t parts;
     bool whole;       /* the parts, or spans, have every element */
+    ptrdiff_t height; /* the rows of the highest part; */
+    ptrdiff_t band;   /* those that are made at a time, all or some; */
+    ptrdiff_t before; /* and those that the lowest part has less */
     ptrdiff_t images; /* laid out, or made, together */
     bool slides;      /* parts that can are SLIDING */
     bool groups;      /* lanes are groups, */
@@ -86,6 +89,11 @@ typedef struct pass {
     ptrdiff_t plane, panel, result; /* elements of scratch */
 } pass;
 
+/* Vectors of windows, in planes and in narrow images; the first elements that the previous one has. */
+typedef struct dots {
+    ptrdiff_t vectors, *from, *to, *skip;
+} dots;
+
 typedef struct gradient_pass {
     bool groups;  /* lanes are groups, */
     bool by_taps; /* taps, */
@@ -94,7 +102,8 @@ typedef struct gradient_pass {
     cover how;
     bool straight;          /* narrow images are read in place */
     ptrdiff_t images, rows; /* of a block */
-    ptrdiff_t *place, *number, *from, *to, *skip, vectors;
+    ptrdiff_t *place, *number, *from, *to;
+    dots tables[2];          /* of a band, and of one that has a row less */
     ptrdiff_t panel, result; /* elements of scratch */
 } gradient_pass;
 
@@ -212,12 +221,12 @@ typedef struct implicit_source {
     ptrdiff_t apart;            /* from one image's planes to the next one's */
 } implicit_source;
 
-/* Zeroes the planes of a pass, before the first image; lays out a group of images from number `first` on,
- * in place if that is allowed and possible. */
-void implicit_begin(const st_call *c, const pass *p);
+/* Zeroes the planes of some images; lays out a group of images from number `first` on, in place if that is
+ * allowed and possible; by bands, the one from `row` on. */
+void implicit_begin(const st_call *c, const pass *p, ptrdiff_t images);
 implicit_source implicit_lay_out(const implicit_plan *d, const pass *p, const implicit_images *from,
-                                 ptrdiff_t first, ptrdiff_t images, ptrdiff_t group, bool in_place,
-                                 st_real *room);
+                                 ptrdiff_t first, ptrdiff_t images, ptrdiff_t group, ptrdiff_t row,
+                                 bool in_place, st_real *room);
 
 void implicit_gradient(const st_call *c, const share *s, st_tensor wide, st_tensor narrow);
 

@@ -11,12 +11,13 @@
 #include <math.h>
 
 enum {
-    SUM = 1 << 12,    /* elements of a small sum */
-    WINDOWS = 1 << 9, /* windows of a small block */
-    SLID = 2,         /* the most narrow channels of a group that are added up one by one */
-    HORIZONTAL = 8,   /* the cost of adding up the lanes of a vector, in products of vectors, */
-    TRANSPOSE = 16,   /* of transposing one, */
-    END = 40,         /* and of adding one to the gradient at the end */
+    SUM = 1 << 12,                     /* elements of a small sum */
+    RUN = (1 << 12) / sizeof(st_real), /* of a channel's windows that stay in the first cache */
+    WINDOWS = 1 << 9,                  /* windows of a small block */
+    SLID = 2,                          /* the most narrow channels of a group that are added up one by one */
+    HORIZONTAL = 8, /* the cost of adding up the lanes of a vector, in products of vectors, */
+    TRANSPOSE = 16, /* of transposing one, */
+    END = 40,       /* and of adding one to the gradient at the end */
 };
 
 /* ---- plan ------------------------------------------------------------------------------------------- */
@@ -31,14 +32,17 @@ static void plan_slides(implicit_plan *d, gradient_pass *p, arena *a)
 
 static void plan_dots(implicit_plan *d, gradient_pass *p, arena *a)
 {
-    const ptrdiff_t *n = d->w.out, pitch = d->gather.p.pitch, extent = (n[0] - 1) * pitch + n[1];
+    const ptrdiff_t *n = d->w.out, pitch = d->gather.p.pitch, band = d->gather.band,
+                    extent = (band - 1) * pitch + n[1];
     p->how = implicit_by_rows(d->k, n[1]) ? BY_ROWS : FLAT;
     p->straight = p->how == BY_ROWS || (pitch == n[1] && extent >= d->k->lanes);
-    p->vectors = implicit_vectors(d->k, p->how, n[0], n[1], pitch, NULL, NULL, NULL);
-    p->from = arena_take(a, p->vectors);
-    p->to = arena_take(a, p->vectors);
-    p->skip = arena_take(a, p->vectors);
-    implicit_vectors(d->k, p->how, n[0], n[1], pitch, p->from, p->to, p->skip);
+    for (int i = 0; i < (band < n[0] ? 2 : 1); i++) { /* a band, and one that has a row less */
+        dots *t = &p->tables[i];
+        t->vectors = implicit_vectors(d->k, p->how, band - i, n[1], pitch, NULL, NULL, NULL);
+        t->from = arena_take(a, t->vectors), t->to = arena_take(a, t->vectors);
+        t->skip = arena_take(a, t->vectors);
+        implicit_vectors(d->k, p->how, band - i, n[1], pitch, t->from, t->to, t->skip);
+    }
     p->panel = p->straight ? 0 : d->narrow * largest(d->k->lanes, extent);
     if (extent < d->k->lanes) d->gather.p.in_place = false; /* a vector reads beyond an image */
 }
@@ -48,8 +52,8 @@ static void plan_products(implicit_plan *d, gradient_pass *p, arena *a)
 {
     const ptrdiff_t *n = d->w.out, lanes = kernel_padded(d->k, d->narrow), taps = d->wide * d->area,
                     most = largest(largest(taps, SUM / lanes), WINDOWS);
-    p->images = smallest(d->chunk, largest(1, WINDOWS / (n[0] * n[1])));
-    p->rows = p->images > 1 ? n[0] : ceil_div(n[0], ceil_div(n[0] * n[1], most));
+    p->images = d->gather.band < n[0] ? 1 : smallest(d->chunk, largest(1, WINDOWS / (n[0] * n[1])));
+    p->rows = p->images > 1 ? n[0] : smallest(d->gather.band, ceil_div(n[0], ceil_div(n[0] * n[1], most)));
     const ptrdiff_t each = p->rows * n[1], windows = p->images * each,
                     image = planes_size(&d->gather.p, d->wide);
     p->place = arena_take(a, windows);
@@ -76,9 +80,9 @@ static double dots_cost(const implicit_plan *d)
     const ptrdiff_t *n = d->w.out, made = d->narrow * d->wide * d->area;
     const cover how = implicit_by_rows(d->k, n[1]) ? BY_ROWS : FLAT;
     const double each = v ? 1.3 : 1.3 + 1.3 / (double)d->narrow; /* a vector of the narrow image is read */
-    const ptrdiff_t vectors =
-        v ? n[0] * ceil_div(n[1], v->lanes)
-          : implicit_vectors(d->k, how, n[0], n[1], d->gather.p.pitch, NULL, NULL, NULL) + HORIZONTAL;
+    ptrdiff_t vectors = v ? n[0] * ceil_div(n[1], v->lanes)
+                          : implicit_vectors(d->k, how, n[0], n[1], d->gather.p.pitch, NULL, NULL, NULL);
+    if (!v) vectors += HORIZONTAL * ceil_div(vectors, RUN / d->k->lanes);
     return (double)(vectors * made) * each;
 }
 
@@ -110,6 +114,7 @@ void implicit_plan_gradient(implicit_plan *d, arena *a)
 typedef struct group {
     const st_real *wide, *narrow;
     ptrdiff_t images, next;
+    ptrdiff_t row, rows;   /* a band of windows */
     bool first;            /* of the call */
     const share *s;        /* channels and taps */
     st_real *sum, *result; /* of the group: the gradient, and what is added to it at the end */
@@ -123,15 +128,16 @@ static void add_products(const st_call *c, const group *g)
     const share *s = g->s;
     const ptrdiff_t *n = d->w.out, lanes = kernel_padded(d->k, d->narrow), area = n[0] * n[1];
     st_real *panel = st_data(st_scratch(c, PANEL));
-    for (ptrdiff_t first = 0, rows; first < n[0]; first += rows) {
-        rows = smallest(p->rows, n[0] - first);
+    for (ptrdiff_t first = g->row, rows; first < g->row + g->rows; first += rows) {
+        rows = smallest(p->rows, g->row + g->rows - first);
         for (ptrdiff_t i = 0; i < g->images; i++)
             kernel_transpose(d->k, s->made, rows * n[1],
                              g->narrow + i * g->next + s->first * area + first * n[1], area,
                              panel + i * rows * n[1] * lanes, lanes, NULL);
-        kernel_product(d->k, s->taps, kernel_padded(d->k, s->made), g->images * rows * n[1],
-                       g->wide + first * d->gather.p.pitch, d->gather.part->tap + s->tap, p->place, panel,
-                       p->number, g->result + s->tap * lanes, lanes, !g->first || first > 0);
+        const st_real *wide = g->wide + (first - g->row) * d->gather.p.pitch;
+        kernel_product(d->k, s->taps, kernel_padded(d->k, s->made), g->images * rows * n[1], wide,
+                       d->gather.part->tap + s->tap, p->place, panel, p->number, g->result + s->tap * lanes,
+                       lanes, !g->first || first > 0);
     }
 }
 
@@ -156,11 +162,15 @@ static void add_dots(const st_call *c, const group *g)
     const ptrdiff_t height = d->w.out[0], width = d->w.out[1], taps = d->wide * d->area,
                     far = p->straight ? height * width : p->panel / d->narrow, pitch = d->gather.p.pitch;
     st_real *to = st_data(st_scratch(c, PANEL));
-    const st_real *from = g->narrow + g->s->first * height * width;
+    const st_real *from = g->narrow + (g->s->first * height + g->row) * width;
     for (ptrdiff_t o = 0; o < g->s->made && !p->straight; o++)
-        d->k->move(height, width, from + o * height * width, width, to + o * far, pitch);
-    kernel_dot(d->k, g->s->made, taps, p->vectors, p->straight ? from : to, far, p->to, p->skip, g->wide,
-               d->gather.part->tap, p->from, g->sum + g->s->first * taps, taps);
+        d->k->move(g->rows, width, from + o * height * width, width, to + o * far, pitch);
+    const dots *t = &p->tables[d->gather.band - g->rows];
+    const ptrdiff_t most = RUN / d->k->lanes;
+    for (ptrdiff_t v = 0; v < t->vectors; v += most)
+        kernel_dot(d->k, g->s->made, taps, smallest(most, t->vectors - v), p->straight ? from : to, far,
+                   t->to + v, t->skip + v, g->wide, d->gather.part->tap, t->from + v,
+                   g->sum + g->s->first * taps, taps);
 }
 
 /* Sums of all images, each in the lanes of a vector. */
@@ -169,10 +179,10 @@ static void add_slides(const st_call *c, const group *g)
     const implicit_plan *d = c->plan;
     const part *q = &d->gradient.slides;
     const ptrdiff_t *n = d->w.out, size = q->depth * q->slide->lanes;
-    for (ptrdiff_t i = 0; g->first && i < d->narrow * size; i++) g->result[i] = 0;
+    for (ptrdiff_t i = 0; g->first && g->row == 0 && i < d->narrow * size; i++) g->result[i] = 0;
     for (ptrdiff_t o = 0; o < d->narrow; o++)
-        slide_sum_image(q->slide, &q->slid, q->stride, q->taps, n[0], n[1], g->wide,
-                        g->narrow + o * n[0] * n[1], n[1], g->result + o * size);
+        slide_sum_image(q->slide, &q->slid, q->stride, q->taps, g->rows, n[1], g->wide,
+                        g->narrow + (o * n[0] + g->row) * n[1], n[1], g->result + o * size);
 }
 
 static void end_slides(const st_call *c, const group *g)
@@ -196,9 +206,9 @@ void implicit_gradient(const st_call *c, const share *s, st_tensor wide, st_tens
     }
     const bool slides = p->slides.slide, products = !p->dots;
     const implicit_images from = implicit_images_of(wide);
-    const ptrdiff_t image = d->w.out[0] * d->w.out[1] * d->narrow;
+    const ptrdiff_t height = d->w.out[0], image = height * d->w.out[1] * d->narrow;
     st_real *room = st_data(st_scratch(c, PLANES)), *dw = s->dw, *results = st_data(st_scratch(c, RESULT));
-    implicit_begin(c, &d->gather);
+    implicit_begin(c, &d->gather, p->images);
     if (p->dots && !p->straight) st_fill(st_narrow(st_scratch(c, PANEL), 0, 0, p->panel), 0);
     group g = { .next = d->groups * image, .s = s };
     for (ptrdiff_t i = 0; i < from.count; i += p->images) {
@@ -207,10 +217,15 @@ void implicit_gradient(const st_call *c, const share *s, st_tensor wide, st_tens
         const st_real *images = implicit_contiguous(st_narrow(narrow, 0, i, g.images), st_scratch(c, NARROW));
         for (ptrdiff_t number = s->group; number < s->end; number++) {
             g.narrow = images + number * image;
-            g.wide = implicit_lay_out(d, &d->gather, &from, i, g.images, number, p->images == 1, room).plane;
             g.sum = dw + number * d->narrow * d->wide * d->area;
             g.result = results + number * (p->result / d->groups);
-            (slides ? add_slides : products ? add_products : add_dots)(c, &g);
+            for (g.row = 0; g.row < height; g.row += g.rows) {
+                g.rows = ceil_div(height - g.row, ceil_div(height - g.row, d->gather.band));
+                g.wide =
+                    implicit_lay_out(d, &d->gather, &from, i, g.images, number, g.row, p->images == 1, room)
+                        .plane;
+                (slides ? add_slides : products ? add_products : add_dots)(c, &g);
+            }
             if (last && slides) end_slides(c, &g);
             if (last && products) end_products(c, &g);
         }

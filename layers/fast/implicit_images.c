@@ -12,6 +12,8 @@
 enum {
     RESULTS = 1 << 16,                    /* elements of a block of results, so that it stays in cache */
     PANELS = (1 << 18) / sizeof(st_real), /* elements of a panel */
+    BAND = (1 << 19) / sizeof(st_real),   /* of a band of planes, so that it stays in cache; */
+    LOW = 4,                              /* which has so many rows for each that is laid out again */
     DEPTH = 384,                          /* the most k of a panel */
     BATCH = 64,                           /* images of a usual batch */
     NEAR = 1 << 13,                       /* the most weights that stay in the first cache */
@@ -115,11 +117,11 @@ static double choose_cover(const implicit_plan *d, const pass *p, part *q, bool 
 /* Rows that a block of results has. */
 static void plan_block(const implicit_plan *d, pass *p, part *q, arena *a)
 {
-    const ptrdiff_t lanes = d->k->lanes, *n = q->of.count;
+    const ptrdiff_t lanes = d->k->lanes, *n = q->of.count, high = smallest(n[0], p->band);
     q->line = q->how == FLAT ? p->p.pitch : n[1];
-    q->rows = n[0];
+    q->rows = high;
     if (q->how == SLIDING) {
-        if (!q->straight) p->each = largest(p->each, p->made * n[0] * n[1]);
+        if (!q->straight) p->each = largest(p->each, p->made * high * n[1]);
         return;
     }
     if (q->how == PACKED) {
@@ -139,7 +141,7 @@ static void plan_block(const implicit_plan *d, pass *p, part *q, arena *a)
     if (!q->straight) {
         const ptrdiff_t least = ceil_div(lanes, q->line),
                         most = largest(least, RESULTS / (p->made * q->line));
-        q->rows = smallest(n[0], largest(least, ceil_div(n[0], ceil_div(n[0], most))));
+        q->rows = smallest(high, largest(least, ceil_div(high, ceil_div(high, most))));
         p->each = largest(p->each, p->made * largest(lanes, q->rows * q->line));
         /* A vector of more windows than there are reads beyond an image. */
         if (q->rows * q->line - q->line + n[1] < lanes) p->p.in_place = false;
@@ -286,6 +288,31 @@ static void choose_lanes(implicit_plan *d, pass *p, ptrdiff_t parts)
     p->channels = !fixed && !p->groups && channels < windows;
 }
 
+/* Images whose planes do not stay in cache are laid out and made by bands of rows, of more than half of the
+ * rows that do. */
+static void plan_band(const implicit_plan *d, pass *p, ptrdiff_t parts)
+{
+    ptrdiff_t low = p->size[0];
+    const bool windows = !p->groups && !p->by_taps && !p->channels;
+    bool packed = !windows && !is_gather(d, p);
+    for (ptrdiff_t n = 0; n < parts; n++) {
+        part q = part_of(d, p, n);
+        if (q.of.count[0] == 0 || q.of.count[1] == 0) continue;
+        implicit_plan_slide(d, p, &q, n);
+        if (windows && !packed) choose_cover(d, p, &q, p->slides), packed = q.how == PACKED;
+        p->height = largest(p->height, q.of.count[0]), low = smallest(low, q.of.count[0]);
+    }
+    p->band = p->height, p->before = 0;
+    const ptrdiff_t band = BAND / (p->read * p->p.channel / p->p.rows), width = p->size[1] / p->apart[1];
+    if (packed || (p->p.in_place && is_gather(d, p)) || band >= p->height ||
+        band < largest(2 * SLIDE_LOW, LOW * (p->p.reach + 1)) || (band / 2 - 1) * width < d->k->lanes)
+        return;
+    p->band = ceil_div(p->height, ceil_div(p->height, band));
+    if (p->p.in_place) return;
+    p->before = p->height - low;
+    planes_make_band(&p->p, p->band + p->before);
+}
+
 /* Plans all parts that have elements. */
 static void plan_parts(implicit_plan *d, pass *p, ptrdiff_t parts, arena *a)
 {
@@ -293,6 +320,7 @@ static void plan_parts(implicit_plan *d, pass *p, ptrdiff_t parts, arena *a)
     choose_lanes(d, p, parts);
     if (p->channels) implicit_plan_channels(d, p, a);
     if (p->groups) implicit_plan_groups(d, p, a);
+    plan_band(d, p, parts);
     if (p->channels && p == &d->scatter) return; /* the gradient uses the tables of the gather */
     for (ptrdiff_t n = 0; n < parts; n++) {
         part q = part_of(d, p, n);
@@ -362,6 +390,7 @@ typedef struct job {
     implicit_source from;
     const st_real *weight; /* of the group */
     ptrdiff_t images;      /* laid out together */
+    ptrdiff_t row, laid;   /* where a band begins in parts, and that in the planes */
     ptrdiff_t made;        /* channels */
     st_real *to;           /* those of the first image */
     ptrdiff_t next;        /* from there to those of the next one */
@@ -393,7 +422,7 @@ static void compute(const job *j, const part *q, ptrdiff_t image, ptrdiff_t firs
                     ptrdiff_t pitch)
 {
     const pass *p = j->p;
-    const st_real *plane = j->from.plane + image * j->from.apart + first * p->p.pitch;
+    const st_real *plane = j->from.plane + image * j->from.apart + (first - j->laid) * p->p.pitch;
     if (q->how != SLIDING)
         product(j, q, q->vectors, 0, q->depth, plane, q->tap, q->from, q->to, result, pitch);
     for (ptrdiff_t m = 0; m < j->made && q->how == SLIDING; m++)
@@ -401,18 +430,28 @@ static void compute(const job *j, const part *q, ptrdiff_t image, ptrdiff_t firs
                     plane, result + m * pitch, q->line, j->bias ? j->bias[m] : 0);
 }
 
+/* The rows of a part that a band has: the last one overlaps the previous one. */
+static ptrdiff_t rows_of(const job *j, const part *q, ptrdiff_t *end)
+{
+    const ptrdiff_t high = smallest(q->of.count[0], j->p->band),
+                    first = smallest(j->row, q->of.count[0] - high);
+    *end = first + high;
+    return first;
+}
+
 /* Blocks of rows of an image. */
 static void make_rows(const job *j, const part *q, ptrdiff_t image)
 {
     const pass *p = j->p;
     const ptrdiff_t pitch = p->each / p->made;
+    ptrdiff_t end, first = rows_of(j, q, &end);
     st_real *result = st_data(st_scratch(j->c, RESULT));
     if (q->straight) {
-        compute(j, q, image, 0, j->to + image * j->next, p->size[0] * p->size[1]);
+        compute(j, q, image, first, j->to + image * j->next + first * p->size[1], p->size[0] * p->size[1]);
         return;
     }
-    for (ptrdiff_t first = 0; first < q->of.count[0]; first += q->rows) {
-        first = smallest(first, q->of.count[0] - q->rows); /* the last block overlaps the previous one */
+    for (; first < end; first += q->rows) {
+        first = smallest(first, end - q->rows); /* the last block overlaps the previous one */
         compute(j, q, image, first, result, pitch);
         place(j, q, (run){ .length = q->of.count[1], .image = image, .row = first }, q->rows, result, pitch);
     }
@@ -431,9 +470,10 @@ static void make_pair(const job *j, const part *q, ptrdiff_t image)
     const pass *p = j->p;
     const ptrdiff_t pitch = p->each / p->made, width = p->size[1], down = p->apart[0] * width;
     const part *even = q[0].of.first[1] == 0 ? q : q + 1, *odd = even == q ? q + 1 : q;
+    ptrdiff_t end, first = rows_of(j, q, &end);
     st_real *u = st_data(st_scratch(j->c, RESULT)), *v = u + p->each;
-    for (ptrdiff_t first = 0; first < q->of.count[0]; first += q->rows) {
-        first = smallest(first, q->of.count[0] - q->rows);
+    for (; first < end; first += q->rows) {
+        first = smallest(first, end - q->rows);
         compute(j, even, image, first, u, pitch);
         compute(j, odd, image, first, v, pitch);
         st_real *to = j->to + image * j->next + (q->of.first[0] + first * p->apart[0]) * width;
@@ -510,9 +550,9 @@ static void fill_rest(const job *j)
         }
 }
 
-void implicit_begin(const st_call *c, const pass *p)
+void implicit_begin(const st_call *c, const pass *p, ptrdiff_t images)
 {
-    st_fill(st_narrow(st_scratch(c, PLANES), 0, 0, p->plane), 0);
+    st_fill(st_narrow(st_scratch(c, PLANES), 0, 0, images * planes_size(&p->p, p->read)), 0);
 }
 
 implicit_images implicit_images_of(st_tensor images)
@@ -523,15 +563,15 @@ implicit_images implicit_images_of(st_tensor images)
 }
 
 implicit_source implicit_lay_out(const implicit_plan *d, const pass *p, const implicit_images *from,
-                                 ptrdiff_t first, ptrdiff_t images, ptrdiff_t group, bool in_place,
-                                 st_real *room)
+                                 ptrdiff_t first, ptrdiff_t images, ptrdiff_t group, ptrdiff_t row,
+                                 bool in_place, st_real *room)
 {
     const st_real *channels = from->data + first * from->stride[0] + group * p->read * from->stride[1];
     if (in_place && p->p.in_place && from->contiguous)
         return (implicit_source){ channels, from->data + from->count * from->stride[0], from->stride[0] };
     const implicit_source s = { room, room + p->plane, planes_size(&p->p, p->read) };
     for (ptrdiff_t i = 0; i < images; i++)
-        planes_lay_out(&p->p, d->k, p->read, channels + i * from->stride[0], from->stride + 1,
+        planes_lay_out(&p->p, d->k, p->read, channels + i * from->stride[0], from->stride + 1, row,
                        room + i * s.apart);
     return s;
 }
@@ -588,7 +628,7 @@ void implicit_make(const st_call *c, const pass *p, const share *s, st_tensor fr
     const ptrdiff_t area = p->size[0] * p->size[1], weights = d->narrow * d->wide * d->area;
     const st_real *weight = implicit_weights(c->layer);
     st_real *room = st_data(st_scratch(c, PLANES));
-    if (!(p->p.in_place && images.contiguous)) implicit_begin(c, p);
+    if (!(p->p.in_place && images.contiguous)) implicit_begin(c, p, p->images);
     job j = { .c = c, .d = d, .p = p, .made = s->made, .next = d->groups * p->made * area };
     for (ptrdiff_t i = 0; i < images.count; i += p->images)
         for (ptrdiff_t g = s->group; g < s->end; g++) {
@@ -597,8 +637,13 @@ void implicit_make(const st_call *c, const pass *p, const share *s, st_tensor fr
             j.weight = weight + g * weights + s->first * p->row;
             j.to = st_data(to) + i * j.next + channel * area;
             j.bias = bias ? bias + channel : NULL;
-            j.from = implicit_lay_out(d, p, &images, i, j.images, g, true, room);
             if (!p->whole) fill_rest(&j);
-            for (ptrdiff_t n = 0; n < p->parts;) n += make_parts(&j, &p->part[n]);
+            for (j.row = 0; j.row < p->height; j.row += p->band) {
+                j.row = smallest(j.row, p->height - p->band);
+                j.laid = p->p.band ? j.row - p->before : 0;
+                if (p->p.band || j.row == 0)
+                    j.from = implicit_lay_out(d, p, &images, i, j.images, g, j.laid, true, room);
+                for (ptrdiff_t n = 0; n < p->parts;) n += make_parts(&j, &p->part[n]);
+            }
         }
 }

@@ -41,25 +41,27 @@ static ptrdiff_t read_of(const window *w, int axis, phase f)
     return largest(smallest(f.count, w->out[axis] + farthest(f) - f.lead), 0);
 }
 
-/* The size of each phase along an axis, and the fewest zeros before one. */
-static ptrdiff_t extent_of(const window *w, int axis, ptrdiff_t *lead)
+/* The size of each phase along an axis, and the fewest zeros before one; `far`: how far windows reach. */
+static ptrdiff_t extent_of(const window *w, int axis, ptrdiff_t *lead, ptrdiff_t *far)
 {
-    ptrdiff_t extent = 0, far = 0;
-    *lead = w->before[axis] + 1;
+    ptrdiff_t extent = 0;
+    *lead = w->before[axis] + 1, *far = 0;
     for (ptrdiff_t i = 0; i < phase_count(w, axis); i++) {
         const phase f = phase_of(w, axis, i);
         *lead = smallest(*lead, f.lead);
         extent = largest(extent, smallest(f.lead, w->out[axis] + farthest(f)) + read_of(w, axis, f));
-        far = largest(far, farthest(f));
+        *far = largest(*far, farthest(f));
     }
-    return largest(largest(extent, w->out[axis]), w->out[axis] + far - *lead);
+    return largest(largest(extent, w->out[axis]), w->out[axis] + *far - *lead);
 }
 
 planes planes_of_windows(const kernel *k, const window *w, planes_piece *piece)
 {
     const ptrdiff_t phases[2] = { phase_count(w, 0), phase_count(w, 1) };
-    ptrdiff_t lead[2], rows = extent_of(w, 0, &lead[0]), pitch = extent_of(w, 1, &lead[1]);
+    ptrdiff_t lead[2], far, pitch = extent_of(w, 1, &lead[1], &far), rows = extent_of(w, 0, &lead[0], &far);
     planes p = { .pitch = pitch,
+                 .rows = rows,
+                 .reach = far,
                  .channel = phases[0] * phases[1] * rows * pitch,
                  .after = lead[0] * pitch + lead[1] + k->lanes,
                  .apart = { w->stride[0], w->stride[1] },
@@ -71,55 +73,66 @@ planes planes_of_windows(const kernel *k, const window *w, planes_piece *piece)
             const phase f = phase_of(w, 0, a), g = phase_of(w, 1, b);
             const lattice of = { { f.first, g.first }, { read_of(w, 0, f), read_of(w, 1, g) } };
             if (of.count[0] == 0 || of.count[1] == 0) continue;
-            piece[p.pieces++] = (planes_piece){ of, planes_phase(&p, w, a, b) + f.lead * pitch + g.lead };
+            piece[p.pieces++] = (planes_piece){ of, a * phases[1] + b, f.lead, g.lead };
         }
     return p;
 }
 
 ptrdiff_t planes_phase(const planes *p, const window *w, ptrdiff_t a, ptrdiff_t b)
 {
-    const ptrdiff_t across = phase_count(w, 1);
-    return (a * across + b) * (p->channel / (phase_count(w, 0) * across));
+    return (a * phase_count(w, 1) + b) * p->rows * p->pitch;
 }
 
-/* Zeros before and after an axis of results, for windows beyond their border. */
-static ptrdiff_t border_of(const window *w, int axis, ptrdiff_t *after, ptrdiff_t *most)
+/* Zeros before and after an axis of results, for windows beyond their border; `most`: elements of a phase;
+ * `far`: the last result that an element reads is so far after its own. */
+static ptrdiff_t border_of(const window *w, int axis, ptrdiff_t *after, ptrdiff_t *most, ptrdiff_t *far)
 {
     ptrdiff_t before = 0;
-    *after = *most = 0;
+    *after = *most = 0, *far = -w->size[axis];
     for (ptrdiff_t i = 0; i < phase_count(w, axis); i++) {
         const phase f = phase_of(w, axis, i);
         before = largest(before, farthest(f) - f.lead);
         *after = largest(*after, f.lead + f.count - f.near - w->out[axis]);
         *most = largest(*most, f.count);
+        *far = largest(*far, f.lead - f.near);
     }
     return before;
 }
 
 planes planes_of_results(const kernel *k, const window *w, planes_piece *piece)
 {
-    ptrdiff_t before[2], extent[2];
+    ptrdiff_t before[2], extent[2], far[2];
     for (int axis = 0; axis < 2; axis++) {
         ptrdiff_t after, most;
-        before[axis] = border_of(w, axis, &after, &most);
+        before[axis] = border_of(w, axis, &after, &most, &far[axis]);
         extent[axis] = largest(w->out[axis] + largest(before[axis], after), most);
     }
     planes p = { .pitch = extent[1],
+                 .rows = extent[0],
+                 .reach = before[0] + far[0],
                  .channel = extent[0] * extent[1],
                  .after = before[0] * extent[1] + before[1] + k->lanes,
                  .apart = { 1, 1 },
                  .piece = piece,
                  .pieces = 1 };
     p.in_place = extent[0] == w->out[0] && extent[1] == w->out[1] && before[0] == 0 && before[1] == 0;
-    if (piece)
-        *piece = (planes_piece){ { { 0, 0 }, { w->out[0], w->out[1] } }, before[0] * p.pitch + before[1] };
+    if (piece) *piece = (planes_piece){ { { 0, 0 }, { w->out[0], w->out[1] } }, 0, before[0], before[1] };
     return p;
 }
 
 ptrdiff_t planes_origin(const planes *p, const window *w, phase rows, phase columns)
 {
-    ptrdiff_t after, most, above = border_of(w, 0, &after, &most), left = border_of(w, 1, &after, &most);
+    ptrdiff_t after, most, far;
+    const ptrdiff_t above = border_of(w, 0, &after, &most, &far), left = border_of(w, 1, &after, &most, &far);
     return (above + rows.lead) * p->pitch + left + columns.lead;
+}
+
+void planes_make_band(planes *p, ptrdiff_t rows)
+{
+    const ptrdiff_t row = p->channel / p->rows;
+    p->rows = rows + p->reach;
+    p->channel = p->rows * row;
+    p->band = true;
 }
 
 ptrdiff_t planes_size(const planes *p, ptrdiff_t channels)
@@ -128,14 +141,20 @@ ptrdiff_t planes_size(const planes *p, ptrdiff_t channels)
 }
 
 void planes_lay_out(const planes *p, const kernel *k, ptrdiff_t channels, const st_real *from,
-                    const ptrdiff_t stride[3], st_real *room)
+                    const ptrdiff_t stride[3], ptrdiff_t first, st_real *room)
 {
     const ptrdiff_t down = p->apart[0] * stride[1], across = p->apart[1] * stride[2];
     for (ptrdiff_t c = 0; c < channels; c++, from += stride[0], room += p->channel)
-        for (ptrdiff_t i = 0; i < p->pieces; i++) {
-            const lattice of = p->piece[i].of;
-            planes_move(k, of.count, from + of.first[0] * stride[1] + of.first[1] * stride[2], down, across,
-                        room + p->piece[i].at, p->pitch, 1);
+        for (const planes_piece *e = p->piece; e < p->piece + p->pieces; e++) {
+            const ptrdiff_t above = e->above - first, begin = smallest(largest(above, 0), p->rows),
+                            end = largest(begin, smallest(above + e->of.count[0], p->rows)),
+                            count[2] = { end - begin, e->of.count[1] };
+            st_real *to = room + e->number * p->rows * p->pitch;
+            for (ptrdiff_t i = 0; p->band && i < begin * p->pitch; i++) to[i] = 0;
+            for (ptrdiff_t i = end * p->pitch; p->band && i < p->rows * p->pitch; i++) to[i] = 0;
+            const st_real *at = from + e->of.first[0] * stride[1] + e->of.first[1] * stride[2];
+            planes_move(k, count, at + (begin - above) * down, down, across, to + begin * p->pitch + e->left,
+                        p->pitch, 1);
         }
 }
 

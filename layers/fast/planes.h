@@ -33,14 +33,17 @@ typedef struct lattice {
     ptrdiff_t first[2], count[2];
 } lattice;
 
-/* A lattice of an image, and where it begins in the planes of a channel. */
+/* A lattice of an image; the number of its plane, and the rows and columns of zeros before it there. */
 typedef struct planes_piece {
     lattice of;
-    ptrdiff_t at;
+    ptrdiff_t number, above, left;
 } planes_piece;
 
 typedef struct planes {
     ptrdiff_t pitch;     /* of rows */
+    ptrdiff_t rows;      /* of a plane: all that windows read, or a band of them; */
+    bool band;           /* then */
+    ptrdiff_t reach;     /* the last row of windows reads so many rows below its own */
     ptrdiff_t channel;   /* elements of a channel's planes */
     ptrdiff_t after;     /* zeros and space after the last channel */
     ptrdiff_t apart[2];  /* of the rows and columns in a piece */
@@ -55,6 +58,9 @@ typedef struct planes {
 planes planes_of_windows(const kernel *k, const window *w, planes_piece *piece);
 planes planes_of_results(const kernel *k, const window *w, planes_piece *piece);
 
+/* Makes planes have what so many rows of windows, or of elements of a phase, read. */
+void planes_make_band(planes *p, ptrdiff_t rows);
+
 /* The offset of the windows in phases a and b of the rows and columns. */
 ptrdiff_t planes_phase(const planes *p, const window *w, ptrdiff_t a, ptrdiff_t b);
 
@@ -64,9 +70,9 @@ ptrdiff_t planes_origin(const planes *p, const window *w, phase rows, phase colu
 ptrdiff_t planes_size(const planes *p, ptrdiff_t channels);
 
 /* Lays out channels of an image with these strides of channels, rows and columns: in `room`, whose other
- * elements stay. */
+ * columns stay. Planes with a band have that from row `first` on. */
 void planes_lay_out(const planes *p, const kernel *k, ptrdiff_t channels, const st_real *from,
-                    const ptrdiff_t stride[3], st_real *room);
+                    const ptrdiff_t stride[3], ptrdiff_t first, st_real *room);
 
 /* Moves `count` rows and columns, which are so far apart. */
 void planes_move(const kernel *k, const ptrdiff_t count[2], const st_real *from, ptrdiff_t from_down,
