@@ -58,7 +58,8 @@ st_tensor st_step(st_tensor x, int axis, ptrdiff_t step)
     if ((axis = tensor_axis(x, axis, "st_step")) < 0) return (st_tensor){ 0 };
     if (step == 0 || step < -PTRDIFF_MAX)
         return refused(
-            st_error_set("st_step: step %td along axis %d of %s", step, axis, st_shape_text(x.shape).text));
+            st_error_set("st_step: step %td along axis %d of %s, expected a step of at least 1 or at most -1",
+                         step, axis, st_shape_text(x.shape).text));
     ptrdiff_t n = x.shape.n[axis], size = step < 0 ? -step : step;
     if (step < 0) x = moved(x, axis, n - 1);
     x.shape.n[axis] = n > 0 ? (n - 1) / size + 1 : 0;
@@ -125,7 +126,8 @@ st_tensor st_unfold(st_tensor x, int axis, ptrdiff_t size, ptrdiff_t step, ptrdi
     ptrdiff_t n = x.shape.n[axis], reach;
     if (size < 1 || step < 1 || dilation < 1 || __builtin_mul_overflow(dilation, size - 1, &reach) ||
         reach >= n)
-        return refused(st_error_set("st_unfold: windows of %td, step %td, dilation %td, along axis %d of %s",
+        return refused(st_error_set("st_unfold: windows of %td, step %td, dilation %td, along axis %d of %s; "
+                                    "expected at least 1 each, and a window no longer than the axis",
                                     size, step, dilation, axis, st_shape_text(x.shape).text));
     ptrdiff_t stride = x.stride[axis], windows = (n - reach - 1) / step + 1;
     st_tensor y = insert_axis(x, x.shape.rank, size, size > 1 ? stride * dilation : stride, "st_unfold");
@@ -138,8 +140,9 @@ st_tensor st_split_axis(st_tensor x, int axis, ptrdiff_t inner)
 {
     if ((axis = tensor_axis(x, axis, "st_split_axis")) < 0) return (st_tensor){ 0 };
     if (inner < 1 || x.shape.n[axis] % inner)
-        return refused(st_error_set("st_split_axis: axis %d of %s into blocks of %td", axis,
-                                    st_shape_text(x.shape).text, inner));
+        return refused(
+            st_error_set("st_split_axis: axis %d of %s into blocks of %td, expected a divisor of %td", axis,
+                         st_shape_text(x.shape).text, inner, x.shape.n[axis]));
     st_tensor y = insert_axis(x, axis + 1, inner, x.stride[axis], "st_split_axis");
     if (st_is_null(y)) return y;
     y.shape.n[axis] /= inner;
