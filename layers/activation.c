@@ -1,8 +1,8 @@
 /* activation.c: one table of scalar functions and their derivatives; and prelu, whose slope is a parameter.
  *
- * The functions here call the C library in double and are rounded once; activation_impl.h has the ones that
- * are a few operations. If the derivative is computed from y, the layer can run in place; if from x, y may be
- * overwritten. layers/fast/activation.c puts in the same functions by vectors. */
+ * The functions here call the C library in double, and their results are rounded once; activation_impl.h has
+ * those that take a few operations. If the derivative is computed from y, the layer can run in place; if from
+ * x, y may be overwritten. layers/fast/activation.c puts in the same functions by vectors. */
 #include "layers/activation_impl.h"
 #include "layers/types.h"
 
@@ -13,8 +13,8 @@ static double logistic(double x)
     return x < 0 ? exp(x) / (1 + exp(x)) : 1 / (1 + exp(-x));
 }
 
-/* tanh(log(1 + e)) = n / (n + 2) with n = e (e + 2), e = exp(x), and 1 minus its square. From 40 on both
- * equal their limits in any precision. */
+/* tanh(softplus(x)) = n / (n + 2) with n = e (e + 2) and e = exp(x); sech² is 1 minus its square. From 40 on
+ * both equal their limits in any precision. */
 static double odds(double x)
 {
     const double e = exp(x > 40 ? 40 : x);

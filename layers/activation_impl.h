@@ -162,7 +162,8 @@ DERIVATIVE(hardsigmoid, st_real, x, x > -3 && x <= 3 ? (st_real)1 / 6 : 0)
 VALUE(hardswish, st_real, x <= -3 ? 0 : x >= 3 ? x : x * (x + 3) / 6)
 DERIVATIVE(hardswish, st_real, x, x <= -3 ? 0 : x > 3 ? 1 : (2 * x + 3) / 6)
 
-/* From y, as PyTorch: what y has rounded off is lost. 1 - y y would lose half of the rest. */
+/* From y, as in PyTorch: digits that rounding y has lost are missing here. 1 - y y would lose half of the
+ * others. */
 DERIVATIVE(sigmoid, st_real, y, y * (1 - y))
 DERIVATIVE(tanh, st_real, y, (1 - y) * (1 + y))
 /* clang-format on */

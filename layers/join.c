@@ -5,7 +5,7 @@
 
 /* ---- pieces of a batch --------------------------------------------------------------------------------- */
 
-/* Images of a batch that are worth a thread: item i is as many of them. */
+/* The images in an item of work, as many as are worth a thread. */
 static ptrdiff_t images_of_item(st_tensor batch)
 {
     return parallel_grain(st_numel(batch) / batch.shape.n[0]);

@@ -15,9 +15,9 @@ typedef struct layer_hooks {
     void (*prepare)(const st_layer *l, bool backward);
     /* a call shares its own work among threads (layer_each of layers/fast/): no chunk is divided for that */
     bool divides;
-    /* they see the whole batch, though its type has chunks */
+    /* the hooks see the whole batch, although the type has chunks */
     bool whole;
-    /* the fewest images of a call in inference that pay for what a call does once; 0: that is little */
+    /* the fewest images for which a call in inference is worth what it does once; 0: it does little */
     int least;
 } layer_hooks;
 
@@ -68,8 +68,8 @@ struct st_layer_run {
     uint64_t seed, step;
     const layer_executor *executor; /* NULL: run.c's loops over chunks */
     int threads;
-    double least_work;                       /* the executor's: less runs on one thread */
-    bool shared_out;                         /* its: chunks run at the same time, and are not divided */
+    double least_work;                       /* for the executor: less runs on one thread */
+    bool shared_out;                         /* likewise: chunks run at the same time, and are not divided */
     st_tensor parameters, gradients, states; /* flat; kept when the batch size changes */
     bool shared;                             /* parameters and states belong to another tree; no gradients */
     st_tensor memory;                        /* flat: memory and outputs of all layers */
@@ -85,7 +85,8 @@ static inline st_layer_run *layer_run_of(const st_layer *root)
     return root && root->impl ? root->impl->run : NULL;
 }
 
-/* Latches "who: the layer is NULL" unless st_layer_new made it; the second for a hook's call. */
+/* Tests if st_layer_new made the layer, or that of a hook's call; false with the error "who: the layer is
+ * NULL". */
 bool layer_given(const st_layer *l, const char *who);
 bool layer_call_given(const st_call *c, const char *who);
 

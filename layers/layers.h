@@ -240,7 +240,7 @@ typedef enum st_upsample_mode { ST_UPSAMPLE_NEAREST, ST_UPSAMPLE_BILINEAR } st_u
  * 1: OH = floor(H scale_factor)), or to `size`: one of the three is required. align_corners (bilinear only)
  * aligns the centres of the corner pixels, otherwise their outer edges are aligned. Bilinear interpolates
  * between two pixels, also where the image shrinks: pixels between them do not count. An axis that keeps its
- * size is copied, and one that doubles repeats its nearest pixels twice, whatever the scale_factor. */
+ * size is copied; one that doubles has each pixel twice in the nearest mode, whatever the scale_factor. */
 typedef struct st_upsample_options {
     int scale[2];
     st_upsample_mode mode;

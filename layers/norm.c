@@ -54,7 +54,7 @@ static bool has(const st_call *c, int parameter)
 
 /* ---- rows ------------------------------------------------------------------------------------------ */
 
-/* A sum, and the rounding errors of its additions (Knuth's): as if it were rounded once. */
+/* A compensated sum: it keeps the rounding errors of its additions (Knuth), as if it were rounded once. */
 typedef struct total {
     double sum, error;
 } total;
@@ -143,9 +143,9 @@ static void gradient_row(ptrdiff_t n, st_real *const at[], const ptrdiff_t strid
 
 /* ---- moments --------------------------------------------------------------------------------------- */
 
-/* Sums are in a unit, a power of two, in which squares neither overflow nor underflow: in double that of
- * 1e155 does. The second sum of differences, 0 but for rounding, corrects the mean: Chan, Golub and LeVeque
- * 1983. If all elements are equal, it is theirs. */
+/* Differences are divided by a power of two, the unit, so that their squares neither overflow nor underflow:
+ * in double the square of 1e155 does. The sum of the differences from the mean, which is 0 but for rounding,
+ * corrects the mean: Chan, Golub and LeVeque 1983. The mean of equal elements is exact. */
 static moments measure(const norm_plan *p, st_tensor set)
 {
     const double count = (double)st_numel(set);

@@ -55,7 +55,7 @@ typedef union st_option_bytes {
  * with an error "who: name is value, expected range". */
 int st_options_resolve(const char *who, const st_field *fields, void *options);
 
-/* The INT, REAL or BOOL option of that name as a number; 0: there is none. */
+/* The INT, REAL, BOOL or CHOICE option of that name as a number; 0: there is none. */
 double st_options_number(const st_field *fields, const void *options, const char *name);
 
 ST_API_END

@@ -1,11 +1,12 @@
 /* pad.c: pad2d: a border of zeros, of a constant, of the image mirrored, or of its edge repeated.
  *
- * A row of the border is a row of the image, or none: so it is for columns, and y = A x Bᵀ. */
+ * Each row of y is a row of the image or, in a border of zeros, none; columns likewise. So y = A x Bᵀ. */
 #include "layers/layer_impl.h"
 #include "layers/separable.h"
 #include "layers/types.h"
 
-/* Pixel `at`, counted from the image's first one, is pixel row[0].from. */
+/* The pixel of the image, along one axis, that pixel `at` of y repeats; `at` counts from the image's first
+ * pixel. Returns the number of taps: 0 in a border of zeros. */
 static int pixel(st_pad_mode mode, ptrdiff_t at, ptrdiff_t size, tap row[MOST_TAPS])
 {
     if (mode == ST_PAD_CONSTANT && (at < 0 || at >= size)) return 0;

@@ -80,11 +80,11 @@ typedef struct st_window {
     const st_real *x;    /* its elements, row by row */
     ptrdiff_t n;         /* their number; 0: all are padding, which is left out */
     ptrdiff_t rows, columns;
-    ptrdiff_t whole; /* those in the image and its padding, whether x has padding or not: an average's n */
+    ptrdiff_t whole; /* elements in the image and its padding, also where x has no padding: an average's n */
     ptrdiff_t channel, row, column; /* its position in y[n] */
     const st_real *param[ST_LAYER_SLOTS];
     double *dparam[ST_LAYER_SLOTS];
-    ptrdiff_t *room;   /* for n numbers, undefined on entry: an order, say */
+    ptrdiff_t *room;   /* memory for n integers, undefined on entry, such as a permutation */
     bool training;     /* false: inference */
     st_random_key key; /* random numbers of this layer in this step, */
     uint64_t number;   /* and this window's counter: the same in both passes, whatever the threads */

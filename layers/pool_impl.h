@@ -23,8 +23,8 @@ typedef struct pool_plan {
 
 struct st_grid {
     int (*plan)(window *w, const st_layer *l, st_shape x); /* -1 with an error */
-    /* The spans of all windows along an axis. Of `at` are given the options, the channel, the key,
-     * `training`, and the number of the channel in the batch. */
+    /* Writes the spans of all windows along an axis. `at` has the options, the channel, the key, `training`
+     * and the number of the channel in the batch; its other members are not set. */
     void (*spans)(const pool_plan *p, const st_window *at, int axis, pool_span *to);
 };
 extern const st_grid pool_adaptive_grid; /* the option output_size */
@@ -66,7 +66,7 @@ void pool_both(const st_call *c, st_tensor x, st_tensor y, st_tensor dy, st_tens
  * `down` apart, columns `right`. */
 ptrdiff_t pool_peak(const st_real *x, ptrdiff_t rows, ptrdiff_t down, ptrdiff_t columns, ptrdiff_t right);
 
-/* The index of a window's; y is the maximum, and dy goes to it. */
+/* The index of a window's maximum; maximum pooling: y is the maximum, and dy goes to it. */
 ptrdiff_t pool_maximum(const st_window *w);
 st_real pool_max_value(const st_window *w);
 void pool_max_adjoint(const st_window *w, st_real y, st_real dy, st_real *dx);

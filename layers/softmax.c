@@ -19,8 +19,9 @@ static int plan(st_layer *l, st_shape x, st_shape *y)
     return 0;
 }
 
-/* y = exp(x - m) / s or x - m - log(s), m being the maximum and s the sum of exp(x - m). The maxima's ones
- * are counted apart, since 1 + tiny is 1 and its logarithm 0. A NaN makes the whole line NaN. */
+/* y = exp(x - m) / s or x - m - log(s), m being the maximum and s the sum of exp(x - m). The terms of maxima,
+ * which are 1, are counted and not added to the others: in log(1 + rest) a small rest would be rounded off,
+ * log1p keeps it. A NaN makes the whole line NaN. */
 static void forward_line(ptrdiff_t n, ptrdiff_t step, st_real *y, bool logarithm)
 {
     double most = -INFINITY, rest = 0;

@@ -13,11 +13,11 @@ enum { ST_OPTIM_STATES = 3 }; /* the most states of an optimizer */
 
 typedef struct st_optim st_optim;
 
-/* One call of a step: n parameters of those that are trained, in step number `steps`, counted from 0. */
+/* One call of a kind's step, which updates n of the parameters. */
 typedef struct st_optim_call {
     const void *options;
-    double lr, weight_decay; /* of this step, and of the parameters' group */
-    long steps;
+    double lr, weight_decay;         /* of this step, and of the parameters' group */
+    long steps;                      /* taken before this one */
     st_real *state[ST_OPTIM_STATES]; /* n numbers each */
 } st_optim_call;
 

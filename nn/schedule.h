@@ -1,7 +1,7 @@
 /* schedule.h: learning-rate schedules: the factor of the learning rate as a function of the step.
  *
- * A schedule is a kind and its options. It is a value: pass it, return it. Steps are counted from 0, in a
- * run with a warm-up from its end. */
+ * A schedule is a kind and its options. It is a value: pass it, return it. Steps are counted from 0, or from
+ * the end of the warm-up if there is one. */
 #ifndef STRIDE_NN_SCHEDULE_H
 #define STRIDE_NN_SCHEDULE_H
 

@@ -14,8 +14,8 @@ bool engine_is_reference(void);
  * instruction set that this processor does not have, or (tensor/fast/machine.h) a wrong STRIDE_WINOGRAD. */
 int engine_choose(int *machine, bool *reference);
 
-/* "reference", or what determines the chosen algorithms' results, as checkpoints compare it; NULL with an
- * error. */
+/* "reference", or a text with everything that the results of the chosen algorithms depend on, for checkpoints
+ * to compare; NULL with an error. */
 const char *engine_name(void);
 
 /* The instruction sets. */

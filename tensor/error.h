@@ -12,9 +12,8 @@
 
 ST_API_BEGIN
 
-enum {
-    ST_ERROR_SIZE = 512
-}; /* bytes of the longest message with its final zero; longer ones are truncated */
+/* Bytes of the longest message, its final zero included; longer ones are truncated. */
+enum { ST_ERROR_SIZE = 512 };
 
 /* Sets the error unless there is one. Control characters become "?". Always returns -1. */
 int st_error_set(const char *format, ...) ST_PRINTF(1, 2);

@@ -16,7 +16,7 @@ enum { MOST_THREADS = 64 };
 typedef void parallel_work(ptrdiff_t i, int thread, void *context);
 void parallel_for(int threads, ptrdiff_t count, parallel_work *work, void *context);
 
-/* The fewest items, each of which copies so many elements, that are worth a thread. */
+/* The fewest items that are worth a thread, where each item copies this many elements. */
 static inline ptrdiff_t parallel_grain(ptrdiff_t elements)
 {
     return 1 + (1 << 13) / (elements > 0 ? elements : 1);

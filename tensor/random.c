@@ -64,7 +64,7 @@ double st_random_normal(st_random_key key, uint64_t counter)
     return radius * cos(TAU * fraction(half(block, 1)));
 }
 
-/* 2^64 mod bound, which is below bound, is in excess of a multiple of it. */
+/* The lowest 2^64 mod bound numbers are rejected, so that the number of the others is a multiple of bound. */
 uint64_t random_below(st_random_block block, uint64_t counter, uint64_t bound)
 {
     while (bound > 0) {

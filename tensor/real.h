@@ -13,7 +13,7 @@
 
 #include <float.h>
 
-/* The type of elements, its name in NumPy and PyTorch, its <float.h>, and the symbol that identifies the
+/* The type of elements, its name in NumPy and PyTorch, its limits, and the symbol that identifies the
  * library. */
 #ifdef STRIDE_DOUBLE
 typedef double st_real;

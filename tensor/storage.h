@@ -9,7 +9,7 @@ struct st_storage {
     ptrdiff_t size; /* elements */
 };
 
-/* The null tensor, where an error was set: return refused(st_error_set(...)). */
+/* The null tensor, for a function that fails: return refused(st_error_set(...)). */
 static inline st_tensor refused(int error)
 {
     (void)error;

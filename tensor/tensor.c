@@ -160,10 +160,7 @@ ptrdiff_t st_numel(st_tensor x)
 {
     if (st_is_null(x)) return 0;
     ptrdiff_t count = 1;
-    for (int i = 0; i < x.shape.rank; i++) {
-        if (x.shape.n[i] == 0) return 0; /* before the product: a view's other sizes may overflow it */
-        count *= x.shape.n[i];
-    }
+    for (int i = 0; i < x.shape.rank; i++) count *= x.shape.n[i];
     return count;
 }
 

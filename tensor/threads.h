@@ -13,8 +13,8 @@ ST_API_BEGIN
 /* Sets the number of threads for the whole process, the caller included, at most 64. A net that is already
  * built never uses more than it was built for. 0 restores the default, which is the first of these:
  *
- *   STRIDE_THREADS    in the environment; a value that is not an integer from 1 makes building a net fail
- *   OMP_NUM_THREADS   likewise, the first number of its list; ignored where it is not an integer from 1
+ *   STRIDE_THREADS    in the environment; a value that is not a positive integer makes building a net fail
+ *   OMP_NUM_THREADS   likewise, the first number of its list; ignored unless it is a positive integer
  *   the processors    available to this process: on Linux by its affinity and its control group's quota
  *
  * More threads than processors are allowed, but slow. -1 with an error for a negative number. */

@@ -31,8 +31,8 @@ st_callback st_early_stopping_new(st_early_stopping_options options);
 #define st_early_stopping(...) st_early_stopping_new(ST_OPTIONS(st_early_stopping_options, __VA_ARGS__))
 
 /* An exponential moving average of the parameters w, which begins with their initial values: after each step
- * average = decay average + (1 - decay) w. At the end the averages replace the parameters. Validation uses
- * the parameters themselves. */
+ * average = decay average + (1 - decay) w. At the end, unless by an error, the averages replace the
+ * parameters. Validation uses the parameters themselves. */
 typedef struct st_ema_options {
     double decay; /* 0.999 */
 } st_ema_options;

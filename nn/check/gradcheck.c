@@ -158,7 +158,7 @@ static double relative_error(double analytic, double number, double most, double
     return isfinite(error) && size > 0 ? error / size : INFINITY;
 }
 
-/* Are the differences along a line rounding alone? Then they are not in proportion to the step. */
+/* Tests if the differences along a line are only rounding errors, which are not in proportion to the step. */
 static bool is_noise(const subject *s, const line *v, double number, double step)
 {
     for (int i = 1; i <= 16; i++) {
@@ -351,7 +351,7 @@ static bool rounded(st_real a, st_real b)
            isnan(b);
 }
 
-/* Are the elements of a those of b, up to rounding unless `exact`? NaN equals NaN. */
+/* Tests if a and b have the same elements, up to rounding unless `exact`. NaN equals NaN. */
 static bool same(const subject *s, st_tensor a, st_tensor b, bool exact, const char *claim)
 {
     for (ptrdiff_t e = 0; e < st_numel(a); e++) {

@@ -15,7 +15,9 @@
 
 enum {
     MOST_CLASSES = 1 << 24, /* a float holds every integer up to this one */
-    LEFT_OUT = -1,          /* roles of columns: this, the index of the feature, or LABEL - the target's */
+
+    /* The role of a column is LEFT_OUT, the index of its feature, or LABEL minus the index of its target. */
+    LEFT_OUT = -1,
     LABEL = -2
 };
 
@@ -475,7 +477,7 @@ static int place_label(table *t)
         ptrdiff_t *role = &t->role[t->label + k];
         if (*role >= 0 && t->o->like)
             return st_error_set("%s: label: %s is a feature of the net", t->r.name,
-                                t->name ? t->name[t->label + k] : "it");
+                                t->name ? t->name[t->label + k] : "its column");
         *role = LABEL - k;
     }
     return 0;
