@@ -6,7 +6,8 @@
  * lanes, of any channels, are transposed, so that columns are vectors, of which those of y are weighted sums.
  * The adjoint is the same with the transposed matrices. Where B only moves runs of columns, as borders do,
  * they are copied, and added on the way back. Small images may be one row each, or are picked from whole
- * planes, as maxima and their gradients are. The way with the least estimated instructions is chosen.
+ * planes, along one axis after the other or along both at once, as maxima and their gradients are. The way
+ * with the least estimated instructions is chosen.
  *
  * A p-norm is a sum of powers, with powers of x before it and roots of y after it; where they leave the
  * range, a channel is left to the definition. Maxima are the maxima of columns, with their rows, and then
@@ -30,6 +31,7 @@ enum { TOGETHER = 16 };                  /* taps that are added up first */
 enum { AHEAD = 2048 / sizeof(st_real) }; /* rows are fetched so far before they are read, */
 enum { SOON = 1024 / sizeof(st_real) };  /* and so far before they are written */
 enum { LINE = 64 / sizeof(st_real) };    /* is fetched at once */
+enum { BESIDE = 4 };                     /* vectors at once */
 enum { JOINED = 4 };                     /* vectors that joined rows fill, at least */
 enum { MOST_PICKS = 12 };                /* of an element */
 enum { BLOCK = 8192 / sizeof(st_real) }; /* elements of rows that are summed before they are picked from */
@@ -77,21 +79,21 @@ typedef struct rows_plan {
     union {
         pool_plan pool;
         separable separable;
-    } definition;            /* comes first, for the definition's functions */
-    sparse axis[2], each[2]; /* rows, columns */
-    sparse back[2];          /* the transposed matrices, without taps outside */
-    column_run *runs;        /* of columns, if each has at most one tap, of weight 1, and they are few: */
-    ptrdiff_t run_count;     /* 0: they are not */
-    bool by_runs[2];         /* forward, backward: runs, not picks */
-    sparse plane[2];         /* the matrices of planes as picks, */
-    bool by_planes[2];       /* if they are used */
-    st_real *shares;         /* 1 / the number of elements of each mean, for as many planes as are joined */
-    bool flat, tall, same;   /* tall: columns come before rows, which become more; same: y is x */
-    bool means;              /* taps have shares */
-    bool single;             /* maxima are those of one row at most */
-    st_real value;           /* where there is no tap */
-    double p;                /* of a p-norm; 0: it is none */
-    int scratch;             /* the first slot */
+    } definition;             /* comes first, for the definition's functions */
+    sparse axis[2], each[2];  /* rows, columns */
+    sparse back[2];           /* the transposed matrices, without taps outside */
+    column_run *runs;         /* of columns, if each has at most one tap, of weight 1, and they are few: */
+    ptrdiff_t run_count;      /* 0: they are not */
+    bool by_runs[2];          /* forward, backward: runs, not picks */
+    sparse plane[2], half[2]; /* the matrices of planes as picks, or of one axis, and then of the other, */
+    bool by_planes[2];        /* if they are used */
+    st_real *shares;          /* 1 / the number of elements of each mean, for as many planes as are joined */
+    bool flat, tall, same;    /* tall: columns come before rows, which become more; same: y is x */
+    bool means;               /* taps have shares */
+    bool single;              /* maxima are those of one row at most */
+    st_real value;            /* where there is no tap */
+    double p;                 /* of a p-norm; 0: it is none */
+    int scratch;              /* the first slot */
 } rows_plan;
 
 enum { ROOM, IMAGE, HALF }; /* scratch, from the plan's first slot on; an image; a channel, half resized */
@@ -145,7 +147,7 @@ static void leave(const kernel *k, ptrdiff_t n, ptrdiff_t size, ptrdiff_t pitch,
     M##_TARGET INLINE void M##_sum_rows(ptrdiff_t n, const tap *t, ptrdiff_t count, const st_real *x,        \
                                         ptrdiff_t pitch, bool loose, st_real *to)                            \
     {                                                                                                        \
-        enum { LANES = MACHINE_LANES(M), BESIDE = 4 };                                                       \
+        enum { LANES = MACHINE_LANES(M) };                                                                   \
         if (!loose && n < LANES) {                                                                           \
             for (ptrdiff_t i = 0; i < n; i++) {                                                              \
                 st_real sum = count > 0 ? t[0].weight * x[t[0].from * pitch + i] : 0;                        \
@@ -350,137 +352,123 @@ static ptrdiff_t planes_of_block(ptrdiff_t size)
 }
 
 #define PICKS(M)                                                                                             \
-    /* The lanes of a pick from a row. */                                                                    \
-    M##_TARGET INLINE M##_vector M##_pick(const pick *p, const machine_bits *index, const st_real *row)      \
+    /* The lanes of a pick from each of n rows, `pitch` apart. */                                            \
+    M##_TARGET INLINE void M##_pick(const pick *p, M##_mask where, const st_real *row, ptrdiff_t pitch,      \
+                                    int n, M##_vector *v)                                                    \
     {                                                                                                        \
         enum { LANES = MACHINE_LANES(M) };                                                                   \
-        const int *from = p->from;                                                                           \
-        if (p->parts == 0) return AT(M, row + *from);                                                        \
+        const int *from = p->from, parts = p->parts;                                                         \
+        EACH(q, n) v[q] = AT(M, row + q * pitch + from[0]);                                                  \
+        if (parts == 0) return;                                                                              \
         if (!M##_SHUFFLES) {                                                                                 \
-            M##_vector v = { 0 };                                                                            \
-            EACH(l, LANES) v[l] = row[from[index[l] / LANES] + (ptrdiff_t)(index[l] % LANES)];               \
-            return v;                                                                                        \
+            EACH(q, n)                                                                                       \
+            {                                                                                                \
+                M##_vector u = { 0 };                                                                        \
+                EACH(l, LANES)                                                                               \
+                u[l] = row[q * pitch + from[where[l] / LANES] + (ptrdiff_t)(where[l] % LANES)];              \
+                v[q] = u;                                                                                    \
+            }                                                                                                \
+            return;                                                                                          \
         }                                                                                                    \
-        const M##_mask where = (M##_mask)AT(M, index);                                                       \
-        M##_vector v = AT(M, row + *from), next;                                                             \
-        if (p->parts == 1) return SHUFFLE_BY(M, v, v, where);                                                \
-        next = AT(M, row + from[1]);                                                                         \
-        v = SHUFFLE_BY(M, v, next, where);                                                                   \
-        for (int i = 2; i < p->parts; i += 2) {                                                              \
-            const M##_vector u = AT(M, row + from[i]);                                                       \
-            next = AT(M, row + from[i + 1]);                                                                 \
-            next = SHUFFLE_BY(M, u, next, where);                                                            \
-            v = MACHINE_PICK(M, where >= i * LANES, next, v);                                                \
+        if (parts == 1) EACH(q, n) v[q] = SHUFFLE_BY(M, v[q], v[q], where);                                  \
+        if (parts == 1) return;                                                                              \
+        EACH(q, n)                                                                                           \
+        {                                                                                                    \
+            const M##_vector next = AT(M, row + q * pitch + from[1]);                                        \
+            v[q] = SHUFFLE_BY(M, v[q], next, where);                                                         \
         }                                                                                                    \
-        return v;                                                                                            \
+        for (int i = 2; i < parts; i += 2) {                                                                 \
+            const M##_mask far = where >= i * LANES;                                                         \
+            EACH(q, n)                                                                                       \
+            {                                                                                                \
+                const st_real *at = row + q * pitch;                                                         \
+                M##_vector u = AT(M, at + from[i]), next = AT(M, at + from[i + 1]);                          \
+                u = SHUFFLE_BY(M, u, next, where);                                                           \
+                v[q] = MACHINE_PICK(M, far, u, v[q]);                                                        \
+            }                                                                                                \
+        }                                                                                                    \
     }                                                                                                        \
                                                                                                              \
-    /* The same from 1, 2 or 4 parts; far: lanes of the last two. */                                         \
-    M##_TARGET INLINE M##_vector M##_near(const int *from, int parts, const M##_mask *where,                 \
-                                          const M##_mask *far, const st_real *row)                           \
-    {                                                                                                        \
-        M##_vector v = AT(M, row + from[0]), next;                                                           \
-        if (parts == 1) return SHUFFLE_BY(M, v, v, *where);                                                  \
-        next = AT(M, row + from[1]);                                                                         \
-        v = SHUFFLE_BY(M, v, next, *where);                                                                  \
-        if (parts == 2) return v;                                                                            \
-        next = SHUFFLE_BY(M, AT(M, row + from[2]), AT(M, row + from[3]), *where);                            \
-        return MACHINE_PICK(M, *far, next, v);                                                               \
-    }                                                                                                        \
-                                                                                                             \
-    /* Elements i, i + 1, ... of each group by `taps` picks from `at` on, of `parts` at most; 5: any. */     \
-    M##_TARGET INLINE void M##_pick_vector(const picks *k, picking how, ptrdiff_t at, ptrdiff_t taps,        \
-                                           int parts, bool lacks, const groups *b, ptrdiff_t i)              \
+    /* Elements i, i + 1, ... of n groups by `taps` picks from `at` on. Unless `whole`, n is 1. */           \
+    M##_TARGET INLINE void M##_pick_some(const picks *k, picking how, ptrdiff_t at, ptrdiff_t taps, int n,   \
+                                         const groups *b, ptrdiff_t i, bool whole)                           \
     {                                                                                                        \
         enum { LANES = MACHINE_LANES(M) };                                                                   \
-        const pick *p = k->pick + at;                                                                        \
-        M##_vector weight[MOST_PICKS];                                                                       \
-        M##_mask index[MOST_PICKS], has[MOST_PICKS], far[MOST_PICKS];                                        \
-        const M##_vector zero = { 0 }, none = zero + b->none;                                                \
+        const M##_vector zero = { 0 };                                                                       \
+        M##_vector sum[BESIDE], place[BESIDE], v[BESIDE], from[BESIDE];                                      \
+        const ptrdiff_t pitch = b->pitch, out = k->out;                                                      \
+        EACH(q, n) sum[q] = how == BACK ? zero : zero + b->none, place[q] = zero - 1;                        \
         for (ptrdiff_t j = 0; j < taps; j++) {                                                               \
-            weight[j] = AT(M, k->weight + (at + j) * LANES);                                                 \
-            index[j] = (M##_mask)AT(M, k->index + (at + j) * LANES);                                         \
-            far[j] = index[j] >= 2 * LANES;                                                                  \
-            has[j] = !p[j].lacks ? zero == 0 : how == SUMS ? weight[j] != 0 : weight[j] > NOWHERE;           \
-        }                                                                                                    \
-        const ptrdiff_t room = b->end - b->to - i - LANES;                                                   \
-        const ptrdiff_t whole = room < 0 ? 0 : smallest(room / k->out + 1, b->count);                        \
-        const groups a = *b;                                                                                 \
-        const st_real *row = a.from, *share = a.share ? a.share + i : NULL;                                  \
-        st_real *to = b->to + i, rest[2][LANES], *places = a.places;                                         \
-        if (how == MAXIMA && places) places += i;                                                            \
-        for (ptrdiff_t g = 0; g < a.count; g++, row += a.pitch, to += k->out, share += a.shared) {           \
-            __builtin_prefetch(to + a.count * k->out, 1); /* of the next groups */                           \
-            M##_vector sum = zero, place = zero - 1;                                                         \
-            for (ptrdiff_t j = 0; j < taps; j++) {                                                           \
-                M##_vector v, from = zero;                                                                   \
-                if (parts > 4) v = M##_pick(&p[j], k->index + (at + j) * LANES, row);                        \
-                else v = M##_near(p[j].from, parts, &index[j], &far[j], row);                                \
-                if (how == BACK && parts > 4) from = M##_pick(&p[j], k->index + (at + j) * LANES, places);   \
-                else if (how == BACK) from = M##_near(p[j].from, parts, &index[j], &far[j], places);         \
-                if (how == BACK) sum += MACHINE_PICK(M, from == weight[j], v, zero);                         \
-                if (how == MAXIMA) {                                                                         \
-                    M##_mask exceeds = has[j];                                                               \
-                    if (lacks) v = MACHINE_PICK(M, weight[j] < 0, zero, v);                                  \
-                    if (j > 0) exceeds &= ~(v <= sum) & (sum == sum);                                        \
-                    sum = MACHINE_PICK(M, exceeds, v, j > 0 ? sum : none);                                   \
-                    place = MACHINE_PICK(M, exceeds, weight[j], place);                                      \
+            const pick *p = k->pick + at + j;                                                                \
+            const M##_mask where = (M##_mask)AT(M, k->index + (at + j) * LANES);                             \
+            const M##_vector weight = AT(M, k->weight + (at + j) * LANES);                                   \
+            const M##_mask has = how == SUMS ? weight != 0 : weight > NOWHERE;                               \
+            const bool lacks = p->lacks;                                                                     \
+            M##_pick(p, where, b->from, pitch, n, v);                                                        \
+            if (how == BACK) M##_pick(p, where, b->places, pitch, n, from);                                  \
+            if (how == BACK) EACH(q, n) sum[q] += MACHINE_PICK(M, from[q] == weight, v[q], zero);            \
+            if (how == SUMS) EACH(q, n) v[q] = j == 0 ? v[q] * weight : sum[q] + v[q] * weight;              \
+            if (how == SUMS && lacks) EACH(q, n) sum[q] = MACHINE_PICK(M, has, v[q], sum[q]);                \
+            else if (how == SUMS) EACH(q, n) sum[q] = v[q];                                                  \
+            if (how == MAXIMA && lacks) EACH(q, n) v[q] = MACHINE_PICK(M, weight < 0, zero, v[q]);           \
+            if (how == MAXIMA) EACH(q, n)                                                                    \
+                {                                                                                            \
+                    M##_mask exceeds = has;                                                                  \
+                    if (j > 0) exceeds &= ~(v[q] <= sum[q]) & (sum[q] == sum[q]);                            \
+                    sum[q] = MACHINE_PICK(M, exceeds, v[q], sum[q]);                                         \
+                    place[q] = MACHINE_PICK(M, exceeds, weight, place[q]);                                   \
                 }                                                                                            \
-                if (how != SUMS) continue;                                                                   \
-                v = v * weight[j];                                                                           \
-                const M##_vector before = j > 0 ? sum : none;                                                \
-                sum = j > 0 ? sum + v : v;                                                                   \
-                if (lacks) sum = MACHINE_PICK(M, has[j], sum, before);                                       \
-            }                                                                                                \
-            if (share) sum = sum * AT(M, share);                                                             \
-            AT(M, g < whole ? to : rest[0]) = sum;                                                           \
-            if (how == MAXIMA && places) AT(M, g < whole ? places : rest[1]) = place;                        \
-            if (g >= whole && to < a.end) {                                                                  \
-                const size_t bytes = (size_t)smallest(a.end - to, LANES) * sizeof *to;                       \
-                memcpy(to, rest[0], bytes);                                                                  \
-                if (how == MAXIMA && places) memcpy(places, rest[1], bytes);                                 \
-            }                                                                                                \
-            if (how != SUMS && places) places += how == BACK ? a.pitch : k->out;                             \
+        }                                                                                                    \
+        if (b->share) EACH(q, n) sum[q] = sum[q] * AT(M, b->share + q * b->shared + i);                      \
+        st_real *to = b->to + i, *places = how == MAXIMA && b->places ? b->places + i : NULL;                \
+        if (!whole) {                                                                                        \
+            const size_t bytes = (size_t)largest(smallest(b->end - to, LANES), 0) * sizeof *to;              \
+            memcpy(to, sum, bytes);                                                                          \
+            if (places) memcpy(places, place, bytes);                                                        \
+            return;                                                                                          \
+        }                                                                                                    \
+        EACH(q, n) __builtin_prefetch(to + (BESIDE + q) * out, 1); /* of the next groups */                  \
+        EACH(q, n) AT(M, to + q * out) = sum[q];                                                             \
+        if (places) EACH(q, n) AT(M, places + q * out) = place[q];                                           \
+    }                                                                                                        \
+                                                                                                             \
+    /* n groups. */                                                                                          \
+    M##_TARGET INLINE void M##_pick_each(const picks *k, picking how, int n, const groups *b)                \
+    {                                                                                                        \
+        enum { LANES = MACHINE_LANES(M) };                                                                   \
+        ptrdiff_t at = 0, taps;                                                                              \
+        for (ptrdiff_t begin = 0; begin < k->out; begin += LANES, at += taps) {                              \
+            const ptrdiff_t i = k->out < LANES ? 0 : lanes_within(begin, LANES, k->out);                     \
+            taps = k->pick[at].taps;                                                                         \
+            if (n == 1) M##_pick_some(k, how, at, taps, 1, b, i, b->to + i + LANES <= b->end);               \
+            else if (how == SUMS && taps == 1) M##_pick_some(k, how, at, 1, n, b, i, true);                  \
+            else if (how == SUMS && taps == 2) M##_pick_some(k, how, at, 2, n, b, i, true);                  \
+            else M##_pick_some(k, how, at, taps, n, b, i, true);                                             \
         }                                                                                                    \
     }                                                                                                        \
                                                                                                              \
-    M##_TARGET INLINE void M##_sum_picks(const picks *k, ptrdiff_t at, ptrdiff_t taps, int parts,            \
-                                         bool lacks, const groups *b, ptrdiff_t i)                           \
+    M##_TARGET INLINE void M##_pick_all(const picks *k, picking how, const groups *given)                    \
     {                                                                                                        \
-        if (taps == 1) M##_pick_vector(k, SUMS, at, 1, parts, lacks, b, i);                                  \
-        else if (taps == 2) M##_pick_vector(k, SUMS, at, 2, parts, lacks, b, i);                             \
-        else if (taps == 4) M##_pick_vector(k, SUMS, at, 4, parts, lacks, b, i);                             \
-        else M##_pick_vector(k, SUMS, at, taps, parts, lacks, b, i);                                         \
+        groups b = *given;                                                                                   \
+        const bool places = how != SUMS && b.places;                                                         \
+        ptrdiff_t n;                                                                                         \
+        for (ptrdiff_t g = 0; g < b.count; g += n) {                                                         \
+            const ptrdiff_t room = b.end - b.to - MACHINE_LANES(M);                                          \
+            n = g + BESIDE <= b.count && room >= BESIDE * k->out ? BESIDE : 1;                               \
+            if (n == 1) M##_pick_each(k, how, 1, &b);                                                        \
+            else M##_pick_each(k, how, BESIDE, &b);                                                          \
+            b.from += n * b.pitch, b.to += n * k->out;                                                       \
+            if (b.share) b.share += n * b.shared;                                                            \
+            if (places) b.places += n * (how == BACK ? b.pitch : k->out);                                    \
+        }                                                                                                    \
     }                                                                                                        \
                                                                                                              \
     M##_TARGET static void M##_pick_groups(const picks *given, picking how, const groups *b)                 \
     {                                                                                                        \
-        enum { LANES = MACHINE_LANES(M) };                                                                   \
         const picks k = *given;                                                                              \
-        ptrdiff_t at = 0;                                                                                    \
-        for (ptrdiff_t begin = 0; begin < k.out; begin += LANES) {                                           \
-            const ptrdiff_t i = k.out < LANES ? 0 : lanes_within(begin, LANES, k.out);                       \
-            const ptrdiff_t taps = k.pick[at].taps;                                                          \
-            bool lacks = false;                                                                              \
-            int parts = M##_SHUFFLES ? 1 : 5;                                                                \
-            for (ptrdiff_t j = 0; j < taps; j++) {                                                           \
-                const pick p = k.pick[at + j];                                                               \
-                parts = p.parts > parts ? p.parts : parts, lacks = lacks || p.lacks;                         \
-            }                                                                                                \
-            if (how == MAXIMA && parts < 3) M##_pick_vector(&k, MAXIMA, at, taps, 2, true, b, i);            \
-            else if (how == MAXIMA && parts < 5) M##_pick_vector(&k, MAXIMA, at, taps, 4, true, b, i);       \
-            else if (how == MAXIMA) M##_pick_vector(&k, MAXIMA, at, taps, 5, true, b, i);                    \
-            else if (how == BACK && parts < 3) M##_pick_vector(&k, BACK, at, taps, 2, true, b, i);           \
-            else if (how == BACK && parts < 5) M##_pick_vector(&k, BACK, at, taps, 4, true, b, i);           \
-            else if (how == BACK) M##_pick_vector(&k, BACK, at, taps, 5, true, b, i);                        \
-            else if (parts > 4) M##_pick_vector(&k, SUMS, at, taps, 5, true, b, i);                          \
-            else if (parts > 2) M##_sum_picks(&k, at, taps, 4, true, b, i);                                  \
-            else if (parts == 1 && lacks) M##_sum_picks(&k, at, taps, 1, true, b, i);                        \
-            else if (parts == 1) M##_sum_picks(&k, at, taps, 1, false, b, i);                                \
-            else if (lacks) M##_sum_picks(&k, at, taps, 2, true, b, i);                                      \
-            else M##_sum_picks(&k, at, taps, 2, false, b, i);                                                \
-            at += taps;                                                                                      \
-        }                                                                                                    \
+        if (how == SUMS) M##_pick_all(&k, SUMS, b);                                                          \
+        else if (how == MAXIMA) M##_pick_all(&k, MAXIMA, b);                                                 \
+        else M##_pick_all(&k, BACK, b);                                                                      \
     }                                                                                                        \
                                                                                                              \
     /* 1 / counted, of means in n rows from row r on. */                                                     \
@@ -568,32 +556,40 @@ static ptrdiff_t planes_of_block(ptrdiff_t size)
 
 /* ---- planes ------------------------------------------------------------------------------------------- */
 
-enum { PLANE = 4096 };             /* elements, at most */
-enum { GROUPS = 8, FOR_TAPS = 4 }; /* groups of planes for each tap, at least, up to so many taps */
+enum { PLANE = 4096 }; /* elements, at most */
 
 #define PLANES(M)                                                                                            \
-    /* Planes of `to` are picked from those of `from`, or from copies where vectors would pass the end. */   \
-    M##_TARGET INLINE void M##_pick_planes(const work *w, const sparse *a, picking how,                      \
-                                           const st_real *share, st_real value, const st_real *from,         \
-                                           st_real *places, st_real *to)                                     \
+    /* Planes of `to` are picked from those of `from`, or from halves that were picked from them; from \
+     * copies where vectors would pass the end. */     \
+    M##_TARGET INLINE void M##_pick_planes(const work *w, bool back, picking how, const st_real *share,      \
+                                           st_real value, const st_real *from, st_real *places, st_real *to) \
     {                                                                                                        \
+        const sparse *a = &w->plan->plane[back], *half = &w->plan->half[back];                               \
         const picks *k = &a->picks;                                                                          \
+        const bool halved = half->out > 0;                                                                   \
         const ptrdiff_t last = w->planes * a->size - k->reach, step = k->rows * a->size;                     \
-        const ptrdiff_t taps = smallest(k->room / ceil_div(k->out, MACHINE_LANES(M)), FOR_TAPS);             \
-        const ptrdiff_t some = smallest(GROUPS * taps, largest(BLOCK / step, GROUPS));                       \
-        const ptrdiff_t most = largest(BLOCK / largest(step, k->out), some);                                 \
+        const ptrdiff_t out = k->rows * (halved ? half->out : a->out);                                       \
         const ptrdiff_t direct = last < 0 ? 0 : last / step + 1, all = ceil_div(w->planes, k->rows);         \
-        groups b = { .pitch = step, .share = share, .none = value, .to = to, .places = places };             \
-        b.end = to + w->planes * a->out;                                                                     \
-        for (ptrdiff_t g = 0; g < all; g += b.count, b.to += b.count * k->out) {                             \
-            b.count = g < direct ? smallest(most, direct - g) : 1;                                           \
+        groups b = {                                                                                         \
+            .pitch = step, .places = places, .to = to, .end = to + w->planes * (halved ? half->out : a->out) \
+        };                                                                                                   \
+        if (!halved) b.share = share, b.none = value;                                                        \
+        for (ptrdiff_t g = 0; g < all; g += b.count) {                                                       \
+            b.count = g >= direct ? 1 : halved ? smallest(BESIDE, direct - g) : direct;                      \
             b.from = g < direct ? from + g * step : w->block;                                                \
             const size_t bytes = (size_t)smallest(step, w->planes * a->size - g * step) * sizeof *from;      \
             if (g >= direct) memcpy(w->block, from + g * step, bytes);                                       \
             if (how == BACK) b.places = g < direct ? places + g * step : w->share;                           \
             if (how == BACK && g >= direct) memcpy(w->share, places + g * step, bytes);                      \
-            M##_pick_groups(k, how, &b);                                                                     \
-            if (how == MAXIMA && places) b.places += b.count * k->out;                                       \
+            if (halved) {                                                                                    \
+                groups first = b, then = b;                                                                  \
+                first.to = w->half, first.end = w->half + b.count * k->out + MACHINE_LANES(M);               \
+                then.from = w->half, then.pitch = k->out, then.share = share, then.none = value;             \
+                M##_pick_groups(k, SUMS, &first);                                                            \
+                M##_pick_groups(&half->picks, SUMS, &then);                                                  \
+            } else M##_pick_groups(k, how, &b);                                                              \
+            b.to += b.count * out;                                                                           \
+            if (how == MAXIMA && places) b.places += b.count * out;                                          \
         }                                                                                                    \
     }
 
@@ -872,15 +868,18 @@ INLINE bool all_within(ptrdiff_t n, const st_real *x, st_real low, st_real high)
         for (ptrdiff_t begin = 0; begin < n; begin += LANES) {                                               \
             const ptrdiff_t i = k.out < LANES ? 0 : lanes_within(begin, LANES, k.out);                       \
             const ptrdiff_t taps = k.pick[at].taps;                                                          \
-            M##_vector most = M##_pick(&k.pick[at], k.index + at * LANES, row), from = zero;                 \
+            M##_vector most, from = zero;                                                                    \
+            M##_pick(&k.pick[at], (M##_mask)AT(M, k.index + at * LANES), row, 0, 1, &most);                  \
             M##_vector column = AT(M, k.weight + at * LANES);                                                \
             if (k.pick[at].lacks) most = MACHINE_PICK(M, column > NOWHERE, most, zero - (st_real)INFINITY);  \
-            if (places) from = M##_pick(&k.pick[at], k.index + at * LANES, rows);                            \
+            if (places) M##_pick(&k.pick[at], (M##_mask)AT(M, k.index + at * LANES), rows, 0, 1, &from);     \
             at++;                                                                                            \
             for (ptrdiff_t j = 1; j < taps; j++, at++) {                                                     \
                 const machine_bits *index = k.index + at * LANES;                                            \
-                const M##_vector v = M##_pick(&k.pick[at], index, row), here = AT(M, k.weight + at * LANES); \
-                const M##_vector in = places ? M##_pick(&k.pick[at], index, rows) : zero;                    \
+                const M##_vector here = AT(M, k.weight + at * LANES);                                        \
+                M##_vector v, in = zero;                                                                     \
+                M##_pick(&k.pick[at], (M##_mask)AT(M, index), row, 0, 1, &v);                                \
+                if (places) M##_pick(&k.pick[at], (M##_mask)AT(M, index), rows, 0, 1, &in);                  \
                 M##_mask exceeds = ~(v <= most) & (most == most);                                            \
                 if (places) exceeds |= ((v == most) | ((v != v) & (most != most))) & (in < from);            \
                 if (k.pick[at].lacks) exceeds &= here > NOWHERE;                                             \
@@ -995,7 +994,7 @@ typedef void norm_pass(norms_step step, ptrdiff_t n, const st_real *x, double p,
         const sparse *rows = p->axis, *columns = rows + 1;                                                   \
         if (p->same) copy_all(w, x, y);                                                                      \
         else if (p->by_planes[0])                                                                            \
-            M##_pick_planes(w, p->plane, SUMS, p->means ? p->shares : NULL, p->value, x, NULL, y);           \
+            M##_pick_planes(w, false, SUMS, p->means ? p->shares : NULL, p->value, x, NULL, y);              \
         else if (p->by_runs[0]) M##_by_runs(w, false, x, y);                                                 \
         else if (columns->picks.used && p->tall) M##_picks_and_rows(w, rows, columns, x, y);                 \
         else if (columns->picks.used) M##_rows_and_picks(w, rows, columns, p->value, x, y);                  \
@@ -1006,7 +1005,7 @@ typedef void norm_pass(norms_step step, ptrdiff_t n, const st_real *x, double p,
         const rows_plan *p = w->plan;                                                                        \
         const sparse *rows = p->back, *columns = rows + 1;                                                   \
         if (p->same) copy_all(w, dy, dx);                                                                    \
-        else if (p->by_planes[1]) M##_pick_planes(w, p->plane + 1, SUMS, NULL, 0, dy, NULL, dx);             \
+        else if (p->by_planes[1]) M##_pick_planes(w, true, SUMS, NULL, 0, dy, NULL, dx);                     \
         else if (p->by_runs[1]) M##_by_runs(w, true, dy, dx);                                                \
         else if (columns->picks.used && (p->tall || (rows->ordered && !p->means)))                           \
             M##_rows_and_picks(w, rows, columns, 0, dy, dx);                                                 \
@@ -1016,10 +1015,10 @@ typedef void norm_pass(norms_step step, ptrdiff_t n, const st_real *x, double p,
     M##_TARGET static void M##_maxima_any(const work *w, bool back, const st_real *from, st_real *places,    \
                                           st_real *to)                                                       \
     {                                                                                                        \
-        const sparse *planes = &w->plan->plane[back];                                                        \
-        if (w->plan->by_planes[back] && back) M##_pick_planes(w, planes, BACK, NULL, 0, from, places, to);   \
+                                                                                                             \
+        if (w->plan->by_planes[back] && back) M##_pick_planes(w, true, BACK, NULL, 0, from, places, to);     \
         else if (w->plan->by_planes[back])                                                                   \
-            M##_pick_planes(w, planes, MAXIMA, NULL, -(st_real)INFINITY, from, places, to);                  \
+            M##_pick_planes(w, false, MAXIMA, NULL, -(st_real)INFINITY, from, places, to);                   \
         else if (back) maxima_back(w, from, places, to);                                                     \
         else if (places) M##_maxima(w, from, to, places);                                                    \
         else M##_maxima(w, from, to, NULL);                                                                  \
@@ -1047,7 +1046,8 @@ static const bool machine_shuffles[] = { EACH_MACHINE(SHUFFLES) };
 static ptrdiff_t room_of_half(const sparse each[])
 {
     const ptrdiff_t high = largest(each[0].size, each[0].out);
-    return largest(high * largest(each[1].pitch, each[1].out_pitch), BLOCK) + 4 * LANES_MOST;
+    return largest(high * largest(each[1].pitch, each[1].out_pitch), largest(BLOCK, BESIDE * PLANE)) +
+           4 * LANES_MOST;
 }
 
 static ptrdiff_t room_of_block(const sparse each[])
@@ -1539,7 +1539,8 @@ static double find_pick(const sparse *a, const matrix *m, picking how, ptrdiff_t
             continue;
         }
         const tap row = tap_of(m->rows, oh, k / beside), column = tap_of(m->columns, ow, k % beside);
-        const bool outside = m->rows && (is_outside(m->rows, row) || is_outside(m->columns, column));
+        const bool outside = (how == MAXIMA && m->rows && is_outside(m->rows, row)) ||
+                             (how == MAXIMA && m->rows && is_outside(m->columns, column));
         const ptrdiff_t at = outside ? -1 : row.from * m->wide + column.from;
         if (outside) p->lacks = true, adjacent = false;
         else from[l] = at + plane * a->picks.step;
@@ -1611,29 +1612,66 @@ static double choose_columns(sparse *a, bool maxima, int lanes, bool shuffles, d
     return p->used ? picked : transposed;
 }
 
-/* As many planes as fill vectors best. */
-static ptrdiff_t planes_joined(ptrdiff_t size, ptrdiff_t out, int lanes)
+/* As many planes as fill vectors best, with `half` elements on the way from `size` to `out`. */
+static ptrdiff_t planes_joined(ptrdiff_t size, ptrdiff_t half, ptrdiff_t out, int lanes)
 {
-    ptrdiff_t best = 1;
-    for (ptrdiff_t n = 2; n * out <= MOST_JOINED * lanes && n * size <= PLANE; n++)
-        if (ceil_div(n * out, lanes) * best < ceil_div(best * out, lanes) * n) best = n;
+    ptrdiff_t best = 1, vectors = ceil_div(half, lanes) + ceil_div(out, lanes);
+    const ptrdiff_t most = half > 0 ? smallest(PLANE, BLOCK / 2) : PLANE;
+    for (ptrdiff_t n = 2; n * largest(half, out) <= MOST_JOINED * lanes && n * largest(size, half) <= most;
+         n++) {
+        const ptrdiff_t next = ceil_div(n * half, lanes) + ceil_div(n * out, lanes);
+        if (next * best < vectors * n) best = n, vectors = next;
+    }
     return best;
 }
 
-/* Picks of planes: sums of few elements, in the order of the definition. Returns about how many instructions
- * a plane takes. */
-static double find_planes(sparse *a, const sparse *rows, const sparse *columns, picking how,
-                          const st_real *shares, picks *room, int lanes, bool shuffles)
+/* Picks of planes, of which `joined` are joined. Returns about how many instructions a plane takes. */
+static double find_some(sparse *a, const matrix *m, picking how, ptrdiff_t joined, picks *room, int lanes,
+                        bool shuffles)
 {
-    const matrix m = { rows, columns, columns->size, columns->out, shares };
-    a->size = rows->size * columns->size, a->out = rows->out * columns->out;
     a->picks = *room;
     a->picks.step = a->size;
-    a->picks.rows = planes_joined(a->size, a->out, lanes);
-    const double picked = find_picks(a, &m, how, MOST_PICKS, lanes, shuffles);
+    a->picks.rows = joined;
+    const double picked = find_picks(a, m, how, MOST_PICKS, lanes, shuffles);
+    if (picked == INFINITY) return picked;
     room->pick += a->picks.room, room->index += a->picks.room * lanes;
     room->weight += a->picks.room * lanes, room->room -= a->picks.room;
     return picked;
+}
+
+/* Picks of planes: sums of few elements, in the order of the definition; or sums along the axis after which
+ * there are fewer elements, and then along the other. Returns about how many instructions a plane takes. */
+static double find_planes(rows_plan *p, int i, picking how, const st_real *shares, picks *room, int lanes,
+                          bool shuffles)
+{
+    sparse *a = &p->plane[i], *half = &p->half[i];
+    const sparse *rows = i == 0 ? p->axis : p->back, *columns = rows + 1;
+    const ptrdiff_t size = rows->size * columns->size, out = rows->out * columns->out;
+    const ptrdiff_t halves[] = { rows->out * columns->size, rows->size * columns->out };
+    const bool second = halves[1] < halves[0];
+    const matrix whole = { rows, columns, columns->size, columns->out, shares };
+    const ptrdiff_t wide = second ? columns->out : columns->size;
+    matrix steps[] = { { rows, NULL, wide, wide, NULL },
+                       { NULL, columns, columns->size, columns->out, NULL } };
+    picks left = *room;
+    *a = axis_of(size, out), *half = axis_of(0, 0);
+    const double picked =
+        find_some(a, &whole, how, planes_joined(size, 0, out, lanes), room, lanes, shuffles);
+    if (how != SUMS) return picked;
+    const ptrdiff_t joined = planes_joined(size, halves[second], out, lanes);
+    const picks begin = left;
+    steps[second].shares = shares;
+    *a = axis_of(size, halves[second]), *half = axis_of(halves[second], out);
+    double by_halves = find_some(a, &steps[second], SUMS, joined, &left, lanes, shuffles);
+    if (by_halves < picked)
+        by_halves += find_some(half, &steps[!second], SUMS, joined, &left, lanes, shuffles);
+    if (by_halves < picked) {
+        *room = left;
+        return by_halves;
+    }
+    *room = begin;
+    *a = axis_of(size, out), *half = axis_of(0, 0);
+    return find_some(a, &whole, how, planes_joined(size, 0, out, lanes), room, lanes, shuffles);
 }
 
 /* Picks of planes, and the shares of their means. */
@@ -1699,12 +1737,11 @@ static double choose_rows(rows_plan *p, bool maxima, int lanes, bool shuffles, p
     }
     double rest = 0;
     for (int i = 0; i < 2; i++) {
-        const sparse *from = i == 0 ? rows : back;
         const picking how = !maxima ? SUMS : i == 0 ? MAXIMA : BACK;
         const st_real *shares = i == 1 && p->means ? p->shares : NULL;
+        const double flat_or_rows = (maxima || p->by_runs[i] ? 1 : 1.25) * fmin(flat, costs[i]);
         p->by_planes[i] =
-            room->room > 0 && find_planes(&p->plane[i], from, from + 1, how, shares, room, lanes, shuffles) <
-                                  (maxima || p->by_runs[i] ? 1 : 1.25) * fmin(flat, costs[i]);
+            room->room > 0 && find_planes(p, i, how, shares, room, lanes, shuffles) < flat_or_rows;
         if (!p->by_planes[i]) rest += costs[i] - flat;
     }
     return rest;
