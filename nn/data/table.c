@@ -241,7 +241,7 @@ static int read_places(parts *p, st_table *t)
         return st_error_set("metadata table: expected the numbers columns and label");
     if (!p->places) columns = t->features + targets;
     if (columns < t->features || columns > INT32_MAX || label < -1 ||
-        label + (label >= 0 ? targets : 0) > columns ||
+        label > columns - (label >= 0 ? targets : 0) ||
         (list && (ptrdiff_t)json_array_size(list) != t->features) ||
         (!list && p->places && columns != t->features + (label >= 0 ? targets : 0)))
         return st_error_set("metadata table: its columns do not fit the net's %td inputs", t->features);

@@ -635,6 +635,8 @@ TEST(a_net_refuses_what_is_no_table)
         { "table", "{\"columns\":1,\"label\":0}", "metadata table: its columns do not fit" },
         { "table", "{\"columns\":3,\"label\":3}", "metadata table: its columns do not fit" },
         { "table", "{\"columns\":4,\"label\":0}", "metadata table: its columns do not fit" },
+        { "table", "{\"columns\":3,\"label\":9223372036854775807}",
+          "metadata table: its columns do not fit" },
         { "table", "{\"columns\":4,\"label\":0,\"features\":[1,4]}",
           "metadata table: expected the numbers of columns" },
         { "table", "{\"columns\":4,\"label\":0,\"features\":[1,\"2\"]}",
