@@ -54,6 +54,8 @@ int train_check_options(trainer *t)
 {
     st_train_options *o = &t->options;
     st_run *run = t->run;
+    for (st_callback *c = o->callbacks; c < o->callbacks + ST_MAX_CALLBACKS; c++)
+        if (c->context) c->memory = 0; /* the caller's, which is not freed */
     if (st_error()) return -1;
     if (!run->net) return st_error_set("train: the net is NULL");
     if (train_fits("train", run->net, t->data, "training") ||

@@ -568,6 +568,24 @@ TEST(options_out_of_range_are_refused)
     expect_error("something else");
 }
 
+static void add_one(st_callback *self, st_run *run, st_event event)
+{
+    (void)run;
+    if (event == ST_ON_BEGIN) *(int *)self->context += 1;
+}
+
+/* Also if it asks for memory, and if the run fails before it begins. */
+TEST(a_callback_keeps_the_context_that_it_is_given)
+{
+    int calls = 0;
+    const st_callback counter = { "counter", add_one, &calls, .memory = sizeof calls };
+    auto_samples fits = pull(4, 10);
+    auto_net *n = one_weight();
+    train_fails(NULL, fits.set, .callbacks = { counter }), expect_error("train: the net is NULL");
+    train(n, fits.set, .callbacks = { counter });
+    assert_int_equal(calls, 1);
+}
+
 /* Training sets, validation sets and sets to evaluate. */
 TEST(data_that_do_not_fit_are_refused)
 {
