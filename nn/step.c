@@ -14,7 +14,7 @@ bool train_stops(trainer *t)
 }
 
 /* A callback may set lr and epochs of the report. The rest is restored, as the trainer and other callbacks
- * rely on it. */
+ * rely on it; steps follow from epochs that a callback raises at the beginning. */
 bool train_tell(trainer *t, st_event event)
 {
     st_run *run = t->run;
@@ -25,6 +25,7 @@ bool train_tell(trainer *t, st_event event)
         told.lr = run->report.lr, told.epochs = run->report.epochs;
         run->report = told;
     }
+    if (event == ST_ON_BEGIN) run->report.steps = run->report.batches * run->report.epochs;
     return train_stops(t);
 }
 

@@ -4,9 +4,9 @@
  * two steps: a constant added to the loss, or a loss below zero, changes nothing. */
 #include "nn/callbacks/callbacks.h"
 #include "tensor/array.h"
+#include "tensor/counts.h"
 
 #include <float.h>
-#include <limits.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -39,7 +39,7 @@ static void begin(st_callback *self, st_run *run)
     m->states = st_tensor_clone(st_net_states(run->net));
     for (int i = 0; i < run->optim->states; i++) m->optim[i] = st_tensor_clone(run->optim->state[i]);
     m->optim_steps = run->optim->steps;
-    run->report.epochs = INT_MAX; /* the finder ends the run */
+    run->report.epochs = (int)ceil_div(o->steps, run->report.batches);
 }
 
 /* lr of step i: exponential from least to most. */

@@ -586,6 +586,24 @@ TEST(a_callback_keeps_the_context_that_it_is_given)
     assert_int_equal(calls, 1);
 }
 
+static void raise_epochs(st_callback *self, st_run *run, st_event event)
+{
+    if (event == ST_ON_BEGIN) run->report.epochs = 6;
+    if (event == ST_ON_END) *(st_train_report *)self->context = run->report;
+}
+
+/* The schedule is that of the longer run: after its last step half a cosine is near its end. */
+TEST(a_callback_may_raise_the_epochs)
+{
+    st_train_report last;
+    auto_samples s = pull(8, 10);
+    auto_net *n = one_weight();
+    train(n, s.set, .batch = 4, .epochs = 2, .schedule = st_cosine_lr(),
+          .callbacks = { { "raise", raise_epochs, &last } });
+    assert_true(last.epochs == 6 && last.step == 12 && last.steps == 12);
+    assert_true(fabs(last.lr / 0.05 - (1 + cos(acos(-1) * 11 / 12)) / 2) < 1e-12);
+}
+
 /* Training sets, validation sets and sets to evaluate. */
 TEST(data_that_do_not_fit_are_refused)
 {
