@@ -13,9 +13,9 @@ static double logistic(double x)
     return x < 0 ? exp(x) / (1 + exp(x)) : 1 / (1 + exp(-x));
 }
 
-/* tanh(softplus(x)) = n / (n + 2) with n = e (e + 2) and e = exp(x); sech² is 1 minus its square. From 40 on
- * both equal their limits in any precision. */
-static double odds(double x)
+/* n = exp(2 softplus(x)) - 1 = e (e + 2) with e = exp(x): tanh(softplus(x)) = n / (n + 2), and sech² is 1
+ * minus its square. From 40 on both equal their limits in any precision. */
+static double expm1_2_softplus(double x)
 {
     const double e = exp(x > 40 ? 40 : x);
     return e * (e + 2);
@@ -23,12 +23,12 @@ static double odds(double x)
 
 static double tanh_softplus(double x)
 {
-    return odds(x) / (odds(x) + 2);
+    return expm1_2_softplus(x) / (expm1_2_softplus(x) + 2);
 }
 
 static double sech2_softplus(double x)
 {
-    return 2 / (odds(x) + 2) * (1 + tanh_softplus(x));
+    return 2 / (expm1_2_softplus(x) + 2) * (1 + tanh_softplus(x));
 }
 
 /* Phi(x) and phi(x): the normal distribution and its density. */

@@ -96,7 +96,7 @@ static void sum_row(ptrdiff_t n, st_real *const at[], const ptrdiff_t stride[], 
     }
 }
 
-static double normal(const moments *m, st_real x)
+static double h_of(const moments *m, st_real x)
 {
     return ((double)x - m->mean) / m->deviation;
 }
@@ -104,7 +104,7 @@ static double normal(const moments *m, st_real x)
 /* y = h */
 static void normalise_row(ptrdiff_t n, st_real *const at[], const ptrdiff_t stride[], void *m)
 {
-    for (ptrdiff_t i = 0; i < n; i++) at[0][i * stride[0]] = (st_real)normal(m, at[1][i * stride[1]]);
+    for (ptrdiff_t i = 0; i < n; i++) at[0][i * stride[0]] = (st_real)h_of(m, at[1][i * stride[1]]);
 }
 
 /* Adds up g and g h. */
@@ -113,7 +113,7 @@ static void product_row(ptrdiff_t n, st_real *const at[], const ptrdiff_t stride
     moments *m = context;
     for (ptrdiff_t i = 0; i < n; i++) {
         const double g = (double)at[0][i * stride[0]];
-        add(&m->g, g), add(&m->gh, g * normal(m, at[1][i * stride[1]]));
+        add(&m->g, g), add(&m->gh, g * h_of(m, at[1][i * stride[1]]));
     }
 }
 
@@ -123,8 +123,8 @@ static void adjoint_row(ptrdiff_t n, st_real *const at[], const ptrdiff_t stride
     const moments *m = context;
     for (ptrdiff_t i = 0; i < n; i++) {
         st_real *dx = at[0] + i * stride[0];
-        *dx = (st_real)(((double)*dx - m->mean_g - normal(m, at[1][i * stride[1]]) * m->mean_gh) /
-                        m->deviation);
+        *dx =
+            (st_real)(((double)*dx - m->mean_g - h_of(m, at[1][i * stride[1]]) * m->mean_gh) / m->deviation);
     }
 }
 
@@ -134,7 +134,7 @@ static void gradient_row(ptrdiff_t n, st_real *const at[], const ptrdiff_t strid
     st_real *dw = at[0];
     double sum = 0;
     for (ptrdiff_t i = 0; i < n; i++, dw += stride[0]) {
-        sum += normal(m, at[1][i * stride[1]]) * (double)at[2][i * stride[2]];
+        sum += h_of(m, at[1][i * stride[1]]) * (double)at[2][i * stride[2]];
         if (stride[0] == 0 && i < n - 1) continue; /* one weight: its gradient is rounded once */
         *dw = (st_real)((double)*dw + sum);
         sum = 0;
