@@ -23,10 +23,11 @@ BUILD      ?= $(if $(filter command%,$(origin O)),$(O),build)
 CROSS_COMPILE ?=
 ARCH       :=
 CFLAGS     ?= $(if $(SANITIZE),-O1,-O3 -fno-math-errno -fno-trapping-math) -g $(ARCH)
-# No warning about members that an initializer leaves out (they are zero), nor about loops that stay scalar.
+# No warning about members that an initializer leaves out (they are zero), nor about loops that stay scalar,
+# nor about the indentation of what macros become, about which gcc 11 is wrong.
 WARNINGS   ?= -Wall -Wextra -Wpedantic -Wshadow -Wconversion -Wno-sign-conversion -Wstrict-prototypes \
               -Wmissing-prototypes -Wold-style-definition -Wpointer-arith -Wwrite-strings -Wvla -Wundef \
-              -Wno-missing-field-initializers -Wno-pass-failed
+              -Wno-missing-field-initializers -Wno-pass-failed -Wno-misleading-indentation
 
 .SUFFIXES .DELETE_ON_ERROR:
 MAKEFLAGS += --no-print-directory
