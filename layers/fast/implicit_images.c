@@ -413,8 +413,9 @@ static void product(const job *j, const part *q, ptrdiff_t vectors, ptrdiff_t k,
                     const st_real *b, const ptrdiff_t *offset, const ptrdiff_t *from, const ptrdiff_t *to,
                     st_real *result, ptrdiff_t pitch)
 {
+    const bool ahead = j->p->p.in_place && j->d->area == 1; /* each k is another channel, read once */
     kernel_spread(j->d->k, j->made, vectors, depth, j->weight, j->p->row, q->weight + k, b, offset, from,
-                  result, pitch, to, j->bias, k > 0);
+                  result, pitch, to, j->bias, k > 0, ahead && q->how != PACKED);
 }
 
 /* Rows of an image from `first` on, as many as a block has, of all channels, `pitch` apart. */

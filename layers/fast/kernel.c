@@ -452,7 +452,7 @@ void kernel_matrix(const kernel *k, ptrdiff_t rows, ptrdiff_t columns, ptrdiff_t
 void kernel_spread(const kernel *k, ptrdiff_t rows, ptrdiff_t vectors, ptrdiff_t depth, const st_real *a,
                    ptrdiff_t row, const ptrdiff_t *step, const st_real *b, const ptrdiff_t *offset,
                    const ptrdiff_t *from, st_real *c, ptrdiff_t pitch, const ptrdiff_t *to,
-                   const st_real *plus, bool add)
+                   const st_real *plus, bool add, bool ahead)
 {
     /* Few rows are multiplied with many vectors at a time; many with few, which are read from the second
      * cache. */
@@ -464,6 +464,9 @@ void kernel_spread(const kernel *k, ptrdiff_t rows, ptrdiff_t vectors, ptrdiff_t
             tall = share(rows - i, k->steep[wide - 1]);
             for (ptrdiff_t next = v + wide; next < smallest(v + 2 * wide, vectors); next++)
                 for (ptrdiff_t r = i; r < i + tall; r++) __builtin_prefetch(c + r * pitch + to[next], 1);
+            for (ptrdiff_t next = v + 2 * wide; next < smallest(v + 3 * wide, vectors) && ahead; next++)
+                for (ptrdiff_t n = depth * i / rows; n < depth * (i + tall) / rows; n++)
+                    __builtin_prefetch(b + from[next] + offset[n]);
             k->spread[wide - 1][tall - 1](depth, a + i * row, row, step, b, offset, from + v, c + i * pitch,
                                           pitch, to + v, plus ? plus + i : NULL, add);
         }

@@ -115,11 +115,12 @@ ptrdiff_t kernel_panel(ptrdiff_t rows, ptrdiff_t depth); /* its elements; rows 0
 void kernel_matrix(const kernel *k, ptrdiff_t rows, ptrdiff_t columns, ptrdiff_t depth, kernel_view a,
                    kernel_view b, kernel_view begin, st_real *c, ptrdiff_t pitch, st_real *panel);
 
-/* plus NULL: nothing; add: to c, without plus. */
+/* plus NULL: nothing; add: to c, without plus; ahead: prefetches rows of b, which are in memory and far from
+ * each other. */
 void kernel_spread(const kernel *k, ptrdiff_t rows, ptrdiff_t vectors, ptrdiff_t depth, const st_real *a,
                    ptrdiff_t row, const ptrdiff_t *step, const st_real *b, const ptrdiff_t *offset,
                    const ptrdiff_t *from, st_real *c, ptrdiff_t pitch, const ptrdiff_t *to,
-                   const st_real *plus, bool add);
+                   const st_real *plus, bool add, bool ahead);
 
 void kernel_dot(const kernel *k, ptrdiff_t rows, ptrdiff_t columns, ptrdiff_t depth, const st_real *a,
                 ptrdiff_t step, const ptrdiff_t *from, const ptrdiff_t *skip, const st_real *b,
