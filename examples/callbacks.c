@@ -76,8 +76,7 @@ int main(int argc, char **argv)
     if (argc > 1) {
         bool help = strcmp(argv[1], "--help") == 0 || strcmp(argv[1], "-h") == 0;
         fputs("usage: callbacks\n\nTrains a net on drawn digits with callbacks: a learning-rate finder, a "
-              "moving "
-              "average\nof the weights, and one of the program's own that ends the run.\n",
+              "moving average\nof the weights, and one of the program's own that ends the run.\n",
               help ? stdout : stderr);
         return !help ? 2 : fflush(stdout) ? (perror("callbacks: stdout"), 1) : 0;
     }

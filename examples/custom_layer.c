@@ -119,9 +119,8 @@ int main(int argc, char **argv)
     broken = argc == 2 && strcmp(argv[1], "--broken") == 0;
     if (argc > 1 && !broken) {
         fputs("usage: custom_layer [--broken]\n\nGradient-checks a layer of its own, then trains a net with "
-              "it on "
-              "drawn digits.\n--broken plants an error in its backward pass: the check must find it, status "
-              "1.\n",
+              "it on drawn digits.\n--broken plants an error in its backward pass: the check must find it, "
+              "status 1.\n",
               help ? stdout : stderr);
         if (!help) return 2;
     } else if (check() || learn()) fprintf(stderr, "custom_layer: %s\n", st_error());

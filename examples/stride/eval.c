@@ -146,8 +146,7 @@ const subcommand command_eval = {
     .details =
         "MODEL is a safetensors file. Data are read and normalised as in training, with the options in the "
         "net's metadata. Classes and columns of tables are matched by name. A set that the net was trained "
-        "on "
-        "is reported as such; --split evaluates the part of it that training held out.",
+        "on is reported as such; --split evaluates the part of it that training held out.",
     .examples = "  stride eval data/mnist\n"
                 "  stride eval cats.safetensors pictures/test --json\n"
                 "  stride eval flowers.safetensors flowers.csv --split\n",

@@ -502,12 +502,10 @@ const subcommand command_predict = {
     .name = "predict",
     .what = "Prints the classes and probabilities that a saved net predicts for pictures (PNG, JPEG), arrays "
             "(.npy), tables (.csv, .tsv), all pictures in a folder, a file on standard input (-), or a "
-            "sample of a "
-            "data set.",
+            "sample of a data set.",
     .usage = "[MODEL] [FILE|FOLDER|-... | --data PATH [--index N]] [options]",
     .details = "MODEL is a safetensors file. If a file cannot be read, the error is reported, the others "
-               "are processed, and the exit "
-               "status is 1.",
+               "are processed, and the exit status is 1.",
     .examples = "  stride predict cats.safetensors whiskers.jpg\n"
                 "  stride predict cats.safetensors new_pictures --output predictions.csv\n"
                 "  stride predict --index 7 --data data/mnist --json\n",
