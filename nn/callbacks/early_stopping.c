@@ -42,7 +42,7 @@ static void end(const memory *m, st_run *run)
         st_copy(st_net_parameters(run->net), m->parameters);
         st_copy(st_net_states(run->net), m->states);
         run->result.validation = (st_metrics){ m->best.score_loss, m->best.score_accuracy };
-        run->result.best_epoch = (int)m->best.epoch;
+        run->result.best_epoch = (int)fmin(m->best.epoch, run->result.epochs); /* of a file: any number */
     }
     st_tensor_free(m->parameters);
     st_tensor_free(m->states);

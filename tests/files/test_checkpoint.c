@@ -663,6 +663,30 @@ static void go_to_places(st_callback *self, st_run *run, st_event event)
     *(bool *)self->context = true;
 }
 
+/* As a file could have it. */
+static void claim_a_late_epoch(st_callback *self, st_run *run, st_event event)
+{
+    (void)self;
+    kept_item list[MOST_KEPT];
+    if (event != ST_ON_EPOCH) return;
+    for (int i = run_list(run, list) - 1; i > 0; i--)
+        if (strcmp(list[i].name, "early_stopping") == 0) list[i].numbers[1] = 1e300;
+}
+
+TEST(a_best_epoch_is_one_of_the_run)
+{
+    st_train_result r;
+    auto_dataset *digits = st_digits(4, 1);
+    auto_net *n = st_net_new(digits->x, st_flatten(), st_dense(.out_features = 10));
+    auto_optim *o = st_sgd(.lr = 0.01);
+    assert_int_equal(
+        st_train(n, digits, .epochs = 2, .loss = st_cross_entropy(), .optim = o, .validation = digits,
+                 .result = &r,
+                 .callbacks = { st_early_stopping(.patience = 2), { "claim", claim_a_late_epoch } }),
+        0);
+    assert_int_equal(r.best_epoch, 2);
+}
+
 TEST(a_run_goes_to_its_positions_and_no_others)
 {
     auto_dataset *digits = st_digits(4, 1);
