@@ -3,7 +3,9 @@
  *
  * Orders are sorting networks on the lanes' elements (Batcher 1968), and the rank of an element the number of
  * those that come before it. Draws repeat the definition's arithmetic, in double, where rounding could
- * decide: they draw the same elements. */
+ * decide: they draw the same elements.
+ *
+ * This file is compiled with -ffp-contract=fast: multiply-adds are fused where the processor can. */
 #include "layers/fast/windows.h"
 #include "layers/fast/functions.h"
 #include "layers/fast/kernel.h"
@@ -21,6 +23,9 @@ INLINE const st_real *hidden(const st_real *x)
 }
 #define ELEMENT(b, i) hidden((b)->x + (b)->offset[i])
 #define ADJOINT(b, i) ((st_real *)hidden((b)->dx + (b)->to[i]))
+
+/* The products in an array are not fused with what is done with them next. */
+#define KEEP_APART(array) __asm__ volatile("" : : "r"(array) : "memory")
 
 /* Tests if an element is one of the window: padding that is left out is not. */
 #define IS_INSIDE(b, x) ((b)->full || (x) > -(st_real)INFINITY)
@@ -43,16 +48,16 @@ typedef struct taps_functions {
     /* sum: of weight[i] times element i in order, the greatest first; or, with d, sums[i] += d times it. */
     void (*sorted)(const lanes_call *b, const st_real *weight, const st_real *d, st_real *sum);
     /* The numbers and the mean of the elements that `rank` and `other` others come before, the greatest
-     * first; equal ones keep their order. */
+     * first; equal ones keep their order. If both are the same array, `number` is the element's place. */
     void (*chosen)(const lanes_call *b, const machine_bits *rank, const machine_bits *other, st_real *number,
                    st_real *other_number, st_real *mean);
     /* dx = d weight[rank]; weight has POOL_LANES elements, or more. */
     void (*by_rank)(const lanes_call *b, const st_real *weight, const st_real *d);
-    /* The sum of the elements above 0, and where `uniform` of it is reached: the element and its number.
+    /* The sum of the elements above 0, and where `uniform` of it is reached: the element and its place.
      * Returns if rounding could decide where. */
-    bool (*reached)(const lanes_call *b, const st_real *uniform, st_real *sums, st_real *number, st_real *y);
-    /* Element `wanted` of those that are not left out, unless it is -1, and its number. */
-    void (*counted)(const lanes_call *b, const st_real *wanted, st_real *number, st_real *y);
+    bool (*reached)(const lanes_call *b, const st_real *uniform, st_real *sums);
+    /* Element `wanted` of those that are not left out, unless it is -1, and its place. */
+    void (*counted)(const lanes_call *b, const st_real *wanted);
 } taps_functions;
 
 /* The pairs that sorting networks exchange: of four elements, and Floyd's of nine. */
@@ -151,8 +156,7 @@ INLINE void sort(ptrdiff_t n, lanes *s)
         _Pragma("GCC unroll 25") for (int i = 0; i < count; i++)                                             \
         {                                                                                                    \
             const M##_vector high = s[pair[i][0]], low = s[pair[i][1]];                                      \
-            s[pair[i][0]] = MACHINE_PICK(M, high > low, high, low);                                          \
-            s[pair[i][1]] = MACHINE_PICK(M, high > low, low, high);                                          \
+            s[pair[i][0]] = BY(M, max, high, low), s[pair[i][1]] = BY(M, min, low, high);                    \
         }                                                                                                    \
     }                                                                                                        \
     /* Element i in order. */                                                                                \
@@ -217,10 +221,18 @@ INLINE void sort(ptrdiff_t n, lanes *s)
         M##_mask number, x; /* the bits of both */                                                           \
     } M##_choice;                                                                                            \
     /* `here` is one element of each window. */                                                              \
-    M##_TARGET INLINE void M##_choose(M##_choice *c, M##_mask here, ptrdiff_t i, M##_vector x)               \
+    M##_TARGET INLINE void M##_choose(M##_choice *c, M##_mask here, M##_vector i, M##_vector x)              \
     {                                                                                                        \
-        c->number |= here & (M##_mask)((M##_vector){ 0 } + (st_real)i);                                      \
+        c->number |= here & (M##_mask)i;                                                                     \
         c->x |= here & (M##_mask)x;                                                                          \
+    }                                                                                                        \
+    M##_TARGET INLINE void M##_choose_one(const lanes_call *b, M##_mask rank, M##_mask first,                \
+                                          M##_mask second, bool place, ptrdiff_t i, int k, M##_choice *u,    \
+                                          M##_choice *v)                                                     \
+    {                                                                                                        \
+        const M##_vector x = TAP(M, b, i, k), number = (M##_vector){ 0 } + (st_real)i;                       \
+        if (place) M##_choose(u, rank == first, AT(M, b->places + b->offset[i] + k), x);                     \
+        else M##_choose(u, rank == first, number, x), M##_choose(v, rank == second, number, x);              \
     }                                                                                                        \
     M##_TARGET INLINE void M##_chosen_of(const lanes_call *b, int n, const machine_bits *wanted,             \
                                          const machine_bits *other, st_real *number, st_real *other_number,  \
@@ -232,16 +244,12 @@ INLINE void sort(ptrdiff_t n, lanes *s)
             M##_choice u = { { 0 }, { 0 } }, v = u;                                                          \
             M##_mask rank[FEW];                                                                              \
             M##_ranks(b, n, k, rank);                                                                        \
-            EACH(i, n)                                                                                       \
-            {                                                                                                \
-                M##_choose(&u, rank[i] == first, i, TAP(M, b, i, k));                                        \
-                if (other != wanted) M##_choose(&v, rank[i] == second, i, TAP(M, b, i, k));                  \
-            }                                                                                                \
+            const bool place = other == wanted;                                                              \
             for (ptrdiff_t i = 0; n == 0 && i < b->taps; i++) {                                              \
                 const M##_mask own = (M##_mask)AT(M, b->room[i] + k);                                        \
-                M##_choose(&u, own == first, i, TAP(M, b, i, k));                                            \
-                if (other != wanted) M##_choose(&v, own == second, i, TAP(M, b, i, k));                      \
+                M##_choose_one(b, own, first, second, place, i, k, &u, &v);                                  \
             }                                                                                                \
+            EACH(i, n) M##_choose_one(b, rank[i], first, second, place, i, k, &u, &v);                       \
             const M##_vector x = (M##_vector)u.x, y = (M##_vector)v.x;                                       \
             AT(M, number + k) = (M##_vector)u.number, AT(M, mean + k) = other != wanted ? (x + y) / 2 : x;   \
             if (other != wanted) AT(M, other_number + k) = (M##_vector)v.number;                             \
@@ -286,8 +294,7 @@ INLINE void sort(ptrdiff_t n, lanes *s)
         else if (b->taps == 9) M##_by_rank_of(b, 9, weight, d);                                              \
         else M##_by_rank_of(b, 0, weight, d);                                                                \
     }                                                                                                        \
-    M##_TARGET static bool M##_reached(const lanes_call *b, const st_real *uniform, st_real *sums,           \
-                                       st_real *number, st_real *y)                                          \
+    M##_TARGET static bool M##_reached(const lanes_call *b, const st_real *uniform, st_real *sums)           \
     {                                                                                                        \
         enum { LANES = MACHINE_LANES(M) };                                                                   \
         const M##_vector zero = { 0 };                                                                       \
@@ -296,21 +303,20 @@ INLINE void sort(ptrdiff_t n, lanes *s)
         const M##_mask size = ~(M##_mask) - zero; /* all bits but the sign */                                \
         lane_numbers open;                                                                                   \
         for (int k = 0; k < POOL_LANES; k += 2 * LANES) {                                                    \
-            M##_vector sum[2] = { { 0 } }, at[2] = { { 0 } }, value[2] = { { 0 } }, nearest[2], left[2],     \
-                       i = zero;                                                                             \
+            M##_vector sum[2] = { { 0 } }, at[2] = { { 0 } }, value[2] = { { 0 } }, nearest[2], left[2];     \
             for (ptrdiff_t t = 0; t < b->taps; t++) EACH(v, 2)                                               \
                 {                                                                                            \
                     const M##_vector x = TAP(M, b, t, k + v * LANES);                                        \
                     sum[v] += (M##_vector)((x > 0) & (M##_mask)x);                                           \
                 }                                                                                            \
             EACH(v, 2) left[v] = AT(M, uniform + k + v * LANES) * sum[v], nearest[v] = sum[v];               \
-            for (ptrdiff_t t = 0; t < b->taps; t++, i += 1) EACH(v, 2)                                       \
+            for (ptrdiff_t t = 0; t < b->taps; t++) EACH(v, 2)                                               \
                 {                                                                                            \
                     const M##_vector x = TAP(M, b, t, k + v * LANES),                                        \
                                      away = (M##_vector)((M##_mask)left[v] & size);                          \
                     const M##_mask here = (x > 0) & (left[v] >= 0);                                          \
-                    nearest[v] = MACHINE_PICK(M, away < nearest[v], away, nearest[v]);                       \
-                    at[v] = MACHINE_PICK(M, here, i, at[v]);                                                 \
+                    nearest[v] = BY(M, min, away, nearest[v]);                                               \
+                    at[v] = MACHINE_PICK(M, here, AT(M, b->places + b->offset[t] + k + v * LANES), at[v]);   \
                     value[v] = MACHINE_PICK(M, here, x, value[v]);                                           \
                     left[v] -= (M##_vector)((x > 0) & (M##_mask)x);                                          \
                 }                                                                                            \
@@ -321,28 +327,27 @@ INLINE void sort(ptrdiff_t n, lanes *s)
                 const M##_mask is = (AT(M, b->inside + k + v * LANES) > 0) & (sum[v] != 0);                  \
                 AT(M, open + k + v * LANES) = (M##_vector)(is & ~sure);                                      \
                 AT(M, sums + k + v * LANES) = sum[v];                                                        \
-                AT(M, number + k + v * LANES) = at[v], AT(M, y + k + v * LANES) = value[v];                  \
+                AT(M, b->place + k + v * LANES) = at[v], AT(M, b->y + k + v * LANES) = value[v];             \
             }                                                                                                \
         }                                                                                                    \
         machine_bits any = 0;                                                                                \
         EACH_WINDOW(k) any |= open[k];                                                                       \
         return any != 0;                                                                                     \
     }                                                                                                        \
-    M##_TARGET static void M##_counted(const lanes_call *b, const st_real *wanted, st_real *number,          \
-                                       st_real *y)                                                           \
+    M##_TARGET static void M##_counted(const lanes_call *b, const st_real *wanted)                           \
     {                                                                                                        \
         const M##_vector zero = { 0 }, lowest = zero - (st_real)INFINITY;                                    \
         EACH_VECTOR(M, k)                                                                                    \
         {                                                                                                    \
-            M##_vector at = AT(M, number + k), value = AT(M, y + k), count = zero, i = zero;                 \
-            for (ptrdiff_t t = 0; t < b->taps; t++, i += 1) {                                                \
+            M##_vector at = AT(M, b->place + k), value = AT(M, b->y + k), count = zero;                      \
+            for (ptrdiff_t t = 0; t < b->taps; t++) {                                                        \
                 const M##_vector x = TAP(M, b, t, k);                                                        \
                 const M##_mask here = (x > lowest) & (count == AT(M, wanted + k));                           \
-                at = MACHINE_PICK(M, here, i, at);                                                           \
+                at = MACHINE_PICK(M, here, AT(M, b->places + b->offset[t] + k), at);                         \
                 value = MACHINE_PICK(M, here, x, value);                                                     \
                 count += (M##_vector)((x > lowest) & (M##_mask)(zero + 1));                                  \
             }                                                                                                \
-            AT(M, number + k) = at, AT(M, y + k) = value;                                                    \
+            AT(M, b->place + k) = at, AT(M, b->y + k) = value;                                               \
         }                                                                                                    \
     }                                                                                                        \
     static const taps_functions M##_taps = { M##_maximum, M##_spread,  M##_give,    M##_sorted,              \
@@ -358,22 +363,6 @@ INLINE void add_to(const lanes_call *b, ptrdiff_t param, const st_real *v)
     st_real *sum = b->sums[param];
     const st_real *inside = b->inside;
     EACH_WINDOW(k) sum[k] += inside[k] > 0 ? v[k] : 0;
-}
-
-/* The place of element number[k] of each window in the channel, -1 in the padding. */
-INLINE void keep_places(const lanes_call *b, const st_real *number)
-{
-    const window *w = b->window;
-    const st_real wide = (st_real)w->kernel[1], down = (st_real)w->dilation[0],
-                  right = (st_real)w->dilation[1];
-    const st_real over = 1 / wide, high = (st_real)w->size[0], row = (st_real)w->size[1];
-    EACH_WINDOW(k)
-    {
-        const st_real i = (st_real)(int)((number[k] + (st_real)0.5) * over), j = number[k] - i * wide;
-        const st_real r = b->top[k] + i * down, s = b->left[k] + j * right;
-        const bool is = ((int)(r >= 0) & (int)(r < high) & (int)(s >= 0) & (int)(s < row)) != 0;
-        b->place[k] = is ? r * row + s : -1;
-    }
 }
 
 /* Kept: the maximum's number, and how far it is above the mean. */
@@ -447,7 +436,7 @@ INLINE void ordinal_values(const lanes_call *b, const taps_functions *by)
 
 INLINE void ordinal_adjoints(const lanes_call *b, const taps_functions *by)
 {
-    by->sorted(b, b->at->param[0], b->dy, NULL);
+    by->sorted(b, b->at->param[0], b->dy, b->y);
     by_ranks(b, by, b->at->param[0], b->dy);
 }
 
@@ -498,6 +487,7 @@ INLINE void drawn_rank(const lanes_call *b, st_real *rank)
         EACH_WINDOW(k) rank[k] += left[k] >= p[k] ? 1 : 0;
         EACH_WINDOW(k) left[k] = left[k] >= p[k] ? left[k] - p[k] : -1;
         EACH_WINDOW(k) p[k] *= rest;
+        KEEP_APART(p);
     }
 }
 
@@ -511,11 +501,9 @@ INLINE void rank_values(const lanes_call *b, const taps_functions *by)
     lanes p, sum;
     if (b->uniform) {
         lane_numbers rank;
-        lanes number;
         drawn_rank(b, sum);
         EACH_WINDOW(k) rank[k] = (int)sum[k];
-        by->chosen(b, rank, rank, number, number, b->y);
-        keep_places(b, number);
+        by->chosen(b, rank, rank, b->place, b->place, b->y);
         return;
     }
     by->sorted(b, b->weight, NULL, sum);
@@ -544,18 +532,18 @@ INLINE st_real chance(st_real x)
 }
 
 /* Where no element is above 0, element floor(n uniform) of those in the image. */
-INLINE void draw_equally(const lanes_call *b, const taps_functions *by, const st_real *sum, st_real *number,
-                         st_real *y)
+INLINE void draw_equally(const lanes_call *b, const taps_functions *by, const st_real *sum)
 {
     lanes wanted;
     EACH_WINDOW(k) wanted[k] = (st_real)(int)(b->uniform[k] * (double)b->inside[k]);
     EACH_WINDOW(k) wanted[k] = sum[k] == 0 ? wanted[k] : -1;
-    by->counted(b, wanted, number, y);
+    by->counted(b, wanted);
 }
 
 /* By the definition's arithmetic. */
-INLINE void draw_exactly(const lanes_call *b, st_real *number, st_real *y)
+INLINE void draw_exactly(const lanes_call *b)
 {
+    st_real *restrict number = b->place, *restrict y = b->y;
     double sum[POOL_LANES] = { 0 }, left[POOL_LANES];
     EACH_WINDOW(k) number[k] = y[k] = 0;
     for (ptrdiff_t i = 0; i < b->taps; i++) {
@@ -563,8 +551,9 @@ INLINE void draw_exactly(const lanes_call *b, st_real *number, st_real *y)
         EACH_WINDOW(k) sum[k] += (double)chance(x[k]);
     }
     EACH_WINDOW(k) left[k] = b->uniform[k] * sum[k];
+    KEEP_APART(left);
     for (ptrdiff_t i = 0; i < b->taps; i++) {
-        const st_real *x = ELEMENT(b, i);
+        const st_real *x = ELEMENT(b, i), *place = hidden(b->places + b->offset[i]);
         lanes part;
         EACH_WINDOW(k)
         {
@@ -574,7 +563,7 @@ INLINE void draw_exactly(const lanes_call *b, st_real *number, st_real *y)
         }
         EACH_WINDOW(k)
         {
-            number[k] = part[k] > 0 ? (st_real)i : number[k];
+            number[k] = part[k] > 0 ? place[k] : number[k];
             y[k] = part[k] > 0 ? part[k] : y[k];
         }
     }
@@ -597,14 +586,13 @@ INLINE void chances(const lanes_call *b, st_real *sum, st_real *squares, st_real
 
 INLINE void stochastic_values(const lanes_call *b, const taps_functions *by)
 {
-    lanes sum, squares, all, number, uniform;
+    lanes sum, squares, all, uniform;
     if (b->uniform) {
         EACH_WINDOW(k) uniform[k] = (st_real)b->uniform[k];
-        if (by->reached(b, uniform, sum, number, b->y)) draw_exactly(b, number, b->y);
+        if (by->reached(b, uniform, sum)) draw_exactly(b);
         int zeros = 0;
         EACH_WINDOW(k) zeros |= (int)(sum[k] == 0) & (int)(b->inside[k] > 0);
-        if (zeros) draw_equally(b, by, sum, number, b->y);
-        keep_places(b, number);
+        if (zeros) draw_equally(b, by, sum);
         return;
     }
     chances(b, sum, squares, all);
@@ -653,7 +641,7 @@ INLINE void advance(lanes_call *b)
 {
     b->x += POOL_LANES, b->inside += POOL_LANES, b->y += POOL_LANES, b->place += POOL_LANES;
     b->dy += POOL_LANES, b->dx += POOL_LANES, b->first += POOL_LANES;
-    b->top += POOL_LANES, b->left += POOL_LANES;
+    b->places += POOL_LANES;
     if (b->uniform) b->uniform += POOL_LANES;
     for (int j = 0; j < MOST_RUNS; j++) b->kept[j] += POOL_LANES;
 }

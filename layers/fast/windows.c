@@ -80,22 +80,38 @@ INLINE phase_rows rows_of_phase(const windows_plan *p, ptrdiff_t a, ptrdiff_t b,
     return s;
 }
 
+/* Fills what precedes a phase's elements; vectors may write beyond it. */
+INLINE void fill_before(const windows_plan *p, phase_rows s, st_real fill)
+{
+    fill_run(s.top * p->pitch + s.low, fill, s.row);
+}
+
+/* Fills what is between the rows, and after them. Gaps are short: elements one by one are faster. */
+INLINE void fill_after(const windows_plan *p, phase_rows s, st_real fill)
+{
+    const ptrdiff_t gap = p->pitch - (s.high - s.low);
+    volatile st_real *at = s.row + s.top * p->pitch + s.high;
+    for (ptrdiff_t j = s.top; j < s.bottom; j++, at += p->pitch)
+        for (ptrdiff_t i = 0; i < gap; i++) at[i] = fill;
+    s.top = largest(s.top, s.bottom);
+    fill_run((p->rows - s.top) * p->pitch, fill, s.row + s.top * p->pitch);
+}
+
 /* One phase, with `fill` beyond it; vectors may read x up to `end`. What they write beyond their place is
  * overwritten by what follows. */
 INLINE void to_phase(const windows_plan *p, phase_rows s, const st_real *end, st_real fill)
 {
-    const ptrdiff_t pitch = p->pitch, stride = p->axis[1].stride, down = p->axis[0].stride * p->axis[1].size,
+    const ptrdiff_t stride = p->axis[1].stride, down = p->axis[0].stride * p->axis[1].size,
                     n = s.high - s.low;
-    st_real *row = s.row + s.top * pitch, *stop = s.row + p->phase;
-    fill_run(s.top * pitch, fill, s.row);
-    for (ptrdiff_t j = s.top; j < s.bottom; j++, row += pitch, s.from += down) {
-        fill_run(s.low, fill, row);
-        if (stride == 1) copy_run(n, s.from, end, row + s.low, stop);
+    const st_real *from = s.from;
+    st_real *row = s.row + s.top * p->pitch + s.low, *stop = s.row + p->phase;
+    fill_before(p, s, fill);
+    for (ptrdiff_t j = s.top; j < s.bottom; j++, row += p->pitch, from += down) {
+        if (stride == 1) copy_run(n, from, end, row, stop);
         else
-            for (ptrdiff_t i = 0; i < n; i++) row[s.low + i] = s.from[i * stride];
-        fill_run(pitch - s.high, fill, row + s.high);
+            for (ptrdiff_t i = 0; i < n; i++) row[i] = from[i * stride];
     }
-    fill_run((p->rows - largest(s.top, s.bottom)) * pitch, fill, row);
+    fill_after(p, s, fill);
 }
 
 /* Both phases of a stride of 2, likewise: elements of s in a row are to the left of those of t. */
@@ -103,20 +119,13 @@ INLINE void to_pair(const windows_plan *p, phase_rows s, phase_rows t, const st_
                     part_function *part_runs)
 {
     const ptrdiff_t pitch = p->pitch, down = p->axis[0].stride * p->axis[1].size, m = s.high - s.low,
-                    n = t.high - t.low, rest = (p->rows - largest(s.top, s.bottom)) * pitch;
+                    n = t.high - t.low;
     const st_real *from = s.from;
-    st_real *row = s.row + s.top * pitch, *next = t.row + s.top * pitch;
-    ptrdiff_t j = s.top;
-    fill_run(s.top * pitch, fill, s.row), fill_run(s.top * pitch, fill, t.row);
-    if (s.low + t.low == 0 && m + n == 2 * pitch) /* fewer variables than below */
-        for (; j < s.bottom; j++, row += pitch, next += pitch, from += down)
-            part_runs(from, end, pitch, row, pitch, next);
-    for (; j < s.bottom; j++, row += pitch, next += pitch, from += down) {
-        fill_run(s.low, fill, row), fill_run(t.low, fill, next);
-        part_runs(from, end, m, row + s.low, n, next + t.low);
-        fill_run(pitch - s.high, fill, row + s.high), fill_run(pitch - t.high, fill, next + t.high);
-    }
-    fill_run(rest, fill, row), fill_run(rest, fill, next);
+    st_real *row = s.row + s.top * pitch + s.low, *next = t.row + s.top * pitch + t.low;
+    fill_before(p, s, fill), fill_before(p, t, fill);
+    for (ptrdiff_t j = s.top; j < s.bottom; j++, row += pitch, next += pitch, from += down)
+        part_runs(from, end, m, row, n, next);
+    fill_after(p, s, fill), fill_after(p, t, fill);
 }
 
 /* The channel x [H, W] as phases. */
@@ -395,12 +404,10 @@ INLINE bool all_finite(ptrdiff_t n, const st_real *x)
         for (ptrdiff_t i = 0; i < n; i += 2 * LANES) EACH(k, 2)                                              \
             {                                                                                                \
                 const M##_vector v = AT(M, x + i + k * LANES);                                               \
-                low[k] = MACHINE_PICK(M, v < low[k], v, low[k]);                                             \
-                high[k] = MACHINE_PICK(M, v > high[k], v, high[k]);                                          \
+                low[k] = BY(M, min, v, low[k]), high[k] = BY(M, max, v, high[k]);                            \
                 zero[k] += v * 0; /* NaN of what is not finite */                                            \
             }                                                                                                \
-        low[0] = MACHINE_PICK(M, low[0] < low[1], low[0], low[1]);                                           \
-        high[0] = MACHINE_PICK(M, high[0] > high[1], high[0], high[1]);                                      \
+        low[0] = BY(M, min, low[0], low[1]), high[0] = BY(M, max, high[0], high[1]);                         \
         const M##_mask other = zero[0] + zero[1] != 0;                                                       \
         st_real small[2] = { low[0][0], low[0][1] }, great[2] = { high[0][0], high[0][1] };                  \
         machine_bits any = other[0] | other[1];                                                              \
@@ -423,7 +430,22 @@ INLINE void fractions(ptrdiff_t n, const uint32_t *word, double *to)
         to[i] = (double)word[4 * i + 1] * 0x1p-32 + (double)(word[4 * i] >> 11) * 0x1p-53;
 }
 
+/* to[i] += the sum of total[i] */
+INLINE void add_totals(ptrdiff_t n, lanes *total, double *to)
+{
+    for (ptrdiff_t i = 0; i < n; i++) {
+        enum { PARTS = POOL_LANES / 4 };
+        double part[PARTS] = { 0 };
+        for (int k = 0; k < POOL_LANES; k += PARTS) EACH(l, PARTS) part[l] += (double)total[i][k + l];
+        to[i] += ((part[0] + part[1]) + (part[2] + part[3])) + ((part[4] + part[5]) + (part[6] + part[7]));
+    }
+}
+
 #define STAMP(M)                                                                                             \
+    M##_TARGET static void M##_add_totals(ptrdiff_t n, lanes *total, double *to)                             \
+    {                                                                                                        \
+        add_totals(n, total, to);                                                                            \
+    }                                                                                                        \
     M##_TARGET static void M##_to_phases(const windows_plan *p, const st_real *x, const st_real *end,        \
                                          st_real fill, st_real *to)                                          \
     {                                                                                                        \
@@ -459,8 +481,8 @@ INLINE void fractions(ptrdiff_t n, const uint32_t *word, double *to)
     }
 
 #define ROW_OF_TABLE(M)                                                                                      \
-    { M##_to_phases,   M##_from_phases,  M##_to_grid,  M##_from_grid,  M##_add_windows,                      \
-      M##_sum_windows, M##_sum_elements, M##_range_of, M##_all_finite, M##_fractions },
+    { M##_to_phases,    M##_from_phases, M##_to_grid,    M##_from_grid, M##_add_windows, M##_sum_windows,    \
+      M##_sum_elements, M##_range_of,    M##_all_finite, M##_fractions, M##_add_totals },
 
 EACH_MACHINE(STAMP)
 static const struct {
@@ -477,6 +499,7 @@ static const struct {
     bool (*range_of)(ptrdiff_t n, const st_real *x, st_real *least, st_real *most);
     bool (*all_finite)(ptrdiff_t n, const st_real *x);
     void (*fractions)(ptrdiff_t n, const uint32_t *word, double *to);
+    void (*add_totals)(ptrdiff_t n, lanes *total, double *to);
 } machines[] = { EACH_MACHINE(ROW_OF_TABLE) };
 
 /* ---- room for a channel -------------------------------------------------------------------------------- */
@@ -719,10 +742,10 @@ static void set_lanes(lanes_call *c, const batch *b, const channel *a, ptrdiff_t
     const windows_plan *p = b->plan;
     const room *r = &b->room;
     const ptrdiff_t grid = grid_of(p);
-    c->at = &b->at, c->taps = p->taps, c->offset = p->offset, c->to = p->to, c->window = &p->pool.w;
+    c->at = &b->at, c->taps = p->taps, c->offset = p->offset, c->to = p->to;
     c->x = r->phases + first, c->inside = p->inside + first, c->full = p->full;
     c->uniform = b->draws ? r->uniform + first : NULL;
-    c->top = p->top + first, c->left = p->left + first, c->place = r->place + first;
+    c->places = p->places + first, c->place = r->place + first;
     c->y = r->y + first, c->dy = r->dy + first, c->dx = p->apart ? r->dphases + first : r->adjoints;
     st_real *kept = a->kept ? a->kept : r->y; /* which is not used then */
     for (int j = 0; j < MOST_RUNS; j++) c->kept[j] = kept + j * grid + first;
@@ -740,11 +763,14 @@ static void draw(const batch *b)
 {
     const windows_plan *p = b->plan;
     const room *r = &b->room;
-    const ptrdiff_t out = p->axis[1].out;
+    const ptrdiff_t out = p->axis[1].out, pitch = p->pitch;
     st_random_words(b->at.key, b->at.number * (uint64_t)b->count, r->word, whole(b->count));
-    for (ptrdiff_t row = 0; row < p->axis[0].out; row++) {
-        machines[b->machine].fractions(out, r->word + 4 * row * out, r->uniform + row * p->pitch);
-        for (ptrdiff_t i = out; i < p->pitch; i++) r->uniform[row * p->pitch + i] = 0;
+    const bool dense = pitch == out;
+    const ptrdiff_t rows = dense ? 1 : p->axis[0].out, n = dense ? b->count : out;
+    for (ptrdiff_t row = 0; row < rows; row++) { /* one more than whole vectors: gcc leaves it to a loop */
+        machines[b->machine].fractions(ceil_div(n, RUN) * RUN + 1, r->word + 4 * row * out,
+                                       r->uniform + row * pitch);
+        for (ptrdiff_t i = out; i < pitch; i++) r->uniform[row * pitch + i] = 0;
     }
     for (ptrdiff_t i = p->windows; i < whole(p->windows); i++) r->uniform[i] = 0;
 }
@@ -762,16 +788,6 @@ static void lanes_values(const batch *b, const channel *a)
     if (b->draws) machines[b->machine].from_grid(p, b->room.place, -1, a->place, a->place + b->count);
 }
 
-static void add_totals(const batch *b)
-{
-    for (ptrdiff_t i = 0; i < b->elements; i++) {
-        const st_real *total = b->room.totals[i];
-        double part[4] = { 0 };
-        for (int k = 0; k < POOL_LANES; k += 4) EACH(l, 4) part[l] += (double)total[k + l];
-        b->at.dparam[0][i] += part[0] + part[1] + part[2] + part[3];
-    }
-}
-
 static void lanes_adjoints(const batch *b, const channel *a)
 {
     const windows_plan *p = b->plan;
@@ -785,7 +801,7 @@ static void lanes_adjoints(const batch *b, const channel *a)
         set_lanes(&call, b, a, first);
         memset(r->totals, 0, (size_t)b->elements * sizeof *r->totals);
         p->lanes->adjoints[b->machine](&call, whole(count));
-        add_totals(b);
+        machines[b->machine].add_totals(b->elements, r->totals, b->at.dparam[0]);
         if (a->dx && !p->apart) machines[b->machine].add_windows(p, first, count, r->adjoints, r->dphases);
     }
     if (a->dx) machines[b->machine].from_phases(p, r->dphases, a->dx, b->dx_end);
@@ -1033,7 +1049,7 @@ int windows_plan_for(st_layer *l, const void *given, const lanes_form *by_lanes,
     p->apart = p->axis[0].reach == 0 && p->axis[1].reach == 0;
     l->impl->tables =
         (size_t)(2 * p->taps + AXIS_TABLES * (w->kernel[0] + w->kernel[1])) * sizeof(ptrdiff_t) +
-        4 * (size_t)(grid_of(p) + POOL_LANES) * sizeof(st_real) +
+        (size_t)(2 * (grid_of(p) + POOL_LANES) + p->phases + POOL_LANES) * sizeof(st_real) +
         (size_t)(w->out[0] + w->out[1]) * sizeof(pool_span);
     room r;
     const st_shape image = ST_SHAPE(l->x.n[1], l->x.n[2] * l->x.n[3]);
@@ -1066,6 +1082,20 @@ static ptrdiff_t *fill_axis(phase_axis *a, ptrdiff_t dilation, ptrdiff_t *at)
     return at + AXIS_TABLES * a->kernel;
 }
 
+static void fill_places(const windows_plan *p)
+{
+    const phase_axis *h = &p->axis[0], *w = &p->axis[1];
+    for (ptrdiff_t i = 0; i < p->phases + POOL_LANES; i++) p->places[i] = -1;
+    for (ptrdiff_t i = 0; i < p->phases; i++) {
+        const ptrdiff_t a = i / p->phase / w->phases, b = i / p->phase % w->phases, k = i % p->phase,
+                        row = k / p->pitch, column = k % p->pitch,
+                        r = row * h->stride + h->residue[a] - h->before,
+                        s = column * w->stride + w->residue[b] - w->before;
+        if (row < h->high[a] && row >= h->low[a] && column >= w->low[b] && column < w->high[b])
+            p->places[i] = (st_real)(r * w->size + s);
+    }
+}
+
 void windows_fill(st_layer *l, void *tables)
 {
     windows_plan *p = l->plan;
@@ -1083,16 +1113,15 @@ void windows_fill(st_layer *l, void *tables)
     const st_window at = { .options = l->options };
     for (int i = 0; i < 2; i++) st_regular_grid.spans(&p->pool, &at, i, i ? columns : rows);
     const ptrdiff_t each = grid_of(p) + POOL_LANES;
-    p->over = p->inside + each, p->top = p->over + each, p->left = p->top + each;
-    for (ptrdiff_t i = 0; i < 4 * each; i++) p->inside[i] = 0;
+    p->over = p->inside + each, p->places = p->over + each;
+    for (ptrdiff_t i = 0; i < 2 * each; i++) p->inside[i] = 0;
+    fill_places(p);
     p->full = true;
     for (ptrdiff_t r = 0; r < h->out; r++)
         for (ptrdiff_t s = 0; s < w->out; s++) {
             const ptrdiff_t count = rows[r].count * columns[s].count, k = r * p->pitch + s;
             p->inside[k] = (st_real)count;
             p->over[k] = count > 0 ? 1 / (st_real)count : 0;
-            p->top[k] = (st_real)(r * h->stride - h->before);
-            p->left[k] = (st_real)(s * w->stride - w->before);
             p->full = p->full && count == p->taps, p->gaps = p->gaps || count == 0;
         }
 }

@@ -20,6 +20,23 @@ typedef st_real lanes[POOL_LANES];
 /* gcc would unroll the loop first, and not make vectors of it. */
 #define EACH_WINDOW(k) _Pragma("GCC unroll 1") for (int k = 0; k < POOL_LANES; k++)
 
+/* BY(M, max, a, b) and BY(M, min, a, b): the greater, or the lesser, of each lane, b if they are equal. gcc
+ * makes four instructions of a MACHINE_PICK. */
+#define BY(M, OP, a, b) M##_BY(OP, a, b)
+#define generic_BY(OP, a, b) generic_##OP(a, b)
+#define generic_max(a, b) MACHINE_PICK(generic, (a) > (b), a, b)
+#define generic_min(a, b) MACHINE_PICK(generic, (a) < (b), a, b)
+#if defined(__x86_64__) && !defined(STRIDE_GENERIC)
+#include <immintrin.h>
+#ifdef STRIDE_DOUBLE
+#define avx512_BY(OP, a, b) (avx512_vector) _mm512_##OP##_pd((__m512d)(a), (__m512d)(b))
+#define avx2_BY(OP, a, b) (avx2_vector) _mm256_##OP##_pd((__m256d)(a), (__m256d)(b))
+#else
+#define avx512_BY(OP, a, b) (avx512_vector) _mm512_##OP##_ps((__m512)(a), (__m512)(b))
+#define avx2_BY(OP, a, b) (avx2_vector) _mm256_##OP##_ps((__m256)(a), (__m256)(b))
+#endif
+#endif
+
 /* Windows of a channel. x[offset[i] + k] is element i of window k; padding that is left out is -inf, and
  * other elements are finite. Windows between the rows of the grid and after its end have a dy of 0. */
 typedef struct lanes_call {
@@ -30,9 +47,8 @@ typedef struct lanes_call {
     const st_real *x, *inside; /* inside: the number of elements of each window, */
     bool full;                 /* true: that is `taps` */
     const double *uniform;     /* in training: a random number for each; NULL: there is none */
-    const window *window;
-    const st_real *top, *left; /* of each window: the row and the column of its first element */
-    st_real *place, *y;        /* place: of the elements that are drawn, in the channel; -1: in the padding */
+    const st_real *places;     /* places[offset[i] + k]: of element i in the channel; -1: in the padding */
+    st_real *place, *y;        /* place: of the elements that are drawn */
     const st_real *dy;
     st_real *dx; /* dx[to[i] + k] */
     const ptrdiff_t *to;
@@ -126,7 +142,7 @@ typedef struct windows_plan {
     ptrdiff_t *to;           /* [taps], of the adjoints; `offset` if windows are apart */
     st_real *inside;         /* the elements of each window, 0 where there is none */
     st_real *over;           /* 1 divided by that, or 0 */
-    st_real *top, *left;     /* the row and the column of its first one */
+    st_real *places;         /* of each element of the phases: where it is in the channel, or -1 */
 } windows_plan;
 
 /* For algorithms: plan needs one of the forms. */
