@@ -1,8 +1,9 @@
 /* blur.c: blur pooling: Zhang, Making convolutional networks shift-invariant again, ICML 2019.
  *
- *     y = A x Bᵀ: each row and column is a mean with binomial weights, 1 2 1 divided by 4
+ *     y = A x Bᵀ: rows of A and B have binomial weights; of kernel 3: 1/4, 1/2, 1/4
  *
- * Every `stride`-th mean is kept. Max-blur pooling is a maxpool of stride 1 before it. */
+ * A row of A begins `stride` elements after the one above it. Max-blur pooling is a maxpool of stride 1,
+ * followed by this layer. */
 #include "layers/pooling/family.h"
 #include "layers/separable.h"
 

@@ -4,11 +4,12 @@
  * window at the edge. With a kernel all windows have its size, as PyTorch's FractionalMaxPool2d; without one
  * window i is a[i] ... a[i + 1] - 1, the paper's disjoint regions, or with `overlapping` a[i] ... a[i + 1].
  *
- * `count` steps have the sum `length`, of which alpha = length / count is the mean:
+ * `count` steps add up to `length`, and alpha = length / count is their mean:
  *     random:        the larger steps are at random places
  *     pseudo-random: a[i] = floor(alpha (i + u)) - floor(alpha u), u in [0, 1) at random
- * Each channel of each image has an axis of its own. In inference a[i] = floor(alpha i + 1/2), the mean of
- * these, rounded: an axis of u = 1/2 would lie up to a pixel further, and cost a net its accuracy. */
+ * Each channel of each image has random numbers of its own. Inference rounds the mean of a[i] in training:
+ * a[i] = floor(alpha i + 1/2). With u = 1/2 instead, windows would begin up to a pixel further than in
+ * training, and nets would err more. */
 #include "layers/pooling/steps.h"
 
 #include <limits.h>

@@ -3,7 +3,7 @@
  *
  *     y = (mean of max(x, epsilon)^p)^(1/p)
  *
- * p is trained: one number, or one for each channel, which begins as the option p. */
+ * p is trained, one for all channels or one for each; its initial value is the option p. */
 #include "layers/pooling/power.h"
 
 #include <math.h>

@@ -3,7 +3,7 @@
  *
  *     y = (mean of |x|^p)^(1/p),  p = 1 + log(1 + exp(rho))
  *
- * rho is trained: one number, or one for each channel, which begins so that p is the option p. */
+ * rho is trained, one for all channels or one for each; its initial value is that of the option p. */
 #include "layers/pooling/power.h"
 
 #include <math.h>

@@ -3,8 +3,8 @@
  *
  *     y = sum of s[i] x[i],  s = softmax(g) over the window,  g = weight x: a 1x1 convolution
  *
- * The importance g of a place is learned from all its channels. The weight [C, C] begins as 0, and so the
- * pooling as a mean. */
+ * g of an element is a weighted sum of all channels at its place. The weight [C, C] begins as 0, so that y is
+ * the mean at first. */
 #include "layers/pooling/family.h"
 #include "tensor/counts.h"
 

@@ -2,7 +2,7 @@
  *
  *     y = (s[(n - 1) / 2] + s[n / 2]) / 2,  s = x in order
  *
- * Half of the gradient goes to each of the two middle elements, which are one where n is odd. */
+ * Half of the gradient goes to each of the two middle elements; if n is odd, they are the same element. */
 #include "layers/pooling/family.h"
 
 static st_real value(const st_window *w)

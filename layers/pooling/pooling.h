@@ -138,13 +138,12 @@ st_layer *st_fractional_maxpool_new(st_fractional_maxpool_options options);
 #define st_fractional_maxpool(...)                                                                           \
     st_fractional_maxpool_new(ST_OPTIONS(st_fractional_maxpool_options, __VA_ARGS__))
 
-/* Maxima one row and column apart, of which some rows and columns are drawn, strip by strip, S3Pool: Zhai et
- * al. 2017. In inference the mean of stride x stride maxima. OH = floor(H / stride). Windows end at the
- * image's edge. */
+/* Maxima of stride 1, of which rows and columns are drawn at random, S3Pool: Zhai et al. 2017. In inference
+ * the mean of stride x stride maxima. OH = floor(H / stride). Windows end at the image's edge. */
 typedef struct st_s3_pool_options {
     int kernel[2]; /* 2 */
     int stride[2]; /* the kernel */
-    int grid[2];   /* the stride; rows of a strip, of which grid / stride are drawn */
+    int grid[2];   /* the stride: of every `grid` rows, grid / stride are drawn; columns likewise */
 } st_s3_pool_options;
 st_layer *st_s3_pool_new(st_s3_pool_options options);
 #define st_s3_pool(...) st_s3_pool_new(ST_OPTIONS(st_s3_pool_options, __VA_ARGS__))

@@ -1,9 +1,9 @@
 /* s3.c: S3 pooling, stochastic spatial sampling: Zhai, Wu, Kumar, Cheng, Lu, Zhang and Feris, S3Pool: pooling
  * with stochastic spatial sampling, CVPR 2017.
  *
- * Windows have maxima one row and column apart. Of each strip of `grid` rows, grid / stride are drawn, and so
- * are columns, the same for all channels of an image; y are the maxima where both meet. In inference y is the
- * mean of stride x stride maxima. Windows end at the image's edge. */
+ * Maxima are taken with stride 1. In training grid / stride rows of each strip of `grid` rows are drawn, and
+ * columns likewise, the same for all channels of an image: y has the maxima in these rows and columns. In
+ * inference y is the mean of stride x stride maxima. Windows end at the image's edge. */
 #include "layers/pooling/steps.h"
 
 #include <limits.h>
