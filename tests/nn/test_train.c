@@ -578,11 +578,11 @@ static void add_one(st_callback *self, st_run *run, st_event event)
 TEST(a_callback_keeps_the_context_that_it_is_given)
 {
     int calls = 0;
-    const st_callback counter = { "counter", add_one, &calls, .memory = sizeof calls };
+    const st_callback counted = { "counted", add_one, &calls, .memory = sizeof calls };
     auto_samples fits = pull(4, 10);
     auto_net *n = one_weight();
-    train_fails(NULL, fits.set, .callbacks = { counter }), expect_error("train: the net is NULL");
-    train(n, fits.set, .callbacks = { counter });
+    train_fails(NULL, fits.set, .callbacks = { counted }), expect_error("train: the net is NULL");
+    train(n, fits.set, .callbacks = { counted });
     assert_int_equal(calls, 1);
 }
 
