@@ -19,7 +19,7 @@ int st_error_set(const char *format, ...)
     if (latched[0]) return -1;
     va_list arguments;
     va_start(arguments, format);
-    vsnprintf(latched, sizeof latched, format ? format : "", arguments);
+    if (format) vsnprintf(latched, sizeof latched, format, arguments);
     va_end(arguments);
     if (!latched[0]) strcpy(latched, "error without a message");
     keep_to_one_line();
