@@ -559,8 +559,7 @@ static ptrdiff_t planes_of_block(ptrdiff_t size)
 enum { PLANE = 4096 }; /* elements, at most */
 
 #define PLANES(M)                                                                                            \
-    /* Planes of `to` are picked from those of `from`, or from halves that were picked from them; from \
-     * copies where vectors would pass the end. */     \
+    /* Planes are picked from planes, or from their halves; from copies where vectors pass the end. */       \
     M##_TARGET INLINE void M##_pick_planes(const work *w, bool back, picking how, const st_real *share,      \
                                            st_real value, const st_real *from, st_real *places, st_real *to) \
     {                                                                                                        \
@@ -584,7 +583,7 @@ enum { PLANE = 4096 }; /* elements, at most */
             if (halved) {                                                                                    \
                 groups first = b, then = b;                                                                  \
                 first.to = w->half, first.end = w->half + b.count * k->out + MACHINE_LANES(M);               \
-                then.from = w->half, then.pitch = k->out, then.share = share, then.none = value;             \
+                then.from = w->half, then.pitch = k->out, then.share = share;                                \
                 M##_pick_groups(k, SUMS, &first);                                                            \
                 M##_pick_groups(&half->picks, SUMS, &then);                                                  \
             } else M##_pick_groups(k, how, &b);                                                              \
@@ -1657,7 +1656,7 @@ static double find_planes(rows_plan *p, int i, picking how, const st_real *share
     *a = axis_of(size, out), *half = axis_of(0, 0);
     const double picked =
         find_some(a, &whole, how, planes_joined(size, 0, out, lanes), room, lanes, shuffles);
-    if (how != SUMS) return picked;
+    if (how != SUMS || p->value != 0) return picked; /* halves have zeros where there is no tap */
     const ptrdiff_t joined = planes_joined(size, halves[second], out, lanes);
     const picks begin = left;
     steps[second].shares = shares;
