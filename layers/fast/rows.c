@@ -556,7 +556,8 @@ static ptrdiff_t planes_of_block(ptrdiff_t size)
 
 /* ---- planes ------------------------------------------------------------------------------------------- */
 
-enum { PLANE = 4096 }; /* elements, at most */
+enum { PLANE = 4096 };     /* elements, at most */
+enum { CACHE = 48 << 10 }; /* bytes that picks and their planes should fit */
 
 #define PLANES(M)                                                                                            \
     /* Planes are picked from planes, or from their halves; from copies where vectors pass the end. */       \
@@ -1317,8 +1318,8 @@ static bool suits_flat(const sparse each[], const ptrdiff_t taps[], ptrdiff_t na
 static bool suits_planes(const sparse each[])
 {
     enum { NARROW = 64 };
-    const ptrdiff_t high = largest(each[0].size, each[0].out), wide = largest(each[1].size, each[1].out);
-    return smallest(each[1].size, each[1].out) < NARROW && high <= PLANE / wide;
+    const ptrdiff_t size = each[0].size * each[1].size, out = each[0].out * each[1].out;
+    return smallest(each[1].size, each[1].out) < NARROW && largest(size, out) <= PLANE;
 }
 
 static ptrdiff_t room_of_means(const sparse each[])
@@ -1633,9 +1634,11 @@ static double find_some(sparse *a, const matrix *m, picking how, ptrdiff_t joine
     a->picks.rows = joined;
     const double picked = find_picks(a, m, how, MOST_PICKS, lanes, shuffles);
     if (picked == INFINITY) return picked;
+    const ptrdiff_t planes = BESIDE * joined * (a->size + a->out) * (ptrdiff_t)sizeof(st_real);
+    const bool near = planes + (ptrdiff_t)bytes_of_picks(a->picks.room, lanes) <= CACHE;
     room->pick += a->picks.room, room->index += a->picks.room * lanes;
     room->weight += a->picks.room * lanes, room->room -= a->picks.room;
-    return picked;
+    return how == SUMS && near ? 0.7 * picked : picked;
 }
 
 /* Picks of planes: sums of few elements, in the order of the definition; or sums along the axis after which
