@@ -1,5 +1,5 @@
 /* softmax.c: softmax and its logarithm by vectors, for each instruction set. Sums are in a fixed order, so
- * that every instruction set gives the same bits.
+ * that all instruction sets that have fused multiply-adds give the same bits.
  *
  * Lines are rows, whose elements are adjacent, or adjacent columns, which are computed side by side. Short
  * rows, and few columns, are packed: copied, those of several blocks side by side, to columns. Few columns of
