@@ -159,9 +159,9 @@ int tensor_axis(st_tensor x, int axis, const char *who)
 ptrdiff_t st_numel(st_tensor x)
 {
     if (st_is_null(x)) return 0;
-    ptrdiff_t count = 1;
-    for (int i = 0; i < x.shape.rank; i++) count *= x.shape.n[i];
-    return count;
+    size_t count = 1; /* unsigned: before a size of 0, an empty view's other sizes may overflow it */
+    for (int i = 0; i < x.shape.rank; i++) count *= (size_t)x.shape.n[i];
+    return (ptrdiff_t)count;
 }
 
 bool st_is_contiguous(st_tensor x)

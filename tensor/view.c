@@ -146,7 +146,7 @@ st_tensor st_split_axis(st_tensor x, int axis, ptrdiff_t inner)
     st_tensor y = insert_axis(x, axis + 1, inner, x.stride[axis], "st_split_axis");
     if (st_is_null(y)) return y;
     y.shape.n[axis] /= inner;
-    y.stride[axis] *= inner;
+    if (y.shape.n[axis] > 0) y.stride[axis] *= inner; /* of an empty axis the product could overflow */
     return y;
 }
 

@@ -602,6 +602,16 @@ TEST(views_larger_than_memory_are_counted)
     expect_error("st_expand: ");
 }
 
+/* An empty axis is cut into blocks of any size: the product of the other sizes may overflow. */
+TEST(views_without_elements_have_huge_sizes)
+{
+    auto_tensor x = st_tensor_new(ST_SHAPE(8, 3));
+    const st_tensor none = st_split_axis(st_narrow(x, 1, 0, 0), 1, PTRDIFF_MAX);
+    assert_shape(none, 8, 0, PTRDIFF_MAX);
+    assert_int_equal(st_numel(st_transpose(none, 1, 2)), 0);
+    assert_shape(st_split_axis(st_narrow(x, 0, 0, 0), 0, PTRDIFF_MAX), 0, PTRDIFF_MAX, 3);
+}
+
 /* Ranks end at 8. */
 TEST(a_ninth_axis_is_refused)
 {
