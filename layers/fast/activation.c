@@ -138,13 +138,14 @@ static void backward(const st_call *c, st_tensor x, st_tensor y, st_tensor dy, s
             dx[i * sx] = dy[i * sy] * leaky_relu_derivative(x[i * sf], w[i * sw], 0);                        \
     }
 
-/* The elements of an image, if it has so few of a channel that they take less time than the call of a row;
- * otherwise 0. */
+/* The elements of an image, if it has so few of a channel that the call of a row and its last elements, which
+ * fill no vector, take longer than to read a weight for each; otherwise 0. */
 static ptrdiff_t short_image(const st_layer *l)
 {
-    enum { FEW = 32 };
-    const ptrdiff_t channels = l->param[0].shape.n[0], image = st_shape_numel(l->x, "prelu") / l->x.n[0];
-    return channels > 1 && l->x.rank > 2 && image < FEW * channels ? image : 0;
+    enum { CACHED = 1 << 17, FEW = 128, FEW_OF_MANY = 32 };
+    const ptrdiff_t channels = l->param[0].shape.n[0], image = st_shape_numel(l->x, "prelu") / l->x.n[0],
+                    few = image > CACHED ? FEW_OF_MANY : FEW;
+    return channels > 1 && l->x.rank > 2 && image < few * channels ? image : 0;
 }
 
 /* A view of x's shape of the weight of each element; where channels are short, of a copy for one image. */
