@@ -158,8 +158,11 @@ INLINE void add_rows(norm_sums *to, norm_rows rows)
         for (ptrdiff_t r = 0; r < some; r++) add_octets(&rows, k + r, &sum[r], &product[r]);
         for (ptrdiff_t r = some; r < OCTET; r++) sum[r] = product[r] = (octet){ 0 };
         sums_of_octets(&sums, sum), sums_of_octets(&products, product);
+        const octet zeros = (sums + products) * 0;
+        st_real zero = 0; /* or, if a sum may be infinite or NaN, NaN */
+        for (int lane = 0; lane < OCTET; lane++) zero += zeros[lane];
         for (ptrdiff_t r = 0; r < some; r++)
-            if (isfinite((double)sums[r] + (double)products[r]))
+            if (zero == 0 || isfinite((double)sums[r] + (double)products[r]))
                 to[k + r].g += (double)sums[r], to[k + r].product += (double)products[r];
             else add_row_of(&to[k + r], &rows, k + r);
     }
@@ -308,10 +311,11 @@ INLINE void norm_apply(ptrdiff_t n, st_real *y, const st_real *x, double mean, d
 #undef APPLY
 }
 
-INLINE norm_slopes slopes_of(double mean, double deviation, norm_sums of_g, double count)
+INLINE norm_slopes slopes_of(double mean, double deviation, norm_sums of_g, double per_element)
 {
-    return (norm_slopes){ (st_real)mean, (st_real)(of_g.g / count),
-                          (st_real)(of_g.product / count / deviation / deviation), (st_real)(1 / deviation) };
+    const double scale = 1 / deviation;
+    return (norm_slopes){ (st_real)mean, (st_real)(of_g.g * per_element),
+                          (st_real)(of_g.product * per_element * scale * scale), (st_real)scale };
 }
 
 INLINE void norm_adjoint(ptrdiff_t n, st_real *dx, const st_real *dy, double w, const st_real *x,
@@ -610,6 +614,7 @@ INLINE void add_elements(const norm_pass *p, ptrdiff_t k, ptrdiff_t count, ptrdi
     for (ptrdiff_t r = 0; r < count; r++) scale[r] = 1 / p->deviation[k + r];
     for (; i + ELEMENT_OCTETS * OCTET <= n; i += ELEMENT_OCTETS * OCTET)
         add_lanes(ELEMENT_OCTETS, 0, count, apart, x, dy, mean, scale, to, i);
+    for (; i + 2 * OCTET <= n; i += 2 * OCTET) add_lanes(2, 0, count, apart, x, dy, mean, scale, to, i);
     for (; i + OCTET <= n; i += OCTET) add_lanes(1, 0, count, apart, x, dy, mean, scale, to, i);
     if (i < n && n > OCTET)
         add_lanes(1, (int)(OCTET - n + i), count, apart, x, dy, mean, scale, to, n - OCTET), i = n;
@@ -655,7 +660,8 @@ INLINE void adjoint_sets(const norm_pass *p, ptrdiff_t first, ptrdiff_t count, c
     const set_division *plan = p->plan;
     const norm_set s = p->set;
     const ptrdiff_t part = s.length / plan->parts;
-    const bool constants = plan->norm.of_batch && !p->c->training; /* mean and variance */
+    const bool constants = plan->norm.of_batch && !p->c->training;               /* mean and variance */
+    const bool plain = !plan->norm.of_batch && (!p->weight || plan->by_element); /* no set has a weight */
     const st_real *dy = p->dy + first * s.length, *mean = p->mean + first, *deviation = p->deviation + first;
     norm_sums some_sums[MOST], some_totals[MOST];
     norm_slopes some_slopes[MOST];
@@ -688,7 +694,11 @@ INLINE void adjoint_sets(const norm_pass *p, ptrdiff_t first, ptrdiff_t count, c
                 prefetch(count * part, row_dy + s.stride), prefetch(count * part, row + stride_x);
             add_rows(sums, (norm_rows){ count, part, part, row_dy, row, mean, false });
         }
-        for (ptrdiff_t k = 0; k < count; k++) add_part(p, first + k, 0, sums[k], &total[k]);
+        if (plain)
+            for (ptrdiff_t k = 0; k < count; k++)
+                total[k] = (norm_sums){ plan->norm.centred ? sums[k].g : 0, sums[k].product };
+        else
+            for (ptrdiff_t k = 0; k < count; k++) add_part(p, first + k, 0, sums[k], &total[k]);
     } else if (needed) /* sets of one row, in parts */
         for (ptrdiff_t i = 0, some, k = 0, w = 0; i < count * plan->parts; i += some) {
             ptrdiff_t set[MOST];
@@ -705,9 +715,14 @@ INLINE void adjoint_sets(const norm_pass *p, ptrdiff_t first, ptrdiff_t count, c
             }
         }
     for (ptrdiff_t k = 0; k < count && p->to && !constants; k++)
-        slopes[k] = slopes_of((double)mean[k], (double)deviation[k], total[k], (double)(s.rows * s.length));
+        slopes[k] =
+            slopes_of((double)mean[k], (double)deviation[k], total[k], 1 / (double)(s.rows * s.length));
     if (narrow && p->to) adjoint_columns(p, &columns, first, slopes, constants, p->to + first * s.length);
-    for (ptrdiff_t r = 0; r < s.rows && p->to && !narrow; r++)
+    for (ptrdiff_t k = 0; k < count && p->to && plain; k++) {
+        const ptrdiff_t at = k * s.length;
+        norm_adjoint(s.length, p->to + first * s.length + at, dy + at, 1, x + at, slopes[k]);
+    }
+    for (ptrdiff_t r = 0; r < s.rows && p->to && !narrow && !plain; r++)
         for (ptrdiff_t k = 0; k < count; k++)
             for (ptrdiff_t i = 0, w = first_weight(plan, first + k); i < plan->parts; i++, w++) {
                 const ptrdiff_t at = k * s.length + i * part, to = first * s.length + r * s.stride + at;
@@ -823,7 +838,7 @@ static void by_segments(const norm_pass *all)
             *mean = (st_real)m.mean, *deviation = (st_real)m.deviation;
         }
         if (!plan->centred) sums.g = 0;
-        const norm_slopes slopes = slopes_of((double)*mean, (double)*deviation, sums, (double)s.length);
+        const norm_slopes slopes = slopes_of((double)*mean, (double)*deviation, sums, 1 / (double)s.length);
         p.slopes = &slopes;
         each_piece(p, SEGMENTS, p.plan->segments, MOST_THREADS);
     }
