@@ -19,15 +19,16 @@ status=$?
 times >"$base.seconds"
 seconds=$(awk 'NR == 2 { split($0, t, /[ms ]+/); printf "%.1f", 60 * (t[1] + t[3]) + t[2] + t[4] }' "$base.seconds")
 
+# cmocka 1.1.7 and later name the group of tests before a count.
 counts=$(awk -v status="$status" '
+    function count() { return match($0, /[0-9]+ test\(s\)/) ? substr($0, RSTART) + 0 : 0 }
     /^\[==========\].* Running [0-9]+ test/ { sub(/.* Running /, ""); begun += $1; next }
-    /^\[  PASSED  \] [0-9]+ test/           { passed += $4 }
-    /^\[  FAILED  \] [0-9]+ test/           { failed += $4 }
-    /^\[  SKIPPED \] [0-9]+ test/           { skipped += $4 }
+    /^\[  PASSED  \]/                       { passed += count() }
+    /^\[  FAILED  \]/                       { failed += count() }
+    /^\[  SKIPPED \]/                       { skipped += count(); silent += count() }
     /^ok /                                  { passed++; begun++ }
     /^not ok /                              { failed++; begun++ }
     /^skip /                                { skipped++; begun++ }
-    /^\[  SKIPPED \] [0-9]+ test/           { silent += $4 }
     /^skipped [^ ]+: /                      { silent-- }
     END {
         if (failed < begun - passed - skipped) failed = begun - passed - skipped
