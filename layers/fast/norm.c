@@ -11,7 +11,7 @@
 #include <math.h>
 #include <string.h>
 
-enum { MOST = 128 }; /* sets that one thread processes at once, but for those by columns */
+enum { MOST = 512 / sizeof(st_real) }; /* sets that one thread processes at once, but for those by columns */
 /* Scratch: a channel or an image of x; weight times dy; norm_room; a tile's gradients or sums of segments. */
 enum { COPY, SCALED, ROOM, KEPT };
 enum { SEGMENT = 4096, LONG = 8 * SEGMENT }; /* longer sets of images are divided into segments */
