@@ -49,7 +49,7 @@ struct group_vectors {
         EACH(i, R) sum[i] = AT(M, plus ? plus : c + to[i]);                                                  \
         for (ptrdiff_t k = 0; k < depth; k++) {                                                              \
             const M##_vector x = AT(M, a + number[k]);                                                       \
-            EACH(i, R) sum[i] += x * AT(M, at[i] + step[k]);                                                 \
+            EACH(i, R) sum[i] = M##_FUSED(x, AT(M, at[i] + step[k]), sum[i]);                                \
         }                                                                                                    \
         EACH(i, R) AT(M, c + to[i]) = sum[i];                                                                \
     }

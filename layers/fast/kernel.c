@@ -10,6 +10,9 @@
 
 #define VECTOR_AT(M, at, v) (*(M##_loose *)((at) + (v) * (ptrdiff_t)(sizeof(M##_vector) / sizeof(st_real))))
 
+/* Adds a vector times a number. */
+#define ADD_TIMES(M, sum, x, a) (sum) = M##_FUSED(x, (a) - (M##_vector){ 0 }, sum)
+
 #define TILE(M, R, W)                                                                                        \
     M##_TARGET static void M##_tile_##R##_##W(                                                               \
         ptrdiff_t depth, const st_real *a, const ptrdiff_t *row, const ptrdiff_t *step, const st_real *b,    \
@@ -23,7 +26,7 @@
         for (ptrdiff_t k = 0; k < depth; k++) {                                                              \
             M##_vector x[W];                                                                                 \
             EACH(v, W) x[v] = VECTOR_AT(M, b + offset[k], v);                                                \
-            EACH(i, R) EACH(v, W) sum[i][v] += x[v] * at[i][step[k]];                                        \
+            EACH(i, R) EACH(v, W) ADD_TIMES(M, sum[i][v], x[v], at[i][step[k]]);                             \
         }                                                                                                    \
         EACH(i, R) EACH(v, W) VECTOR_AT(M, c + i * pitch, v) = sum[i][v];                                    \
     }
@@ -42,7 +45,7 @@
         if (begin) EACH(i, R) EACH(v, W) sum[i][v] = VECTOR_AT(M, begin + i * beside, v);                    \
         for (ptrdiff_t k = 0; k < depth; k++, b += next) {                                                   \
             EACH(v, W) x[v] = VECTOR_AT(M, b, v);                                                            \
-            EACH(i, R) EACH(v, W) sum[i][v] += x[v] * at[i / 4][i % 4 * row];                                \
+            EACH(i, R) EACH(v, W) ADD_TIMES(M, sum[i][v], x[v], at[i / 4][i % 4 * row]);                     \
             EACH(g, FOURS) at[g] += step;                                                                    \
         }                                                                                                    \
         EACH(i, R) EACH(v, W) VECTOR_AT(M, c + i * pitch, v) = sum[i][v];                                    \
@@ -61,7 +64,7 @@
         if (add) EACH(i, R) EACH(v, W) sum[i][v] = VECTOR_AT(M, c + i * pitch + to[v], 0);                   \
         for (ptrdiff_t k = 0; k < depth; k++) {                                                              \
             EACH(v, W) x[v] = VECTOR_AT(M, at[v] + offset[k], 0);                                            \
-            EACH(i, R) EACH(v, W) sum[i][v] += x[v] * a[i * row + step[k]];                                  \
+            EACH(i, R) EACH(v, W) ADD_TIMES(M, sum[i][v], x[v], a[i * row + step[k]]);                       \
         }                                                                                                    \
         EACH(i, R) EACH(v, W) VECTOR_AT(M, c + i * pitch + to[v], 0) = sum[i][v];                            \
     }
@@ -96,7 +99,7 @@
             EACH(j, D)                                                                                       \
             {                                                                                                \
                 M##_vector y = VECTOR_AT(M, at[j] + offset[k], 0);                                           \
-                EACH(i, R) sum[i * D + j] += x[i] * y;                                                       \
+                EACH(i, R) sum[i * D + j] = M##_FUSED(x[i], y, sum[i * D + j]);                              \
             }                                                                                                \
         }                                                                                                    \
         EACH(g, GROUPS)                                                                                      \

@@ -25,7 +25,8 @@
             EACH_ROW(j, (R - 1) * S + T)                                                                     \
             {                                                                                                \
                 const M##_vector x = ONCE_AT(M, from + j / S * s->pitch + j % S * s->phase);                 \
-                EACH_ROW(t, T) if (READS(j, t, S, R)) sum[(j - t) / S] += x * tap[t];                        \
+                EACH_ROW(t, T)                                                                               \
+                if (READS(j, t, S, R)) sum[(j - t) / S] = M##_FUSED(x, tap[t], sum[(j - t) / S]);            \
             }                                                                                                \
         }                                                                                                    \
         EACH_ROW(r, R) AT(M, c + r * far) = sum[r];                                                          \
@@ -53,14 +54,15 @@
                     const M##_vector x = ONCE_AT(M, from + j / S * s->pitch + j % S * s->phase);             \
                     EACH_ROW(t, T) if (READS(j, t, S, R))                                                    \
                     {                                                                                        \
-                        if ((j - t) / S % 2) odd[t] += x * d[(j - t) / S];                                   \
-                        else even[t] += x * d[(j - t) / S];                                                  \
+                        if ((j - t) / S % 2) odd[t] = M##_FUSED(x, d[(j - t) / S], odd[t]);                  \
+                        else even[t] = M##_FUSED(x, d[(j - t) / S], even[t]);                                \
                     }                                                                                        \
                 }                                                                                            \
             }                                                                                                \
             for (; r < rows; r++, at += far, from += s->pitch) {                                             \
                 const M##_vector d = (M##_vector)(keep & (M##_mask)AT(M, at));                               \
-                EACH_ROW(t, T) even[t] += d * AT(M, from + t / S * s->pitch + t % S * s->phase);             \
+                EACH_ROW(t, T)                                                                               \
+                even[t] = M##_FUSED(d, AT(M, from + t / S * s->pitch + t % S * s->phase), even[t]);          \
             }                                                                                                \
             EACH_ROW(t, T) AT(M, sum + t * LANES) = even[t] + odd[t];                                        \
         }                                                                                                    \

@@ -37,8 +37,24 @@ typedef int machine_bits;
  * set. */
 #define MACHINE_PICK(M, mask, a, b) ((M##_vector)(((mask) & (M##_mask)(a)) | (~(mask) & (M##_mask)(b))))
 
+/* M_FUSED is a b + c of vectors, rounded once; without a builtin it is what -ffp-contract=fast makes of it.
+ * gcc 13 and later do not fuse chains of sums that they take for slow: the bits of a sum would depend on the
+ * loop that adds it up. */
+#define MACHINE_SUM(a, b, c) ((c) + (a) * (b))
+#if defined(__clang__) || !defined(__GNUC__)
+#define avx2_FUSED MACHINE_SUM
+#define avx512_FUSED MACHINE_SUM
+#elif defined(STRIDE_DOUBLE)
+#define avx2_FUSED(a, b, c) __builtin_ia32_vfmaddpd256(a, b, c)
+#define avx512_FUSED(a, b, c) __builtin_ia32_vfmaddpd512_mask(a, b, c, -1, 4)
+#else
+#define avx2_FUSED(a, b, c) __builtin_ia32_vfmaddps256(a, b, c)
+#define avx512_FUSED(a, b, c) __builtin_ia32_vfmaddps512_mask(a, b, c, -1, 4)
+#endif
+
 /* 16 bytes: SSE2, NEON, or scalar code. */
 #define generic_TARGET
+#define generic_FUSED MACHINE_SUM
 MACHINE(generic, 16)
 
 #if defined(__x86_64__) && !defined(STRIDE_GENERIC)
