@@ -151,7 +151,7 @@ check-msan: ## tests under clang's memory sanitizer, which finds what is read be
 
 .PHONY: check-bare
 check-bare: ## the README's commands on a machine with git, gcc and make alone, as root and as a user (make deps-bare)
-	@tests/tools/bare.sh $(BUILD)/bare
+	@RELEASE=$(RELEASE) tests/tools/bare.sh $(BUILD)/bare$(RELEASE:%=-%)
 
 check-install: ## CMake, and a program of MPI, find what is installed (pkg-config: make check-scripts)
 check-install: $(foreach p,float double,$(call lib,$p) $(call shared,$p) $(of_mpi))

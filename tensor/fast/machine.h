@@ -38,8 +38,8 @@ typedef int machine_bits;
 #define MACHINE_PICK(M, mask, a, b) ((M##_vector)(((mask) & (M##_mask)(a)) | (~(mask) & (M##_mask)(b))))
 
 /* M_FUSED is a b + c of vectors, rounded once; without a builtin it is what -ffp-contract=fast makes of it.
- * gcc 13 and later do not fuse chains of sums that they take for slow: the bits of a sum would depend on the
- * loop that adds it up. */
+ * gcc 14 does not fuse chains of sums that it takes for slow: the bits of a sum would depend on the loop that
+ * adds it up. */
 #define MACHINE_SUM(a, b, c) ((c) + (a) * (b))
 #if defined(__clang__) || !defined(__GNUC__)
 #define avx2_FUSED MACHINE_SUM

@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
 # bare.sh FOLDER: runs the commands of README.md's section Start on a machine that has git, gcc and make alone.
 #
-# That machine is a root in FOLDER, made by debootstrap from the mirrors of this machine's apt and with its settings. A
+# That machine is a root in FOLDER, made by debootstrap from the mirrors of this machine's apt and with its settings, of
+# this machine's release, or of RELEASE, another one of the same system: its main part, from the first mirror. A
 # clone of the last commit makes the core, where there is no header but the C library's, and not that of threads. Then
 # it runs the commands twice:
 #     root      in /root, which no other user may enter, without pseudo-terminals
@@ -30,8 +31,12 @@ fail() {
 
 # ---- this machine's apt ----------------------------------------------------------------------------------
 
-# "URI suite component" of each source of this release.
+# "URI suite component" of each source of the release.
 sources() {
+    if [ "$release" != "$own" ]; then
+        release=$own sources | awk -v own="$own" -v release="$release" '$2 == own { print $1, release, "main"; exit }'
+        return
+    fi
     apt-get indextargets --format '$(REPO_URI) $(RELEASE) $(COMPONENT)' 'Created-By: Packages' "Origin: $origin" |
         awk -v release="$release" '$2 == release || index($2, release "-") == 1' | LC_ALL=C sort -u
 }
@@ -154,8 +159,9 @@ folder=$(mkdir -p "$1" && cd "$1" && pwd)
 root=$folder/root
 cd "$(dirname "${BASH_SOURCE[0]}")/../.."
 # shellcheck disable=SC1091
-{ origin=$(. /etc/os-release && echo "${NAME%% *}") && release=$(. /etc/os-release && echo "${VERSION_CODENAME:-}"); } 2>/dev/null ||
+{ origin=$(. /etc/os-release && echo "${NAME%% *}") && own=$(. /etc/os-release && echo "${VERSION_CODENAME:-}"); } 2>/dev/null ||
     skip "this machine has no /etc/os-release"
+release=${RELEASE:-$own}
 mapfile -t commands < <(sed -n '/^## Start/,/^## /s/^    \(make \)/\1/p' README.md)
 ((${#commands[@]} == 2)) || fail "README.md's section Start has ${#commands[@]} commands, expected 2"
 
