@@ -183,7 +183,7 @@ ptrdiff_t kernel_padded(const kernel *k, ptrdiff_t count);
 #ifdef __clang__
 #define avx512_SHUFFLES false
 #define avx2_SHUFFLES false
-#define SHUFFLE_BY(M, u, v, index) ((void)(index), (u))
+#define SHUFFLE_BY(M, u, v, index) ((void)(v), (void)(index), (u))
 #else
 #define avx512_SHUFFLES true
 #define avx2_SHUFFLES true

@@ -1015,7 +1015,6 @@ typedef void norm_pass(norms_step step, ptrdiff_t n, const st_real *x, double p,
     M##_TARGET static void M##_maxima_any(const work *w, bool back, const st_real *from, st_real *places,    \
                                           st_real *to)                                                       \
     {                                                                                                        \
-                                                                                                             \
         if (w->plan->by_planes[back] && back) M##_pick_planes(w, true, BACK, NULL, 0, from, places, to);     \
         else if (w->plan->by_planes[back])                                                                   \
             M##_pick_planes(w, false, MAXIMA, NULL, -(st_real)INFINITY, from, places, to);                   \
