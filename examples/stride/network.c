@@ -226,7 +226,7 @@ static json_t *value_of(const st_field *f, const token *t)
 {
     const char *end = t->at + t->length, *at;
     char *stop;
-    int i = 0, k;
+    int i = 0, k = 0;
     if ((at = read_int(t->at, end, &i)) == end)
         return f->kind == ST_FIELD_PAIR ? pair_of(i, i) : json_integer(i);
     if (at && *at == 'x' && read_int(at + 1, end, &k) == end) return pair_of(i, k);
