@@ -1538,8 +1538,8 @@ static double find_pick(const sparse *a, const matrix *m, picking how, ptrdiff_t
             continue;
         }
         const tap row = tap_of(m->rows, oh, k / beside), column = tap_of(m->columns, ow, k % beside);
-        const bool outside = (how == MAXIMA && m->rows && is_outside(m->rows, row)) ||
-                             (how == MAXIMA && m->rows && is_outside(m->columns, column));
+        const bool outside =
+            how == MAXIMA && m->rows && (is_outside(m->rows, row) || is_outside(m->columns, column));
         const ptrdiff_t at = outside ? -1 : row.from * m->wide + column.from;
         if (outside) p->lacks = true, adjacent = false;
         else from[l] = at + plane * a->picks.step;
