@@ -41,16 +41,6 @@ typedef int machine_bits;
  * gcc 14 does not fuse chains of sums that it takes for slow: the bits of a sum would depend on the loop that
  * adds it up. */
 #define MACHINE_SUM(a, b, c) ((c) + (a) * (b))
-#if defined(__clang__) || !defined(__GNUC__)
-#define avx2_FUSED MACHINE_SUM
-#define avx512_FUSED MACHINE_SUM
-#elif defined(STRIDE_DOUBLE)
-#define avx2_FUSED(a, b, c) __builtin_ia32_vfmaddpd256(a, b, c)
-#define avx512_FUSED(a, b, c) __builtin_ia32_vfmaddpd512_mask(a, b, c, -1, 4)
-#else
-#define avx2_FUSED(a, b, c) __builtin_ia32_vfmaddps256(a, b, c)
-#define avx512_FUSED(a, b, c) __builtin_ia32_vfmaddps512_mask(a, b, c, -1, 4)
-#endif
 
 /* 16 bytes: SSE2, NEON, or scalar code. */
 #define generic_TARGET
@@ -62,6 +52,16 @@ MACHINE(generic, 16)
 MACHINE(avx2, 32)
 #define avx512_TARGET __attribute__((target("avx512f,fma")))
 MACHINE(avx512, 64)
+#if defined(__clang__) || !defined(__GNUC__)
+#define avx2_FUSED MACHINE_SUM
+#define avx512_FUSED MACHINE_SUM
+#elif defined(STRIDE_DOUBLE)
+#define avx2_FUSED(a, b, c) __builtin_ia32_vfmaddpd256(a, b, c)
+#define avx512_FUSED(a, b, c) __builtin_ia32_vfmaddpd512_mask(a, b, c, -1, 4)
+#else
+#define avx2_FUSED(a, b, c) __builtin_ia32_vfmaddps256(a, b, c)
+#define avx512_FUSED(a, b, c) __builtin_ia32_vfmaddps512_mask(a, b, c, -1, 4)
+#endif
 #define EACH_MACHINE(DO) DO(avx512) DO(avx2) DO(generic)
 #define EACH_MACHINE_OF(DO, NAME) DO(avx512, NAME) DO(avx2, NAME) DO(generic, NAME)
 #else
