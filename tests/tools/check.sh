@@ -225,8 +225,9 @@ dist) # ARCHIVE
     trap 'chmod -R u+w "$tree"; rm -rf "$scratch"' EXIT
     state() { find "$tree" -exec ls -ld {} + && find "$tree" -type f -exec cksum {} +; }
     state >"$scratch/before"
-    build() {
-        "$MAKE" -C "$tree" BUILD="$scratch/build" SANITIZE= PREFIX="$scratch/prefix" DESTDIR= "$@" >"$scratch/log" 2>&1 ||
+    build() { # quickly: nothing is measured
+        "$MAKE" -C "$tree" BUILD="$scratch/build" CFLAGS=-O1 SANITIZE= PREFIX="$scratch/prefix" DESTDIR= "$@" \
+            >"$scratch/log" 2>&1 ||
             fail "$(tail -n 40 "$scratch/log")"
     }
     program=$scratch/build/float/tests/test_step
