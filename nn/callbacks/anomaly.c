@@ -145,7 +145,11 @@ static void explain(st_run *run)
         s = find(run->net, run->own->x, run->own->target, run->options->loss);
     }
     run->net->step = before;
-    if (st_error()) return;
+    if (st_error()) {
+        st_error_within("train: step %ld (epoch %d) is not finite, and cannot be repeated: ",
+                        run->report.step + 1, run->report.epoch);
+        return;
+    }
     st_error_set(
         "train: the loss is %g at step %ld (epoch %d): %s; a learning rate below %g, or clipping, may "
         "help",

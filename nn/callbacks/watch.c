@@ -82,12 +82,20 @@ static void watch_layer(st_layer *l, const char *path, void *context)
     };
 }
 
+/* A hook of a watched layer finds the watch by its layer, which has one. */
+static void find_watched(st_layer *l, const char *path, void *any)
+{
+    (void)path;
+    *(bool *)any |= l->impl->watch != NULL;
+}
+
 st_watch *st_watch_begin(st_net *n, st_watch_function *around, void *context)
 {
-    if (!n || !around) {
-        st_error_set("st_watch_begin: the %s is NULL", n ? "function" : "net");
-        return NULL;
-    }
+    bool any = false;
+    if (!n || !around) st_error_set("st_watch_begin: the %s is NULL", n ? "function" : "net");
+    else st_layer_visit(n->root, find_watched, &any);
+    if (any) st_error_set("st_watch_begin: the net is watched already");
+    if (!n || !around || any) return NULL;
     st_watch *w = array_new("st_watch_begin", 1, sizeof *w + (size_t)layer_count(n->root) * sizeof *w->layer);
     if (!w) return NULL;
     w->around = around, w->context = context;
@@ -98,6 +106,9 @@ st_watch *st_watch_begin(st_net *n, st_watch_function *around, void *context)
 void st_watch_end(st_watch *w)
 {
     if (!w) return;
-    for (int i = 0; i < w->count; i++) w->layer[i].of->impl->hooks = w->layer[i].own;
+    for (int i = 0; i < w->count; i++) {
+        w->layer[i].of->impl->hooks = w->layer[i].own;
+        w->layer[i].of->impl->watch = NULL;
+    }
     free(w);
 }

@@ -282,6 +282,21 @@ TEST(a_net_that_is_watched_computes_the_same)
     use_engine(NULL);
 }
 
+/* Hooks find their watch by their layer, which has one: a second one would call itself for ever. */
+TEST(a_net_is_watched_by_one_at_a_time)
+{
+    auto_setting s = set_up((fault){ FORWARD, -1, 4, NAN });
+    st_watch *w = st_watch_begin(s.n, just_run, NULL);
+    assert_non_null(w);
+    expect_null(st_watch_begin(s.n, just_run, NULL), "st_watch_begin: the net is watched already");
+    expect_failure(run(s, st_detect_anomaly(), (st_callback){ 0 }),
+                   "train: step 1 (epoch 1) is not finite, and cannot be repeated: "
+                   "st_watch_begin: the net is watched already");
+    st_watch_end(w);
+    st_watch_end(st_watch_begin(s.n, just_run, NULL));
+    assert_null(st_error());
+}
+
 /* 3x3 convolutions are Winograd's where the engine is not the reference: they spread a NaN. */
 TEST(every_engine_names_the_layer_of_a_pixel)
 {
