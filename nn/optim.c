@@ -42,8 +42,7 @@ void st_optim_free(st_optim *o)
 {
     if (!o) return;
     for (int i = 0; i < o->states; i++) st_tensor_free(o->state[i]);
-    if (o->groups) free(o->groups->range);
-    free(o->groups);
+    optim_ranges_free(o->groups);
     free((void *)o->options);
     free(o);
 }

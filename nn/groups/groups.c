@@ -9,9 +9,11 @@
 #include <string.h>
 
 typedef struct grouping {
-    st_optim *o;
+    const st_optim *o;
     int count, members[ST_MAX_GROUPS];
     const st_param_group *group;
+    struct st_optim_ranges *ranges;
+    bool failed;
     char names[200]; /* of all parameters: "0.weight, 0.bias, …" */
 } grouping;
 
@@ -53,39 +55,54 @@ static bool matches(const st_param_group *g, const st_net_tensor *t)
            (matches_pattern(g->names, t->name) || matches_pattern(below, t->name));
 }
 
-/* Appends a parameter of `count` numbers to the last range, or begins another. */
-static void append(struct st_optim_ranges *to, ptrdiff_t count, double lr_factor, double weight_decay)
+/* The first group that a parameter belongs to; NULL: none. */
+static const st_param_group *group_of(const grouping *all, const st_net_tensor *t)
+{
+    for (int k = 0; k < all->count; k++)
+        if (matches(&all->group[k], t)) return &all->group[k];
+    return NULL;
+}
+
+/* Appends a parameter of `count` numbers to the last range, or begins another. -1 with an error. */
+static int append(struct st_optim_ranges *to, ptrdiff_t count, double lr_factor, double weight_decay)
 {
     optim_range *last = to->count > 0 ? &to->range[to->count - 1] : NULL;
     if (last && last->first + last->count == to->parameters && last->lr_factor == lr_factor &&
         last->weight_decay == weight_decay) {
         last->count += count;
-        return;
+        return 0;
     }
     optim_range *grown = array_grow("st_optim_groups", to->range, to->count + 1, sizeof *grown);
-    if (!grown) return;
+    if (!grown) return -1;
     to->range = grown;
     to->range[to->count++] = (optim_range){ to->parameters, count, lr_factor, weight_decay };
+    return 0;
 }
 
 static void group_tensor(const st_net_tensor *t, void *context)
 {
     static const st_param_group rest = { 0 };
-    const st_param_group *g = &rest;
     grouping *all = context;
     const size_t used = strlen(all->names), room = sizeof all->names - used;
     if (st_is_null(t->gradient)) return; /* a state */
     if ((size_t)snprintf(all->names + used, room, "%s%s", used ? ", " : "", t->name) >= room)
         strcpy(all->names + sizeof all->names - sizeof "…", "…");
-    for (int k = 0; k < all->count && g == &rest; k++)
-        if (matches(&all->group[k], t)) g = &all->group[k], all->members[k]++;
-    st_layer_freeze(t->layer, t->number, g->frozen);
+    const st_param_group *found = group_of(all, t), *g = found ? found : &rest;
+    if (found) all->members[found - all->group]++;
     const bool own_decay = g->weight_decay != 0 || signbit(g->weight_decay);
     const st_optim *o = all->o;
-    if (!g->frozen)
-        append(o->groups, st_numel(t->value), g->lr_factor != 0 ? g->lr_factor : 1,
-               own_decay ? g->weight_decay : st_options_number(o->kind->fields, o->options, "weight_decay"));
-    o->groups->parameters += st_numel(t->value);
+    if (!g->frozen &&
+        append(all->ranges, st_numel(t->value), g->lr_factor != 0 ? g->lr_factor : 1,
+               own_decay ? g->weight_decay : st_options_number(o->kind->fields, o->options, "weight_decay")))
+        all->failed = true;
+    all->ranges->parameters += st_numel(t->value);
+}
+
+static void freeze_tensor(const st_net_tensor *t, void *context)
+{
+    if (st_is_null(t->gradient)) return;
+    const st_param_group *g = group_of(context, t);
+    st_layer_freeze(t->layer, t->number, g && g->frozen);
 }
 
 static int check_group(const st_param_group *g)
@@ -97,6 +114,18 @@ static int check_group(const st_param_group *g)
                         g->names, g->lr_factor, g->weight_decay);
 }
 
+static int make_ranges(grouping *all, st_net *n)
+{
+    if (!(all->ranges = array_new("st_optim_groups", 1, sizeof *all->ranges))) return -1;
+    st_net_visit(n, group_tensor, all);
+    for (int k = 0; k < all->count && !all->failed; k++)
+        if (all->members[k] == 0)
+            return st_error_set("parameters \"%.80s\": the name matches no parameter%s; there are %s",
+                                all->group[k].names, k ? " that is in no earlier group" : "", all->names);
+    if (all->ranges->count == 0) st_error_set("every parameter is frozen: nothing is left to train");
+    return all->failed || all->ranges->count == 0 ? -1 : 0;
+}
+
 int st_optim_groups(st_optim *o, st_net *n, int count, const st_param_group group[])
 {
     if (!o || st_is_null(st_net_gradients(n)))
@@ -106,15 +135,14 @@ int st_optim_groups(st_optim *o, st_net *n, int count, const st_param_group grou
     for (int k = 0; k < count; k++)
         if (check_group(&group[k])) return -1;
     grouping all = { .o = o, .count = count, .group = group };
-    if (!o->groups && !(o->groups = array_new("st_optim_groups", 1, sizeof *o->groups))) return -1;
-    o->groups->count = 0, o->groups->parameters = 0;
-    st_net_visit(n, group_tensor, &all);
-    if (st_error()) return -1;
-    for (int k = 0; k < count; k++)
-        if (all.members[k] == 0)
-            return st_error_set("parameters \"%.80s\": the name matches no parameter%s; there are %s",
-                                group[k].names, k ? " that is in no earlier group" : "", all.names);
-    return o->groups->count > 0 ? 0 : st_error_set("every parameter is frozen: nothing is left to train");
+    if (count > 0 && make_ranges(&all, n)) {
+        optim_ranges_free(all.ranges);
+        return -1;
+    }
+    st_net_visit(n, freeze_tensor, &all);
+    optim_ranges_free(o->groups);
+    o->groups = all.ranges;
+    return 0;
 }
 
 optim_grouping *optim_groups_by_name = st_optim_groups;

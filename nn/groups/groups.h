@@ -15,7 +15,8 @@ ST_API_BEGIN
  *                 { "*", .vectors = true, .weight_decay = ST_ZERO } }   // no decay of biases and norms
  *
  * A batch normalisation with frozen parameters still updates its running statistics in training, as in
- * PyTorch. -1 with an error: a group without parameters, none that trains, a number out of range. */
+ * PyTorch. -1 with an error, and nothing is changed: a group without parameters, none that trains, a number
+ * out of range. */
 int st_optim_groups(st_optim *o, st_net *n, int count, const st_param_group group[]);
 
 ST_API_END
