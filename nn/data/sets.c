@@ -90,6 +90,7 @@ st_dataset *st_dataset_map(const st_dataset *of, st_sample_function *change, voi
 
 typedef struct joined {
     int count;
+    char *prepared; /* NULL: all sets are prepared as the first one */
     const st_dataset *set[];
 } joined;
 
@@ -106,9 +107,32 @@ static void begin_joined(const st_dataset *d, uint64_t epoch)
     for (int i = 0; i < own->count; i++) st_dataset_begin_epoch(own->set[i], epoch);
 }
 
-static void free_own(st_dataset *d)
+static void free_joined(st_dataset *d)
 {
-    free(d->own);
+    joined *own = d->own;
+    free(own->prepared);
+    free(own);
+}
+
+static const char *prepared_of(const st_dataset *d)
+{
+    return d->prepared ? d->prepared : "none";
+}
+
+/* "none | augment flip 0.5", where sets are prepared in different ways. -1 with an error. */
+static int describe_joined(joined *own)
+{
+    size_t room = 1;
+    bool alike = true;
+    for (int i = 0; i < own->count; i++) {
+        alike = alike && strcmp(prepared_of(own->set[i]), prepared_of(own->set[0])) == 0;
+        room += strlen(prepared_of(own->set[i])) + 3;
+    }
+    if (alike) return 0;
+    if (!(own->prepared = array_new("st_dataset_concat", (ptrdiff_t)room, 1))) return -1;
+    for (int i = 0; i < own->count; i++)
+        strcat(strcat(own->prepared, i ? " | " : ""), prepared_of(own->set[i]));
+    return 0;
 }
 
 st_dataset *st_dataset_concat_of(int count, const st_dataset *const sets[])
@@ -133,7 +157,12 @@ st_dataset *st_dataset_concat_of(int count, const st_dataset *const sets[])
     if (!own) return NULL;
     own->count = count;
     for (int i = 0; i < count; i++) own->set[i] = sets[i];
-    kind.get = get_joined, kind.begin = begin_joined, kind.release = free_own, kind.own = own;
+    kind.get = get_joined, kind.begin = begin_joined, kind.release = free_joined, kind.own = own;
+    if (describe_joined(own)) {
+        free(own);
+        return NULL;
+    }
+    if (own->prepared) kind.prepared = own->prepared;
     return st_dataset_new(kind);
 }
 

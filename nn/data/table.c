@@ -2,6 +2,7 @@
 #include "nn/data/classes.h"
 #include "nn/data/sets.h"
 #include "nn/data/table_impl.h"
+#include "nn/files/files_impl.h"
 #include "nn/files/json.h"
 #include "nn/files/metadata.h"
 #include "tensor/array.h"
@@ -124,10 +125,12 @@ st_dataset *table_dataset(const st_table *about, st_tensor x, st_tensor y, doubl
     return st_dataset_new(kind);
 }
 
+/* The table that a set is, or is a part of, or a part of a part; *i becomes the sample's number there. */
 static const tabled *find(const st_dataset *d, ptrdiff_t *i)
 {
-    const st_dataset *origin = d && *i < d->count ? st_dataset_origin(d, i) : NULL;
-    return origin && origin->get == get ? origin->own : NULL;
+    if (!d || *i >= d->count) return NULL;
+    for (const st_dataset *part = NULL; d && d != part;) part = d, d = st_dataset_origin(d, i);
+    return d && d->get == get ? d->own : NULL;
 }
 
 const st_table *st_dataset_table(const st_dataset *d)
@@ -179,14 +182,9 @@ static json_t *list_positions(const st_table *t)
     return all;
 }
 
-int st_net_set_table(st_net *to, const st_table *t)
+static int note_all(st_net *to, const st_table *t)
 {
     char number[32];
-    if (!to || !t) return st_error_set("st_net_set_table: the %s is NULL", to ? "table" : "net");
-    ptrdiff_t inputs = st_shape_numel(to->input, "st_net_set_table");
-    if (inputs != t->features)
-        return st_error_set("st_net_set_table: %td features, the net's input is %s", t->features,
-                            st_shape_text(to->input).text);
     snprintf(number, sizeof number, "%td", t->label);
     const char *label = t->label_name ? t->label_name : t->label >= 0 ? number : NULL;
     if (st_net_set_metadata(to, "label", label) || note(to, "table", list_positions(t))) return -1;
@@ -198,6 +196,23 @@ int st_net_set_table(st_net *to, const st_table *t)
         status = t->fill ? note(to, "missing", json_numbers(t->features, t->fill))
                          : st_net_set_metadata(to, "missing", NULL);
     return status || t->classes == 0 ? status : st_net_set_classes(to, t->classes, t->class_name);
+}
+
+/* All of it, or nothing. */
+int st_net_set_table(st_net *to, const st_table *t)
+{
+    static const char *const keys[] = { "label", "table", "targets", "columns", "missing" };
+    if (!to || !t) return st_error_set("st_net_set_table: the %s is NULL", to ? "table" : "net");
+    ptrdiff_t inputs = st_shape_numel(to->input, "st_net_set_table");
+    if (inputs != t->features)
+        return st_error_set("st_net_set_table: %td features, the net's input is %s", t->features,
+                            st_shape_text(to->input).text);
+    st_net draft = { .input = to->input, .output = to->output };
+    int status = note_all(&draft, t);
+    for (size_t i = 0; i < sizeof keys / sizeof *keys && status == 0; i++)
+        if (!st_net_metadata(&draft, keys[i])) st_net_set_metadata(to, keys[i], NULL);
+    metadata_move(status ? NULL : to, &draft);
+    return status;
 }
 
 /* ---- and back -------------------------------------------------------------------------------- */

@@ -37,7 +37,8 @@ typedef struct st_table {
 const st_table *st_dataset_table(const st_dataset *d);
 
 /* Sets the net's metadata "table", "columns", "label", "targets", "missing" and, where classes have names,
- * "classes". -1 with an error: another number of inputs or outputs, or a name that is not UTF-8. */
+ * "classes". -1 with an error, and nothing is changed: another number of inputs or outputs, or a name that is
+ * not UTF-8. */
 int st_net_set_table(st_net *to, const st_table *t);
 
 /* The table in the metadata; NULL if there is none; NULL with an error if it is invalid. */

@@ -536,9 +536,11 @@ TEST(tables_are_read_like_another)
     assert_string_equal(t->feature[1], "b");
     st_dataset *part = st_dataset_slice(d, 1, 1);
     assert_ptr_equal(st_dataset_table(part), t);
+    st_dataset *again = st_dataset_slice(part, 0, 1);
+    assert_ptr_equal(st_dataset_table(again), t);
     assert_null(st_dataset_table(NULL));
     assert_string_equal(part->prepared, "columns a, b to label");
-    st_dataset_free(part);
+    st_dataset_free(again), st_dataset_free(part);
     all a = read_text("z,b,extra,a,label\n0,4,x,3,yes\n", (st_csv_options){ .like = t });
     assert_elements(a.x, 3, 4);
     assert_elements(a.y, 1);
@@ -580,6 +582,25 @@ static st_table *loaded(const st_table *t, st_net **net, ptrdiff_t outputs)
     st_table *read = st_net_table(*net);
     if (!read) fail_msg("%s", st_error());
     return read;
+}
+
+/* A table that is refused: the net keeps what it has, and gets nothing. */
+static void assert_changes_nothing(st_net *n, st_table t)
+{
+    static const char *const keys[] = { "label", "table", "targets", "columns", "missing", "classes" };
+    static const ptrdiff_t column[] = { 0, 2 };
+    t.column = column;
+    for (int had = 0; had < 2; had++) {
+        for (int i = 0; i < 6; i++) st_net_set_metadata(n, keys[i], had ? keys[i] : NULL);
+        assert_int_equal(st_net_set_table(n, &t), -1);
+        st_error_clear();
+        for (int i = 0; i < 6; i++) {
+            const char *now = st_net_metadata(n, keys[i]);
+            about("%s: %s", keys[i], now ? now : "NULL");
+            assert_true(had ? now && strcmp(now, keys[i]) == 0 : !now);
+        }
+    }
+    for (int i = 0; i < 6; i++) st_net_set_metadata(n, keys[i], NULL);
 }
 
 /* A column without a name, and the delimiter at the end of each line, which is no column. */
@@ -659,6 +680,12 @@ TEST(a_net_refuses_what_is_no_table)
     expect_error("st_net_set_table: the table is NULL");
     assert_int_equal(st_net_set_table(n, &(st_table){ .features = 3 }), -1);
     expect_error("st_net_set_table: 3 features, the net's input is [2]");
+    assert_changes_nothing(n, (st_table){ .features = 2, .columns = 3, .classes = 3 });
+    assert_changes_nothing(
+        n, (st_table){
+               .features = 2, .columns = 3, .label = -1, .feature = (const char *const[]){ "a", "\xff" } });
+    const char *const three[] = { "x", "y", "z" };
+    assert_changes_nothing(n, (st_table){ .features = 2, .columns = 3, .classes = 3, .class_name = three });
     /* A file of names alone does not say which column is the class. */
     st_net_set_metadata(n, "columns", "[\"a\",\"b\"]");
     st_table *t = st_net_table(n);

@@ -104,6 +104,22 @@ TEST(sets_are_joined_and_chosen_from)
     assert_true(last_pass == 9);
 }
 
+/* "numbered" once if all are, otherwise how each is prepared. */
+TEST(a_joined_set_tells_how_each_part_is_prepared)
+{
+    double more = 0.5;
+    auto_dataset *a = numbered(2, true), *b = numbered(1, true),
+                 *changed = st_dataset_map(b, add_and_negate, &more);
+    st_dataset plain = *b;
+    plain.prepared = NULL;
+    auto_dataset *alike = st_dataset_concat(a, b), *two = st_dataset_concat(a, changed),
+                 *three = st_dataset_concat(&plain, a, changed), *none = st_dataset_concat(&plain, &plain);
+    assert_string_equal(alike->prepared, "numbered");
+    assert_string_equal(two->prepared, "numbered | numbered; map");
+    assert_string_equal(three->prepared, "none | numbered | numbered; map");
+    assert_null(none->prepared);
+}
+
 /* ---- split ---------------------------------------------------------------------------------------- */
 
 /* 100 samples have 34, 33 and 33 of each class: a fifth is 7, 7 and 7, rounded. */
