@@ -70,14 +70,15 @@ static uint32_t sum_weights(st_tensor weights)
 
 /* ---- the run's configuration --------------------------------------------------------------------------- */
 
-/* Adds "who.option", or "option" if `who` is NULL, for each field. -1: no memory. */
+/* Adds "who.option", or "option" if `who` is NULL, for each field. -1: no memory, or a name that is not
+ * UTF-8. */
 static int add_table(json_t *terms, const char *who, const st_field *fields, const void *options)
 {
     int status = 0;
     for (const st_field *f = fields; f && f->name; f++) {
-        char name[NAME];
-        int length = snprintf(name, NAME, "%s%s%s", who ? who : "", who ? "." : "", f->name);
-        status |= length >= NAME || json_object_set_new(terms, name, json_option(f, options));
+        json_t *name = json_sprintf("%s%s%s", who ? who : "", who ? "." : "", f->name);
+        status |= json_object_set_new(terms, json_string_value(name), json_option(f, options));
+        json_decref(name);
     }
     return status;
 }
@@ -135,7 +136,8 @@ json_t *checkpoint_terms(const st_run *run, uint32_t sum)
     if (!s->kind || s->kind->open_ended) json_object_del(all, "epochs"); /* a resumed run may have more */
     if (status == 0) return all;
     json_decref(all);
-    st_error_set("no memory for the configuration of a run");
+    st_error_set("the configuration of a run: no memory, or a name (of a callback, a group of parameters, a "
+                 "data set's columns) that is not UTF-8");
     return NULL;
 }
 

@@ -585,6 +585,35 @@ TEST(options_that_make_no_sense_are_refused)
     st_optim_free(o.optim);
 }
 
+static void nothing(st_callback *self, st_run *run, st_event event)
+{
+    (void)self, (void)run, (void)event;
+}
+
+/* A name of any length is part of the configuration, one that is not UTF-8 cannot be. */
+TEST(the_name_of_a_callback_is_any_text)
+{
+    static const st_field fields[] = { { "strength", ST_FIELD_REAL, 0 }, { 0 } };
+    char longest[300];
+    memset(longest, 'c', sizeof longest), longest[sizeof longest - 1] = '\0';
+    auto_dataset *digits = st_digits(SAMPLES, 1);
+    auto_net *n = plain();
+    auto_optim *o = sgd_plain();
+    st_train_options options = { .loss = st_cross_entropy(), .batch = BATCH, .optim = o };
+    options.callbacks[0] = (st_callback){ longest, nothing, .fields = fields, .options.number = 0.5 };
+    options.callbacks[1] = kept(false);
+    unlink(file);
+    assert_int_equal(st_train_run(n, digits, options, NULL), 0);
+    options.callbacks[0].options.number = 0.25, options.callbacks[1] = kept(true), options.epochs = 2;
+    assert_int_equal(st_train_run(n, digits, options, NULL), -1);
+    expect_error("cccc.strength 0.5, this one has 0.25");
+    options.callbacks[0].name = "\xff", options.callbacks[1] = kept(false);
+    expect_failure(
+        st_train_run(n, digits, options, NULL),
+        "the configuration of a run: no memory, or a name (of a callback, a group of parameters, a "
+        "data set's columns) that is not UTF-8");
+}
+
 /* ---- the list of what a run keeps --------------------------------------------------------------------- */
 
 static void keep_lists(st_callback *self, st_run *run, st_event event)
