@@ -129,7 +129,9 @@ static void judge(const rate_search *m, const st_lr_finder_options *o)
 
 static void end(const rate_search *m, const st_lr_finder_options *o, st_run *run)
 {
-    if (m->taken == 0) st_error_set("lr_finder: the loss of the first step is not finite");
+    if (m->taken == 0)
+        st_error_set("lr_finder: %s", m->exploded ? "the loss of the first step is not finite"
+                                                  : "the run was stopped before its first step");
     if (!st_error()) judge(m, o);
     free(m->smoothed);
     st_copy(st_net_parameters(run->net), m->parameters);

@@ -206,6 +206,25 @@ TEST(a_loss_that_is_not_finite_from_the_first_step_on_is_refused)
     expect_error("lr_finder: the loss of the first step is not finite");
 }
 
+static void stop_at_once(st_callback *self, st_run *run, st_event event)
+{
+    (void)self;
+    if (event == ST_ON_BEGIN) run->stop = true;
+}
+
+TEST(a_run_that_is_stopped_before_its_first_step_is_refused)
+{
+    double lr = 77;
+    auto_net *n = st_net_new(ST_SHAPE(1), st_dense(.out_features = 1));
+    auto_optim *o = st_sgd(.lr = 1);
+    auto_tensor x = st_tensor_new(ST_SHAPE(4, 1)), y = st_tensor_new(ST_SHAPE(4, 1));
+    auto_dataset *d = st_dataset_tensors(x, y);
+    expect_failure(st_train(n, d, .loss = st_mse(), .optim = o,
+                            .callbacks = { st_lr_finder(.lr = &lr), { "stop", stop_at_once } }),
+                   "lr_finder: the run was stopped before its first step");
+    assert_true(lr == 77);
+}
+
 /* ---- it trains ------------------------------------------------------------------------------------- */
 
 enum { EPOCHS = 6, NETS = 2, OPTIMIZERS = 3 };
