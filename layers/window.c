@@ -30,8 +30,8 @@ int window_plan(window *w, const st_layer *l, st_shape x, bool ceil_mode)
     if (room[0] >= 0 && room[1] >= 0) return 0;
     char dilated[64] = "";
     if (w->dilation[0] > 1 || w->dilation[1] > 1)
-        snprintf(dilated, sizeof dilated, " with dilation %d×%d", w->dilation[0], w->dilation[1]);
-    return st_layer_refuse(l, "kernel %d×%d%s does not fit the padded input %td×%td", w->kernel[0],
+        snprintf(dilated, sizeof dilated, " with dilation %dx%d", w->dilation[0], w->dilation[1]);
+    return st_layer_refuse(l, "kernel %dx%d%s does not fit the padded input %tdx%td", w->kernel[0],
                            w->kernel[1], dilated, w->size[0] + w->before[0] + w->pad_after[0],
                            w->size[1] + w->before[1] + w->pad_after[1]);
 }
@@ -47,7 +47,7 @@ int window_plan_pool(window *w, const st_layer *l, st_shape x, bool ceil_mode)
     const ptrdiff_t padding[] = { largest(w->before[0], w->pad_after[0]),
                                   largest(w->before[1], w->pad_after[1]) };
     if (padding[0] < reach(w, 0) && padding[1] < reach(w, 1)) return window_plan(w, l, x, ceil_mode);
-    return st_layer_refuse(l, "padding %td×%td, expected less than the dilated kernel %td×%td", padding[0],
+    return st_layer_refuse(l, "padding %tdx%td, expected less than the dilated kernel %tdx%td", padding[0],
                            padding[1], reach(w, 0), reach(w, 1));
 }
 

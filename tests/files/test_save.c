@@ -442,7 +442,7 @@ static const damage damages[] = {
     { LAYER, CONV("[1,-2147483649]"), "expected two whole numbers" },
     { LAYER, CONV("[1,-1]"), "conv2d: kernel is -1" },
     { "[2],`layers`:[" LAYER "]", "[1,4,4],`layers`:[" CONV("[5,5]") "]",
-      "layer 0: conv2d: kernel 5×5 does not fit" },
+      "layer 0: conv2d: kernel 5x5 does not fit" },
     { LAYER, "{`type`:`dropout`,`p`:`0.5`}", "layer 0: dropout: p is \"0.5\"" },
     { LAYER, "{`type`:`dropout`,`p`:1}", "dropout: p is 1" },
     { LAYER, "{`type`:`maxpool`,`pad_value`:`one`}", "maxpool: pad_value is \"one\"" },

@@ -62,7 +62,7 @@ TEST(nets_that_cannot_be_are_refused)
     assert_non_null(strstr(st_error(), "flatten")); /* what would help */
     expect_error("layer 0: dense: the input is [1, 1, 8, 8]");
     expect_null(st_net_new(ST_SHAPE(1, 8, 8), st_maxpool(.kernel = { 2 }), st_relu(), st_conv2d(4, { 5 })),
-                "layer 2: conv2d: kernel 5×5");
+                "layer 2: conv2d: kernel 5x5");
     expect_null(st_net_new(ST_SHAPE(3, 8, 8), st_relu(), st_conv2d(4, { 3 }, .groups = 2)),
                 "layer 1: conv2d: groups=2");
     expect_null(st_net_new(ST_SHAPE(3, 8, 8), st_relu(), st_sequence(st_flatten(), st_avgpool())),
