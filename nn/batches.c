@@ -17,9 +17,10 @@ int train_fits(const char *who, const st_net *n, const st_dataset *d, const char
     return 0;
 }
 
-int train_batches_new(train_batches *b, const st_net *n, const st_dataset *d, ptrdiff_t images)
+int train_batches_new(train_batches *b, const char *who, const st_net *n, const st_dataset *d,
+                      ptrdiff_t images)
 {
-    *b = (train_batches){ .data = d };
+    *b = (train_batches){ .who = who, .data = d };
     b->x = st_tensor_new(st_shape_with_batch(d->x, images));
     b->target = st_tensor_new(st_shape_with_batch(d->target, images));
     b->dy = st_tensor_new(st_shape_with_batch(n->output, images));
@@ -46,7 +47,7 @@ static int check_classes(const train_batches *b, const st_loss *l, const st_net 
         if (class >= 0 && class < (double)n->output.n[0] && class == floor(class)) continue;
         if (loss_ignores(l, class)) continue;
         ptrdiff_t sample = first + i / positions;
-        return st_error_set("train: sample %td: class %g is out of range, the net has %td outputs",
+        return st_error_set("%s: sample %td: class %g is out of range, the net has %td outputs", b->who,
                             b->order ? b->order[sample] : sample, isnan(class) ? (double)NAN : class,
                             n->output.n[0]);
     }

@@ -56,12 +56,11 @@ tally train_tally_at(st_net *n, const st_loss *l, const train_batches *b, ptrdif
     return train_tally(b, l, n, st_net_forward(n, x, ST_PREDICT), target, (st_tensor){ 0 });
 }
 
-int train_mean(tally sum, st_metrics *score)
+int train_mean(const char *who, tally sum, st_metrics *score)
 {
     if (st_error()) return -1;
     if (sum.weight == 0)
-        return st_error_set("train: nothing counts in the set to evaluate: all targets are ignored or have a "
-                            "class weight of 0");
+        return st_error_set("%s: nothing counts: all targets are ignored or have a class weight of 0", who);
     *score = (st_metrics){ sum.loss / sum.weight, sum.correct / sum.predictions };
     return 0;
 }
@@ -71,7 +70,7 @@ int train_score(st_net *n, const st_loss *l, const train_batches *b, st_metrics 
     tally sum = { 0 };
     for (ptrdiff_t first = 0; first < b->data->count && !st_error(); first += b->x.shape.n[0])
         tally_add(&sum, train_tally_at(n, l, b, first));
-    return train_mean(sum, score);
+    return train_mean(b->who, sum, score);
 }
 
 int st_evaluate(st_net *n, const st_dataset *d, st_loss l, st_metrics *score)
@@ -81,8 +80,10 @@ int st_evaluate(st_net *n, const st_dataset *d, st_loss l, st_metrics *score)
     if (!n || n->batch < 1) return st_error_set("st_evaluate before st_net_build");
     if (!l.kind) return st_error_set("st_evaluate: the loss is missing, or its options were refused");
     if (train_fits("st_evaluate", n, d, "data")) return -1;
-    int status =
-        train_batches_new(&b, n, d, n->batch) || train_score(n, &l, &b, score ? score : &unused) ? -1 : 0;
+    int status = train_batches_new(&b, "st_evaluate", n, d, n->batch) ||
+                         train_score(n, &l, &b, score ? score : &unused)
+                     ? -1
+                     : 0;
     train_batches_free(&b);
     return status;
 }

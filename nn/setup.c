@@ -61,6 +61,9 @@ int train_check_options(trainer *t)
     if (train_fits("train", run->net, t->data, "training") ||
         (o->validation && train_fits("train", run->net, o->validation, "validation")))
         return -1;
+    if (o->validation && !st_shape_equal(o->validation->target, t->data->target))
+        return st_error_set("train: the validation set has targets %s, the training set %s",
+                            st_shape_text(o->validation->target).text, st_shape_text(t->data->target).text);
     if (!o->loss.kind) return st_error_set("train: the loss is missing");
     if (!o->optim) return st_error_set("train: the optimizer is missing");
     for (st_callback *c = o->callbacks; c < o->callbacks + ST_MAX_CALLBACKS; c++)
@@ -82,9 +85,9 @@ int train_allocate(trainer *t)
     if (n->batch < images && st_net_build(n, images, o->seed)) return -1;
     if (st_is_null(st_net_gradients(n)))
         return st_error_set("train: the net shares its parameters with another, and has no gradients");
-    if (train_batches_new(&t->batches, n, t->data, images)) return -1;
+    if (train_batches_new(&t->batches, "train", n, t->data, images)) return -1;
     t->validated = t->batches;
-    t->validated.data = o->validation;
+    t->validated.who = "train: the validation set", t->validated.data = o->validation;
     if (!o->keep_order && !(t->batches.order = array_new("train", t->data->count, sizeof(ptrdiff_t))))
         return -1;
     for (st_callback *c = o->callbacks; c < o->callbacks + ST_MAX_CALLBACKS; c++)

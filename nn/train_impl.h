@@ -10,8 +10,9 @@ typedef struct tally {
 } tally;
 void tally_add(tally *sum, tally t);
 
-/* Samples, and memory for a batch of them. */
+/* Samples, and memory for a batch of them. Errors begin with `who`. */
 typedef struct train_batches {
+    const char *who;
     const st_dataset *data;
     ptrdiff_t *order; /* NULL: in place */
     st_tensor x, target, dy;
@@ -96,7 +97,8 @@ st_metrics train_training_score(const trainer *t);
 /* Tests if the net can take the set's samples; an error begins with `who` and calls the set `what`. */
 int train_fits(const char *who, const st_net *n, const st_dataset *d, const char *what);
 
-int train_batches_new(train_batches *b, const st_net *n, const st_dataset *d, ptrdiff_t images);
+int train_batches_new(train_batches *b, const char *who, const st_net *n, const st_dataset *d,
+                      ptrdiff_t images);
 void train_batches_free(train_batches *b);
 
 /* Loads samples from position `first` of the order on, and checks their classes. */
@@ -116,9 +118,9 @@ tally train_tally(const train_batches *b, const st_loss *l, const st_net *n, st_
                   st_tensor dy);
 
 /* The score of a batch of the set, from sample `first` on; of the whole set; and a score from its sums, or -1
- * with an error if nothing counts. */
+ * with an error, which begins with `who`, if nothing counts. */
 tally train_tally_at(st_net *n, const st_loss *l, const train_batches *b, ptrdiff_t first);
 int train_score(st_net *n, const st_loss *l, const train_batches *b, st_metrics *score);
-int train_mean(tally sum, st_metrics *score);
+int train_mean(const char *who, tally sum, st_metrics *score);
 
 #endif

@@ -93,11 +93,12 @@ static void show_step(progress *p, const st_run *run)
     if (!p->terminal || (r->seconds - p->shown < redraw_seconds && r->batch < r->batches)) return;
     p->shown = r->seconds;
     p->drawn = true;
+    const double taken = (double)(r->step - run->result.resumed); /* in these seconds */
     status_line head = { .length = 0 }, tail = { .length = 0 };
     put_text(&head, "epoch %d/%d %3ld %% [", r->epoch, r->epochs, 100 * r->batch / r->batches);
     put_score(&tail, "", &r->training);
     put_text(&tail, "  ");
-    put_time(&tail, r->seconds / (double)r->step * (double)(r->steps - r->step));
+    put_time(&tail, r->seconds / taken * (double)(r->steps - r->step));
     put_text(&tail, " left  %.0f samples/s", r->samples_per_second);
     draw(p, &head, (int)(BAR * r->batch / r->batches), &tail);
 }

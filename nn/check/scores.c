@@ -45,7 +45,7 @@ static int count_set(const char *who, st_net *n, const st_dataset *d, const st_l
     if (!l->kind || !l->kind->classes || !train_has_accuracy(l, n, d))
         return st_error_set("%s: outputs %s and targets %s, expected a loss of classes, [K, ...] and [...]",
                             who, st_shape_text(n->output).text, st_shape_text(d->target).text);
-    int status = train_batches_new(&b, n, d, n->batch);
+    int status = train_batches_new(&b, who, n, d, n->batch);
     for (ptrdiff_t first = 0; first < d->count && status == 0; first += n->batch) {
         st_tensor x, target;
         status = train_fetch(&b, l, n, first, smallest(n->batch, d->count - first), &x, &target);

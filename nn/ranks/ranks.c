@@ -270,7 +270,7 @@ static int score(trainer *t, st_metrics *to)
         for (int q = 0; q < p->ranks; q++) tally_add(&sum, of[q]);
         if (agree(t)) break;
     }
-    return train_mean(sum, to);
+    return train_mean(b->who, sum, to);
 }
 
 static void end(trainer *t)

@@ -329,11 +329,10 @@ TEST(a_batch_in_which_nothing_counts_is_an_error)
                 "class weight of 0");
             expect_failure(
                 st_train(n, all, .loss = losses[i], .optim = o, .micro_batches = parts, .validation = none),
-                "train: nothing counts in the set to evaluate");
+                "train: the validation set: nothing counts: all targets are ignored or have a class weight");
             expect_failure(
                 st_evaluate(n, none, losses[i], &(st_metrics){ 0 }),
-                "train: nothing counts in the set to evaluate: all targets are ignored or have a class "
-                "weight of 0");
+                "st_evaluate: nothing counts: all targets are ignored or have a class weight of 0");
         }
     }
 }

@@ -8,6 +8,7 @@
 
 #include "nn/data/sets.h"
 #include "nn/callbacks/callbacks.h"
+#include "nn/check/scores.h"
 #include "tests/each_epoch.h"
 #include "tests/ranks/together.h"
 #include "nn/train_impl.h"
@@ -479,19 +480,43 @@ static int open_terminal(FILE **to)
     return -1;
 }
 
-/* Expects both texts on a terminal. */
-static void assert_bar(const char *const parts[])
+static void run_two_epochs(st_callback *progress)
+{
+    auto_net *n = one_weight();
+    stop_early((st_train_options){ 2, 2, .callbacks = { *progress } }, n);
+}
+
+/* One step of ten seconds, the 901st of 1,000. */
+static void resume(st_callback *progress)
+{
+    const st_train_report r = { .epoch = 10,
+                                .epochs = 10,
+                                .step = 901,
+                                .steps = 1000,
+                                .batch = 1,
+                                .batches = 100,
+                                .training = { 1, NAN },
+                                .validation = { NAN, NAN },
+                                .seconds = 10 };
+    st_run run = { .report = r, .result = { .resumed = 900 } };
+    progress->call(progress, &run, ST_ON_BEGIN);
+    progress->call(progress, &run, ST_ON_STEP);
+    progress->call(progress, &run, ST_ON_EPOCH);
+}
+
+/* Expects both texts on a terminal, up to the line of an epoch. */
+static void assert_bar(void (*draw)(st_callback *progress), const char *last, const char *const parts[])
 {
     char text[4096] = "", before[64];
     FILE *to;
     const int terminal = open_terminal(&to);
-    auto_net *n = one_weight();
     assert_true(terminal >= 0);
     snprintf(before, sizeof before, "%s", getenv("TERM") ? getenv("TERM") : "dumb");
     setenv("TERM", "xterm", 1);
-    stop_early((st_train_options){ 2, 2, .callbacks = { st_progress(to) } }, n);
+    st_callback progress = st_progress(to);
+    draw(&progress);
     struct pollfd arrives = { .fd = terminal, .events = POLLIN };
-    for (size_t used = 0; !strstr(text, "epoch 2/2  loss") && poll(&arrives, 1, 5000) > 0;) {
+    for (size_t used = 0; !strstr(text, last) && poll(&arrives, 1, 5000) > 0;) {
         ssize_t more = read(terminal, text + used, sizeof text - 1 - used); /* in pieces */
         assert_true(more > 0);
         used += (size_t)more;
@@ -502,7 +527,8 @@ static void assert_bar(const char *const parts[])
 }
 
 /* The last step of an epoch is always drawn; a line for the epoch replaces it. It is green unless NO_COLOR is
- * set. */
+ * set. What is left takes as long as the steps of this run, without those before a checkpoint: 99 times ten
+ * seconds. */
 TEST(progress_on_a_terminal_is_a_bar)
 {
     static const char *const line = "\r\033[Kepoch 1/2  loss 90.5000  validation loss 1.2100";
@@ -512,10 +538,14 @@ TEST(progress_on_a_terminal_is_a_bar)
     if (terminal < 0) skip_because("there is no pseudo-terminal: %s", strerror(errno));
     fclose(to), close(terminal);
     unsetenv("NO_COLOR");
-    assert_bar((const char *[]){
-        "\r\033[Kepoch 1/2 100 % [\033[32m====================\033[0m]  loss 90.5000  0:0", line });
+    assert_bar(
+        run_two_epochs, "epoch 2/2  loss",
+        (const char *[]){ "\r\033[Kepoch 1/2 100 % [\033[32m====================\033[0m]  loss 90.5000  0:0",
+                          line });
     setenv("NO_COLOR", "1", 1);
-    assert_bar((const char *[]){ "\r\033[Kepoch 1/2 100 % [====================]  loss 90.5000  0:0", line });
+    assert_bar(run_two_epochs, "epoch 2/2  loss",
+               (const char *[]){ "\r\033[Kepoch 1/2 100 % [====================]  loss 90.5000  0:0", line });
+    assert_bar(resume, "epoch 10/10  loss", (const char *[]){ "epoch 10/10   1 % [", "  16:30 left  " });
     if (!before) unsetenv("NO_COLOR");
 }
 
@@ -628,6 +658,11 @@ TEST(data_that_do_not_fit_are_refused)
         if (!cases[i].set) continue;
         train_fails(n, fits.set, .validation = cases[i].set), expect_error("%s", cases[i].text);
     }
+    st_dataset other = *fits.set;
+    other.target = ST_SHAPE(1, 2);
+    train_fails(n, fits.set, .validation = &other);
+    expect_error("train: the validation set has targets [1, 2], the training set %s",
+                 st_shape_text(fits.set->target).text);
     train_fails(NULL, fits.set, .seed = 0), expect_error("train: the net is NULL");
     expect_failure(st_evaluate(NULL, fits.set, st_mse(), &score), "st_evaluate before st_net_build");
     expect_failure(st_evaluate(raw, fits.set, st_mse(), &score), "st_evaluate before st_net_build");
@@ -669,9 +704,12 @@ TEST(a_class_that_there_is_not_is_told_with_its_sample)
         train_fails(n, part, .loss = l, .batch = 10, .keep_order = true);
         expect_error("train: sample 3: class %s is ", text);
         assert_same(st_net_parameters(n), parameters);
-        expect_failure(st_evaluate(n, s.set, l, NULL), "train: sample 13: class %s is ", text);
+        expect_failure(st_evaluate(n, s.set, l, NULL), "st_evaluate: sample 13: class %s is ", text);
+        ptrdiff_t matrix[9];
+        expect_failure(st_confusion_matrix(n, s.set, l, matrix),
+                       "st_confusion_matrix: sample 13: class %s is ", text);
         train_fails(n, good.set, .loss = l, .batch = 8, .validation = part);
-        expect_error("train: sample 3: class %s is ", text);
+        expect_error("train: the validation set: sample 3: class %s is ", text);
     }
 }
 
