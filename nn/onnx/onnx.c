@@ -122,8 +122,8 @@ int st_net_export_onnx(st_net *n, const char *path)
 int st_net_export_onnx(st_net *n, const char *path)
 {
     (void)n;
-    return st_error_set("%s: this library was built without ONNX: " STRIDE_ONNX_MISSING
-                        " was not found; install it (make deps-onnx) and build again",
+    return st_error_set("%s: this library was built without ONNX, for lack of " STRIDE_ONNX_MISSING
+                        ": run make deps-onnx and build again",
                         path ? path : "NULL");
 }
 

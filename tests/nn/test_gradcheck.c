@@ -6,6 +6,7 @@
 #include "tests/support.h"
 
 #include "nn/check/gradcheck.h"
+#include "nn/share/share.h"
 #include "tests/nn/counter.h"
 
 #include <math.h>
@@ -709,4 +710,11 @@ TEST(what_a_net_does_not_take_fails_with_the_reason)
     expect_error("st_net_forward of x ");
     assert_false(st_gradcheck_net(NULL, x, classes, st_cross_entropy(), o).passed);
     expect_error("st_net_forward before st_net_build");
+    auto_tensor fits = st_tensor_new(ST_SHAPE(5, 1, 4, 4));
+    auto_net *twin = st_net_share(n, 5);
+    st_gradcheck_result r = st_gradcheck_net(twin, fits, classes, st_cross_entropy(), o);
+    assert_false(r.passed);
+    assert_string_equal(r.text, "sequence: it shares parameters with another, and has no gradients");
+    r = st_gradcheck_layer_at(twin->root, fits, o);
+    assert_string_equal(r.text, "sequence: it shares parameters with another, and has no gradients");
 }
