@@ -86,24 +86,16 @@ static const st_field fields[] = {
     { 0 },
 };
 
-const st_layer_type layer_type_dropout = {
-    .name = "dropout",
-    .options_size = sizeof(st_dropout_options),
-    .fields = fields,
-    .plan = plan,
-    .forward = forward,
-    .backward = backward,
-};
+#define DROPOUT(NAME)                                                                                        \
+    const st_layer_type layer_type_##NAME = {                                                                \
+        .name = #NAME,                                                                                       \
+        .options_size = sizeof(st_dropout_options),                                                          \
+        .fields = fields,                                                                                    \
+        .plan = plan,                                                                                        \
+        .forward = forward,                                                                                  \
+        .backward = backward,                                                                                \
+    };                                                                                                       \
+    CONSTRUCTOR(NAME, st_dropout_options)
 
-CONSTRUCTOR(dropout, st_dropout_options)
-
-const st_layer_type layer_type_channel_dropout = {
-    .name = "channel_dropout",
-    .options_size = sizeof(st_dropout_options),
-    .fields = fields,
-    .plan = plan,
-    .forward = forward,
-    .backward = backward,
-};
-
-CONSTRUCTOR(channel_dropout, st_dropout_options)
+DROPOUT(dropout)
+DROPOUT(channel_dropout)

@@ -37,10 +37,20 @@ static void join(const st_call *c, st_tensor to, st_tensor from, st_tensor plus)
 
 static const st_tensor none;
 
+enum { BRANCH_DX }; /* scratch: dx of one branch */
+
+/* dx, unless it is null, becomes that of branch 0; that of other branches is added to it. */
+static void branch_backward(const st_call *c, int i, st_tensor x, st_tensor dy, st_tensor dx)
+{
+    const bool adds = i > 0 && !st_is_null(dx);
+    const st_tensor own = adds ? st_narrow(st_scratch(c, BRANCH_DX), 0, 0, c->images) : dx;
+    st_backward_child(c, i, x, dy, own);
+    if (adds) join(c, dx, none, own);
+}
+
 /* ---- residual: y = body(x) + x, or + projection(x): He et al. 2016 ------------------------------------- */
 
 enum { BODY, PROJECTION };
-enum { RESIDUAL_DX }; /* scratch: dx of the projection */
 
 static int residual_plan(st_layer *l, st_shape x, st_shape *y)
 {
@@ -66,14 +76,8 @@ static void residual_forward(const st_call *c, st_tensor x, st_tensor y)
 static void residual_backward(const st_call *c, st_tensor x, st_tensor y, st_tensor dy, st_tensor dx)
 {
     (void)y;
-    const bool wanted = !st_is_null(dx);
-    st_tensor through = dy;
-    st_backward_child(c, BODY, x, dy, dx);
-    if (c->layer->children > 1) {
-        through = wanted ? st_narrow(st_scratch(c, RESIDUAL_DX), 0, 0, c->images) : dx;
-        st_backward_child(c, PROJECTION, x, dy, through);
-    }
-    if (wanted) join(c, dx, none, through);
+    for (int i = 0; i < c->layer->children; i++) branch_backward(c, i, x, dy, dx);
+    if (c->layer->children == 1 && !st_is_null(dx)) join(c, dx, none, dy);
 }
 
 static const char *const residual_children[] = { "body", "projection", NULL };
@@ -99,7 +103,7 @@ st_layer *st_residual_projected(st_layer *body, st_layer *projection)
 
 /* ---- concat: branches side by side, their channels one after another: Szegedy et al. 2015 -------------- */
 
-enum { CONCAT_DX, CONCAT_DY }; /* scratch: dx of one branch, and its part of dy */
+enum { CONCAT_DY = BRANCH_DX + 1 }; /* scratch: a branch's part of dy */
 
 static int concat_plan(st_layer *l, st_shape x, st_shape *y)
 {
@@ -139,17 +143,13 @@ static void concat_forward(const st_call *c, st_tensor x, st_tensor y)
 static void concat_backward(const st_call *c, st_tensor x, st_tensor y, st_tensor dy, st_tensor dx)
 {
     (void)y;
-    const bool wanted = !st_is_null(dx);
     ptrdiff_t at = 0;
     for (int i = 0; i < c->layer->children; i++) {
-        st_shape s = st_child_output(c, i).shape;
-        st_tensor part = st_narrow(st_scratch(c, CONCAT_DY), 0, 0, st_shape_numel(s, "concat")),
-                  branch_dx = dx;
-        if (wanted && i > 0) branch_dx = st_narrow(st_scratch(c, CONCAT_DX), 0, 0, c->images);
+        const st_shape s = st_child_output(c, i).shape;
+        st_tensor part = st_narrow(st_scratch(c, CONCAT_DY), 0, 0, st_shape_numel(s, "concat"));
         part = st_reshape(part, s);
         join(c, part, st_narrow(dy, 1, at, s.n[1]), none);
-        st_backward_child(c, i, x, part, branch_dx);
-        if (wanted && i > 0) join(c, dx, none, branch_dx);
+        branch_backward(c, i, x, part, dx);
         at += s.n[1];
     }
 }
@@ -171,11 +171,7 @@ st_layer *st_concat_of(int count, st_layer *const branches[])
  * An axis of size 1 is that of the others, repeated. The gradient of a branch is dy times the other branches,
  * added up along the axes that were repeated. */
 
-enum {
-    MULTIPLY_DX,
-    MULTIPLY_DY,
-    MULTIPLY_SUM
-}; /* scratch: dx of one branch; its dy, as y; its dy, added up */
+enum { MULTIPLY_DY = BRANCH_DX + 1, MULTIPLY_SUM }; /* scratch: dy of a branch, as y; added up */
 
 /* `s` becomes the shape of a product with `branch`; false: they differ in an axis of which neither is 1. */
 static bool broadcast(st_shape *s, st_shape branch)
@@ -261,13 +257,7 @@ static st_tensor multiply_dy(const st_call *c, int i, st_tensor dy)
 static void multiply_backward(const st_call *c, st_tensor x, st_tensor y, st_tensor dy, st_tensor dx)
 {
     (void)y;
-    const bool wanted = !st_is_null(dx);
-    for (int i = 0; i < c->layer->children; i++) {
-        st_tensor branch_dx = dx;
-        if (wanted && i > 0) branch_dx = st_narrow(st_scratch(c, MULTIPLY_DX), 0, 0, c->images);
-        st_backward_child(c, i, x, multiply_dy(c, i, dy), branch_dx);
-        if (wanted && i > 0) join(c, dx, none, branch_dx);
-    }
+    for (int i = 0; i < c->layer->children; i++) branch_backward(c, i, x, multiply_dy(c, i, dy), dx);
 }
 
 const st_layer_type layer_type_multiply = {

@@ -2,7 +2,6 @@
 #include "nn/data/classes.h"
 #include "nn/data/sets.h"
 #include "nn/data/table_impl.h"
-#include "nn/files/files_impl.h"
 #include "nn/files/json.h"
 #include "nn/files/metadata.h"
 #include "tensor/array.h"
@@ -198,6 +197,17 @@ static int note_all(st_net *to, const st_table *t)
     return status || t->classes == 0 ? status : st_net_set_classes(to, t->classes, t->class_name);
 }
 
+/* Moves the metadata of `draft` to the end of the net's, whose own is removed where both have it. Needs no
+ * memory. */
+static void move_notes(st_net *to, st_net *draft)
+{
+    for (const st_metadata *note = draft->metadata; note; note = note->next)
+        st_net_set_metadata(to, note->name, NULL);
+    st_metadata **end = &to->metadata;
+    while (*end) end = &(*end)->next;
+    *end = draft->metadata;
+}
+
 /* All of it, or nothing. */
 int st_net_set_table(st_net *to, const st_table *t)
 {
@@ -208,11 +218,13 @@ int st_net_set_table(st_net *to, const st_table *t)
         return st_error_set("st_net_set_table: %td features, the net's input is %s", t->features,
                             st_shape_text(to->input).text);
     st_net draft = { .input = to->input, .output = to->output };
-    int status = note_all(&draft, t);
-    for (size_t i = 0; i < sizeof keys / sizeof *keys && status == 0; i++)
-        if (!st_net_metadata(&draft, keys[i])) st_net_set_metadata(to, keys[i], NULL);
-    metadata_move(status ? NULL : to, &draft);
-    return status;
+    if (note_all(&draft, t)) {
+        while (draft.metadata) st_net_set_metadata(&draft, draft.metadata->name, NULL);
+        return -1;
+    }
+    for (size_t i = 0; i < sizeof keys / sizeof *keys; i++) st_net_set_metadata(to, keys[i], NULL);
+    move_notes(to, &draft);
+    return 0;
 }
 
 /* ---- and back -------------------------------------------------------------------------------- */

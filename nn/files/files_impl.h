@@ -53,12 +53,6 @@ int backup_add(backup *b, st_tensor x);
 int backup_add_net(backup *b, const st_net *n);
 int backup_end(backup *b, int status); /* puts the elements back unless the status, which it returns, is 0 */
 
-/* ---- metadata (metadata.c) ------------------------------------------------------------------------- */
-
-/* Moves all metadata of a net to another, where it replaces that of the same names; NULL: frees it. Needs no
- * memory. */
-void metadata_move(st_net *to, st_net *from);
-
 /* ---- the configuration of a run, which a resumed run and other ranks must have, too (checkpoint.c) ----- */
 
 /* `sum` is the CRC-32 of samples. To be freed by json_decref; NULL with an error. */

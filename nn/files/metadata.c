@@ -1,6 +1,5 @@
 /* metadata.c: a net's texts, a list in the order in which they were set. */
 #include "nn/files/metadata.h"
-#include "nn/files/files_impl.h"
 #include "tensor/array.h"
 
 #include <stdlib.h>
@@ -17,34 +16,18 @@ static st_metadata *note_new(const char *name, const char *text)
     return note;
 }
 
-/* Puts a note in the place of the one of that name, or at the end; NULL removes that one. */
-static void put(st_net *n, const char *name, st_metadata *fresh)
+int st_net_set_metadata(st_net *n, const char *name, const char *text)
 {
+    if (!n || !name) return st_error_set("st_net_set_metadata: the %s is NULL", n ? "name" : "net");
+    st_metadata *fresh = NULL;
+    if (text && !(fresh = note_new(name, text))) return -1;
     st_metadata **at = &n->metadata;
     while (*at && strcmp((*at)->name, name) != 0) at = &(*at)->next;
     st_metadata *old = *at;
     if (fresh) fresh->next = old ? old->next : NULL;
     if (fresh || old) *at = fresh ? fresh : old->next;
     free(old);
-}
-
-int st_net_set_metadata(st_net *n, const char *name, const char *text)
-{
-    if (!n || !name) return st_error_set("st_net_set_metadata: the %s is NULL", n ? "name" : "net");
-    st_metadata *fresh = text ? note_new(name, text) : NULL;
-    if (text && !fresh) return -1;
-    put(n, name, fresh);
     return 0;
-}
-
-void metadata_move(st_net *to, st_net *from)
-{
-    while (from->metadata) {
-        st_metadata *note = from->metadata;
-        from->metadata = note->next;
-        if (to) put(to, note->name, note);
-        else free(note);
-    }
 }
 
 const char *st_net_metadata(const st_net *n, const char *name)
