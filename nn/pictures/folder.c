@@ -101,7 +101,7 @@ static folder *folder_of(const st_dataset *d)
 const char *const *st_pictures_classes(const st_dataset *d, ptrdiff_t *count)
 {
     const folder *f = folder_of(d);
-    *count = f ? f->classes.count : 0;
+    if (count) *count = f ? f->classes.count : 0;
     return f ? (const char *const *)f->classes.path : NULL;
 }
 
@@ -116,6 +116,11 @@ int st_pictures_match(st_dataset *d, ptrdiff_t count, const char *const name[])
     folder *f = folder_of(d);
     char unknown[200] = "";
     if (!f) return st_error_set("st_pictures_match: the set is not one of st_pictures");
+    if (count < 0 || (count > 0 && !name))
+        return st_error_set("st_pictures_match: %td names%s, expected at least 0", count,
+                            name ? "" : " of a list that is NULL");
+    for (ptrdiff_t i = 0; i < count; i++)
+        if (!name[i]) return st_error_set("st_pictures_match: name %td is NULL", i);
     ptrdiff_t *number = calloc((size_t)f->classes.count, sizeof *number);
     for (int i = 0; i < f->classes.count && number; i++) {
         while (number[i] < count && strcmp(name[number[i]], f->classes.path[i]) != 0) number[i]++;

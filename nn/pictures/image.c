@@ -225,7 +225,8 @@ static st_tensor spread(const pixels *p)
 /* The first bytes of a file tell its kind, not its name. */
 st_tensor st_picture_load(const char *path)
 {
-    pixels p = { .path = path ? path : "" };
+    pixels p = { .path = path };
+    if (!path) st_error_set("st_picture_load: the path is NULL");
     if (!st_error()) read_file(&p);
     if (!st_error()) {
         if (p.size >= 8 && memcmp(p.file, "\x89PNG\r\n\x1a\n", 8) == 0) read_png(&p);
@@ -284,7 +285,7 @@ st_tensor st_picture_fit(st_tensor image, int channels, int height, int width)
     const st_shape x = image.shape;
     if (st_is_null(image) || st_error()) return (st_tensor){ 0 };
     if (x.rank != 3 || (x.n[0] != 1 && x.n[0] != 3) || (channels != 0 && channels != 1 && channels != 3) ||
-        height < 0 || width < 0) {
+        height < 0 || width < 0 || st_numel(image) == 0) {
         st_error_set("st_picture_fit: %s to %d channels, %dx%d: expected [1 or 3, H, W], 1 or 3 channels",
                      st_shape_text(x).text, channels, height, width);
         return (st_tensor){ 0 };

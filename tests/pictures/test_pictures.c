@@ -297,6 +297,15 @@ TEST(sizes_are_changed)
     st_tensor_free(x), st_tensor_free(y);
 }
 
+TEST(pictures_without_pixels_are_refused)
+{
+    auto_tensor empty = st_tensor_new(ST_SHAPE(3, 0, 4));
+    assert_true(st_is_null(st_picture_fit(empty, 1, 5, 5)));
+    expect_error("st_picture_fit: [3, 0, 4] to 1 channels, 5x5: expected [1 or 3, H, W]");
+    assert_true(st_is_null(st_picture_load(NULL)));
+    expect_error("st_picture_load: the path is NULL");
+}
+
 TEST(what_is_even_stays_even)
 {
     st_tensor x = st_tensor_new(ST_SHAPE(1, 7, 5));
@@ -384,8 +393,12 @@ TEST(folders_are_classes)
     assert_string_equal(strrchr(st_pictures_path(origin, i), '/'), "/1.png");
     assert_null(st_pictures_path(part, 0));
     assert_null(st_pictures_path(d, 4));
-    assert_int_equal(st_pictures_match(part, 4, names), -1);
-    expect_error("the set is not one of st_pictures");
+    expect_failure(st_pictures_match(part, 4, names), "the set is not one of st_pictures");
+    expect_failure(st_pictures_match(d, -1, names), "st_pictures_match: -1 names, expected at least 0");
+    expect_failure(st_pictures_match(d, 2, NULL), "2 names of a list that is NULL");
+    expect_failure(st_pictures_match(d, 2, (const char *const[]){ "a", NULL }), "name 1 is NULL");
+    expect_failure(st_pictures_match(d, 0, NULL), "classes that are not among the 0 names: Z, a, b");
+    assert_string_equal(st_pictures_classes(d, NULL)[0], "Z");
     st_tensor_free(x), st_tensor_free(y), st_dataset_free(d);
 }
 
