@@ -92,10 +92,11 @@ int train_allocate(trainer *t)
         return -1;
     for (st_callback *c = o->callbacks; c < o->callbacks + ST_MAX_CALLBACKS; c++)
         if (c->memory > 0 && !(c->context = array_new(c->name, 1, c->memory))) return -1;
-    if (train_groups(o) > 0 && !optim_groups_by_name)
+    const int groups = train_groups(o);
+    if (groups > 0 && !optim_groups_by_name)
         return st_error_set("train: groups of parameters are given: this library is without nn/groups/");
-    t->grouped = train_groups(o) > 0;
-    if (t->grouped && optim_groups_by_name(o->optim, n, train_groups(o), o->groups)) return -1;
+    if (groups > 0 && optim_groups_by_name(o->optim, n, groups, o->groups)) return -1;
+    t->grouped = groups > 0;
     return st_optim_build(o->optim, st_numel(st_net_parameters(n)));
 }
 

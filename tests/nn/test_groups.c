@@ -257,9 +257,14 @@ TEST(groups_that_were_made_before_a_run_hold_in_it)
     auto_optim *o = st_sgd(.lr = 0.1);
     assert_int_equal(st_optim_groups(o, n, 1, (const st_param_group[]){ { "0", .frozen = true } }), 0);
     auto_tensor before = st_tensor_clone(st_net_find(n, "0.weight"));
-    for (int run = 0; run < 2; run++)
+    for (int run = 0; run < 2; run++) {
         assert_int_equal(st_train(n, d, .batch = 5, .loss = st_cross_entropy(), .optim = o), 0);
-    assert_same(st_net_find(n, "0.weight"), before);
+        assert_same(st_net_find(n, "0.weight"), before);
+        /* nor do groups of a run that are refused end them */
+        expect_failure(
+            st_train(n, d, .loss = st_cross_entropy(), .optim = o, .groups = { { "7", .frozen = true } }),
+            "\"7\": the name matches no parameter");
+    }
 }
 
 /* Groups that are refused leave the net and the optimizer as they were. */
