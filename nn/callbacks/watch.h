@@ -37,7 +37,7 @@ typedef void st_watch_function(const st_watch_call *c, void *context);
 typedef struct st_watch st_watch; /* the hooks of a watched net */
 
 /* Until st_watch_end the net, which is built, must not be built again, saved or freed. NULL with an error: no
- * memory, or a net that is watched already, as st_int8_begin and st_detect_anomaly do it. */
+ * memory, or the net is watched already; st_int8_begin and st_detect_anomaly watch nets, too. */
 st_watch *st_watch_begin(st_net *n, st_watch_function *around, void *context);
 void st_watch_end(st_watch *w); /* NULL is allowed */
 

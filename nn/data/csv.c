@@ -410,6 +410,26 @@ static int choose_like(table *t, const st_table *like)
     return 0;
 }
 
+/* Integers of a column: the greatest, and how many are different. Those from `rows` on count as one: then the
+ * smaller ones cannot all be there, as there are no more rows. */
+typedef struct integers {
+    char *seen;
+    ptrdiff_t rows, most, different;
+} integers;
+
+static void see(integers *s, double value)
+{
+    const ptrdiff_t number = value < (double)s->rows ? (ptrdiff_t)value : s->rows;
+    s->most = largest(s->most, number);
+    s->different += !s->seen[number];
+    s->seen[number] = 1;
+}
+
+static bool is_compact(const integers *s)
+{
+    return s->different == s->most + 1;
+}
+
 /* The kind of a column's fields. */
 typedef struct content {
     bool words, whole, compact; /* compact: the integers 0 to K - 1, at least two, each of them */
@@ -418,8 +438,7 @@ typedef struct content {
 static content examine(const table *t, ptrdiff_t column)
 {
     content c = { false, true, false };
-    ptrdiff_t most = 0, different = 0;
-    char *seen = calloc((size_t)t->count, 1); /* without memory nothing is compact */
+    integers s = { calloc((size_t)t->count + 1, 1), t->count }; /* without memory nothing is compact */
     for (ptrdiff_t k = 0; k < t->count; k++) {
         double value;
         const char *text = field(t, k, column);
@@ -427,14 +446,10 @@ static content examine(const table *t, ptrdiff_t column)
         bool number = is_number(text, &value);
         c.words = c.words || !number;
         c.whole = c.whole && number && value >= 0 && value == floor(value) && value <= MOST_CLASSES;
-        if (!c.whole || !seen) continue;
-        most = largest(most, (ptrdiff_t)value);
-        if (value >= (double)t->count) continue;
-        different += !seen[(ptrdiff_t)value];
-        seen[(ptrdiff_t)value] = 1;
+        if (c.whole && s.seen) see(&s, value);
     }
-    c.compact = c.whole && different > 1 && different == most + 1;
-    free(seen);
+    c.compact = c.whole && s.different > 1 && is_compact(&s);
+    free(s.seen);
     return c;
 }
 
@@ -724,20 +739,13 @@ static void cut_fraction(char *text)
 }
 
 /* 1 if the classes are 0 to K - 1, each of them there; -1 with an error. */
-static int is_compact(const table *t)
+static int has_all_classes(const table *t)
 {
-    ptrdiff_t most = 0, different = 0;
-    char *seen = array_new(t->r.name, t->count, 1);
-    if (!seen) return -1;
-    for (ptrdiff_t k = 0; k < t->count; k++) {
-        const double value = (double)st_data(t->y)[k];
-        most = value < (double)t->count ? largest(most, (ptrdiff_t)value) : t->count;
-        if (value >= (double)t->count) continue;
-        different += !seen[(ptrdiff_t)value];
-        seen[(ptrdiff_t)value] = 1;
-    }
-    free(seen);
-    return different == most + 1;
+    integers s = { array_new(t->r.name, t->count + 1, 1), t->count };
+    if (!s.seen) return -1;
+    for (ptrdiff_t k = 0; k < t->count; k++) see(&s, (double)st_data(t->y)[k]);
+    free(s.seen);
+    return is_compact(&s);
 }
 
 /* Words have names; so have numbers, if asked to, that are not 0 to K - 1. */
@@ -758,7 +766,7 @@ static int read_classes(table *t)
         return refuse_class(t, word, "a number: the net's classes have no names");
     if (word >= 0) return name_classes(t, false);
     if (odd >= 0 && !o->name_numbers) return refuse_class(t, odd, "an integer from 0 to 16777216, or words");
-    const int compact = !o->name_numbers ? 1 : odd >= 0 ? 0 : is_compact(t);
+    const int compact = !o->name_numbers ? 1 : odd >= 0 ? 0 : has_all_classes(t);
     return compact == 0 ? name_classes(t, true) : compact < 0 ? -1 : 0;
 }
 

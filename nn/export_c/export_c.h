@@ -38,8 +38,9 @@ typedef struct st_export_c_options {
  * The input is one image before normalization: what st_net_set_normalization noted is built in. Both
  * functions are reentrant. Numbers are float in either precision of the library.
  *
- * Refused, by the layer's path and type, are: pool, whose function is the program's; a layer that is not the
- * library's; a layer with numbers that are not finite as float32; tensors of 2^31 elements or more. A file of
+ * Refused, by the layer's path and type, are: poolings of layers/pooling/ other than blur_pool; a layer or a
+ * pooling that is not the library's; a layer with numbers that are not finite as float32; tensors of 2^31
+ * elements or more. A file of
  * that name is replaced when the new one is whole, or left as it was. 0, or -1 with an error; -1 too where an
  * error is latched already. */
 int st_net_export_c(st_net *n, const char *path, st_export_c_options options);
