@@ -603,8 +603,8 @@ static int read_all(parser *p, st_shape *input, chain *c)
     return read_chain(p, c) || (p->now.kind != END && fail(&p->now, "has no matching (")) ? -1 : 0;
 }
 
-/* NULL with an error, or if it is dry. A word that is no layer, such as the name of a file that is not there, is
- * told before an input that is not known. */
+/* NULL with an error, or if it is dry. A word that is no layer, such as the name of a file that is not there,
+ * is told before an input that is not known. */
 static st_net *parse(const char *text, st_shape input, bool dry)
 {
     if (!dry && input.rank == 0) parse(text, input, true);
