@@ -48,6 +48,17 @@ static void branch_backward(const st_call *c, int i, st_tensor x, st_tensor dy, 
     if (adds) join(c, dx, none, own);
 }
 
+/* A type with branches that it runs itself. */
+#define JOIN(NAME, CHILD_NAMES)                                                                              \
+    const st_layer_type layer_type_##NAME = {                                                                \
+        .name = #NAME,                                                                                       \
+        .plan = NAME##_plan,                                                                                 \
+        .forward = NAME##_forward,                                                                           \
+        .backward = NAME##_backward,                                                                         \
+        .children = ST_LAYER_ANY,                                                                            \
+        .child_names = CHILD_NAMES,                                                                          \
+    };
+
 /* ---- residual: y = body(x) + x, or + projection(x): He et al. 2016 ------------------------------------- */
 
 enum { BODY, PROJECTION };
@@ -82,14 +93,7 @@ static void residual_backward(const st_call *c, st_tensor x, st_tensor y, st_ten
 
 static const char *const residual_children[] = { "body", "projection", NULL };
 
-const st_layer_type layer_type_residual = {
-    .name = "residual",
-    .plan = residual_plan,
-    .forward = residual_forward,
-    .backward = residual_backward,
-    .children = ST_LAYER_ANY,
-    .child_names = residual_children,
-};
+JOIN(residual, residual_children)
 
 st_layer *st_residual(st_layer *body)
 {
@@ -154,13 +158,7 @@ static void concat_backward(const st_call *c, st_tensor x, st_tensor y, st_tenso
     }
 }
 
-const st_layer_type layer_type_concat = {
-    .name = "concat",
-    .plan = concat_plan,
-    .forward = concat_forward,
-    .backward = concat_backward,
-    .children = ST_LAYER_ANY,
-};
+JOIN(concat, NULL)
 
 st_layer *st_concat_of(int count, st_layer *const branches[])
 {
@@ -260,13 +258,7 @@ static void multiply_backward(const st_call *c, st_tensor x, st_tensor y, st_ten
     for (int i = 0; i < c->layer->children; i++) branch_backward(c, i, x, multiply_dy(c, i, dy), dx);
 }
 
-const st_layer_type layer_type_multiply = {
-    .name = "multiply",
-    .plan = multiply_plan,
-    .forward = multiply_forward,
-    .backward = multiply_backward,
-    .children = ST_LAYER_ANY,
-};
+JOIN(multiply, NULL)
 
 st_layer *st_multiply_of(int count, st_layer *const branches[])
 {
