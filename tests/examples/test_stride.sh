@@ -127,7 +127,7 @@ summarises() {
     succeeds summary 'conv 4 2x4 dilation=1x3 padding=same' --input 1x5x7 --batch 2 && says '\[2, 4, 5, 7\]' || because "padding=same" || return
     printf 'relu\n covn 3\n' >"$tmp/bad.net"
     fails ".*bad.net: line 2, column 2: 'covn' is not a layer" summary "$tmp/bad.net" --input 1x2x3 &&
-        fails "the network's input is not known" summary relu && fails "'modle' is not a layer" summary modle && fails "--input: '3x' is not a size" summary relu --input 3x &&
+        fails "the network's input is not known" summary relu && fails "line 1, column 1: 'modle' is not a layer" summary modle && fails "--input: '3x' is not a size" summary relu --input 3x &&
         fails 'line 1, column 1: conv2d: kernel' summary 'conv 3 9' --input 1x5x5 &&
         fails '.*none.net: No such file' summary none.net && fails '.*none.safetensors: .*No such file' summary none.safetensors
 }
