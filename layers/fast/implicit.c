@@ -20,7 +20,7 @@ enum {
 /* Tests if sizes could overflow, or tables be large. */
 static bool is_huge(const st_layer *l, const window *w)
 {
-    const double most = 0x1p48, most_positions = 0x1p24, most_taps = 0x1p18;
+    const double most = 0x1p48, most_positions = 0x1p24, most_taps = 0x1p20;
     double taps = fmax((double)l->x.n[1], (double)l->y.n[1]) * w->kernel[0] * w->kernel[1];
     double channels = (double)l->x.n[1] + (double)l->y.n[1], elements = channels;
     for (int axis = 0; axis < 2; axis++) {

@@ -230,7 +230,9 @@ implicit_source implicit_lay_out(const implicit_plan *d, const pass *p, const im
 
 void implicit_gradient(const st_call *c, const share *s, st_tensor wide, st_tensor narrow);
 
-/* The cost of laying out a group's channels of an image, in products of vectors. */
+/* The cost of reading so many elements of a row, `apart` from each other, and of laying out a group's
+ * channels of an image, in products of vectors. */
+double implicit_row_cost(const kernel *k, ptrdiff_t columns, ptrdiff_t apart);
 double implicit_layout_cost(const implicit_plan *d, const pass *p);
 
 /* Tests if vectors of rows are filled well. */

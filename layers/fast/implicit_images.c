@@ -29,7 +29,8 @@ enum {
     PIECE = 30,    /* and of laying out a piece of a channel, */
     ROW = 6,       /* each row of it, */
     SPLIT = 10,    /* and a vector of every other element, */
-    LOOSE = 4,     /* or an element of those farther apart */
+    PICK = 4,      /* of those farther apart, for each vector that is read, */
+    LOOSE = 4,     /* or of each element, one by one */
 };
 
 /* Of reading a weight from the second cache; a scatter's, which lie apart, for each of several vectors. */
@@ -227,18 +228,21 @@ void implicit_fill_slide(const pass *p, const part *q, slide_columns *s, arena *
     }
 }
 
+double implicit_row_cost(const kernel *k, ptrdiff_t columns, ptrdiff_t apart)
+{
+    const double vectors = (double)ceil_div(columns, k->lanes);
+    if (apart <= 2) return vectors * (apart == 1 ? MOVE : SPLIT);
+    return k->pick && apart <= k->lanes ? vectors * PICK * (double)apart : (double)columns * LOOSE;
+}
+
 double implicit_layout_cost(const implicit_plan *d, const pass *p)
 {
     const window *w = &d->w;
     const bool gather = is_gather(d, p);
     const ptrdiff_t apart = gather ? w->stride[1] : 1, across = gather ? phase_count(w, 1) : 1,
                     pieces = gather ? phase_count(w, 0) * across : 1,
-                    height = gather ? w->size[0] : w->out[0], width = gather ? w->size[1] : w->out[1],
-                    columns = ceil_div(width, apart);
-    const double vectors = (double)ceil_div(columns, d->k->lanes),
-                 row = ROW + (apart == 1   ? vectors * MOVE
-                              : apart == 2 ? vectors * SPLIT
-                                           : (double)columns * LOOSE);
+                    height = gather ? w->size[0] : w->out[0], width = gather ? w->size[1] : w->out[1];
+    const double row = ROW + implicit_row_cost(d->k, ceil_div(width, apart), apart);
     return p->p.in_place ? 0 : (double)p->read * ((double)pieces * PIECE + (double)(height * across) * row);
 }
 

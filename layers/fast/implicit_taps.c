@@ -98,7 +98,10 @@ static double copying_cost(const implicit_plan *d, bool back)
     const double windows = (double)windows_of(d), wide = (double)d->wide, area = (double)d->area,
                  transposed = transposes(d) ? wide * area * windows / d->k->lanes * TRANSPOSE : 0,
                  rows = (double)(w->kernel[0] * (w->dilation[1] > 1 ? w->kernel[1] : 1)),
-                 run = RUN + (double)w->out[1] * (w->stride[1] > 1 ? APART : 1.0 / ELEMENT);
+                 one = RUN + (double)w->out[1] * (w->stride[1] > 1 ? APART : 1.0 / ELEMENT),
+                 run = w->stride[1] > 2 && d->k->pick && !back
+                           ? fmin(one, RUN + implicit_row_cost(d->k, w->out[1], w->stride[1]))
+                           : one;
     if (is_whole(d)) return 0;
     if (window_is_identity(w) && !back)
         return transposes(d) ? transposed : windows * ceil(wide / d->k->lanes) * TRANSPOSE;

@@ -168,6 +168,38 @@
         }                                                                                                    \
     }
 
+/* Elements `apart` from each other lie in as many vectors. Where those begin a lane earlier after each block
+ * of elements whose lanes differ, the lanes of all differ: they are read into one vector, and put in order.
+ * Fewer elements than lanes are the first ones. */
+#define PICK(M)                                                                                              \
+    M##_TARGET static void M##_pick(ptrdiff_t rows, ptrdiff_t count, ptrdiff_t apart, const st_real *from,   \
+                                    ptrdiff_t step, st_real *to, ptrdiff_t pitch)                            \
+    {                                                                                                        \
+        enum { LANES = MACHINE_LANES(M) };                                                                   \
+        const ptrdiff_t block = LANES / greatest_common_divisor(apart, LANES),                               \
+                        lanes = smallest(count, LANES);                                                      \
+        ptrdiff_t begin[LANES] = { 0 };                                                                      \
+        int keep[LANES] = { 0 }, vectors = 0;                                                                \
+        M##_mask order = { 0 };                                                                              \
+        for (ptrdiff_t i = 0; i < lanes; i++) {                                                              \
+            const ptrdiff_t at = i * apart + i / block;                                                      \
+            vectors = (int)(at / LANES) + 1;                                                                 \
+            begin[vectors - 1] = at / LANES * LANES - i / block;                                             \
+            keep[vectors - 1] |= 1 << at % LANES;                                                            \
+            order[i] = (machine_bits)(at % LANES);                                                           \
+        }                                                                                                    \
+        for (; rows > 0; rows--, from += step, to += pitch)                                                  \
+            for (ptrdiff_t i = 0; i < count; i += LANES) {                                                   \
+                i = smallest(i, count - lanes);                                                              \
+                M##_vector v = { 0 };                                                                        \
+                for (int j = 0; j < vectors; j++) {                                                          \
+                    const st_real *at = from + i * apart + begin[j];                                         \
+                    v = M##_READ(at, v, keep[j]);                                                            \
+                }                                                                                            \
+                M##_WRITE(to + i, SHUFFLE_BY(M, v, v, order), (1 << lanes) - 1);                             \
+            }                                                                                                \
+    }
+
 #define WEAVE_ROWS(M)                                                                                        \
     for (; rows > 0; rows--, u += step_u, v += step_v, to += pitch)                                          \
         for (ptrdiff_t i = 0; i < count; i += MACHINE_LANES(M)) {                                            \
@@ -252,7 +284,7 @@
     TRANSPOSE(M) PACK(M) MOVE(M) SPLIT(M) WEAVE(M)                                                           \
     static const kernel M = {                                                                                \
         .name = #M, .lanes = MACHINE_LANES(M), SIZES_OF_##REGISTERS, .transpose = M##_transpose,             \
-        .pack = M##_pack, .move = M##_move, .split = M##_split, .weave = M##_weave,                          \
+        .pack = M##_pack, .move = M##_move, .split = M##_split, .pick = M##_PICK, .weave = M##_weave,        \
         TILES_OF_##REGISTERS(NAME, M) SPREADS_OF_##REGISTERS(SPREAD_NAME, M)                                 \
         DOTS_OF_##REGISTERS(DOT_NAME, M)                                                                     \
     };
@@ -261,6 +293,9 @@
 /* ---- machines -------------------------------------------------------------------------------------- */
 
 #ifdef avx2_TARGET
+#ifndef __clang__
+PICK(avx512)
+#endif
 KERNEL(avx512, 32_REGISTERS)
 KERNEL(avx2, 16_REGISTERS)
 #endif

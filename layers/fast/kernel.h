@@ -68,6 +68,9 @@ typedef struct kernel {
                  ptrdiff_t pitch);
     void (*split)(ptrdiff_t rows, ptrdiff_t count, const st_real *from, ptrdiff_t step, st_real *to,
                   ptrdiff_t pitch);
+    /* The same, with apart - 1 elements between them, apart <= lanes; NULL: not faster than one by one. */
+    void (*pick)(ptrdiff_t rows, ptrdiff_t count, ptrdiff_t apart, const st_real *from, ptrdiff_t step,
+                 st_real *to, ptrdiff_t pitch);
     /* Rows of `count` elements of u and of as many of v, in turns. */
     void (*weave)(ptrdiff_t rows, ptrdiff_t count, const st_real *u, ptrdiff_t step_u, const st_real *v,
                   ptrdiff_t step_v, st_real *to, ptrdiff_t pitch);
@@ -190,5 +193,21 @@ ptrdiff_t kernel_padded(const kernel *k, ptrdiff_t count);
 #define SHUFFLE_BY(M, u, v, index) __builtin_shuffle(u, v, index)
 #endif
 #define generic_SHUFFLES false
+
+/* Lanes of a vector in memory, by the bits of a mask; the others are those of v, or stay as they are. */
+#ifdef STRIDE_DOUBLE
+#define avx512_READ(from, v, bits) __builtin_ia32_loadupd512_mask(from, v, (unsigned char)(bits))
+#define avx512_WRITE(to, v, bits) __builtin_ia32_storeupd512_mask(to, v, (unsigned char)(bits))
+#else
+#define avx512_READ(from, v, bits) __builtin_ia32_loadups512_mask(from, v, (unsigned short)(bits))
+#define avx512_WRITE(to, v, bits) __builtin_ia32_storeups512_mask(to, v, (unsigned short)(bits))
+#endif
+#ifdef __clang__
+#define avx512_PICK NULL
+#else
+#define avx512_PICK avx512_pick
+#endif
+#define avx2_PICK NULL
+#define generic_PICK NULL
 
 #endif

@@ -161,14 +161,13 @@ void planes_lay_out(const planes *p, const kernel *k, ptrdiff_t channels, const 
 void planes_move(const kernel *k, const ptrdiff_t count[2], const st_real *from, ptrdiff_t from_down,
                  ptrdiff_t from_across, st_real *to, ptrdiff_t to_down, ptrdiff_t to_across)
 {
-    if (from_across == 1 && to_across == 1) {
-        k->move(count[0], count[1], from, from_down, to, to_down);
-        return;
-    }
-    if (from_across == 2 && to_across == 1) {
-        k->split(count[0], count[1], from, from_down, to, to_down);
-        return;
-    }
-    for (ptrdiff_t row = 0; row < count[0]; row++, from += from_down, to += to_down)
-        for (ptrdiff_t i = 0; i < count[1]; i++) to[i * to_across] = from[i * from_across];
+    const bool one = from_down == count[1] * from_across && to_down == count[1] * to_across;
+    const ptrdiff_t rows = one ? 1 : count[0], columns = one ? count[0] * count[1] : count[1];
+    if (from_across == 1 && to_across == 1) k->move(rows, columns, from, from_down, to, to_down);
+    else if (from_across == 2 && to_across == 1) k->split(rows, columns, from, from_down, to, to_down);
+    else if (from_across > 2 && from_across <= k->lanes && to_across == 1 && k->pick)
+        k->pick(rows, columns, from_across, from, from_down, to, to_down);
+    else
+        for (ptrdiff_t row = 0; row < rows; row++, from += from_down, to += to_down)
+            for (ptrdiff_t i = 0; i < columns; i++) to[i * to_across] = from[i * from_across];
 }
