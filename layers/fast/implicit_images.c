@@ -19,9 +19,9 @@ enum {
     NEAR = 1 << 13,                       /* the most weights that stay in the first cache */
     WINDOWS = 192, /* and windows, a multiple of every tile: their runs are on the stack */
     MOVE = 4,      /* the cost of moving a vector of results, in products of vectors; */
-    APART = 4,     /* of an element, if they are apart; */
+    APART = 3,     /* of an element, if they are apart; */
     CALL = 25,     /* and of each run of those that are packed; */
-    REST = 20,     /* of filling one that no part has; */
+    REST = 10,     /* of filling one that no part has; */
     WRITE = 50,    /* of writing one, more where images that are laid out */
     FAR = 1 << 17, /* have so many elements, which do not stay in cache; */
     PACK = 6,      /* of packing one of windows, and more for */
@@ -80,8 +80,9 @@ static double cost(const implicit_plan *d, const pass *p, const part *q, cover h
                  depth = (double)q->depth * (1 + read);
     const bool pairs = p->apart[1] == 2 && phase_count(&d->w, 1) == 2 && how != PACKED; /* make_pair */
     /* A run of windows, of those that follow each other in the planes. */
-    const double runs = (double)(how == PACKED && p->p.pitch == n[1] && together(p) ? 1 : n[0]),
-                 length = (double)(n[0] * n[1]) / runs,
+    const bool follow =
+        p->p.pitch == n[1] && (how == PACKED ? together(p) : p->apart[0] * p->size[1] == p->apart[1] * n[1]);
+    const double runs = (double)(follow ? 1 : n[0]), length = (double)(n[0] * n[1]) / runs,
                  run = together(p) ? MOVE * ceil(length / (double)lanes)
                        : pairs     ? SPLIT * ceil(length / (double)lanes)
                                    : APART * length,
