@@ -54,8 +54,8 @@ typedef struct taps_functions {
     /* dx = d weight[rank]; weight has POOL_LANES elements, or more. */
     void (*by_rank)(const lanes_call *b, const st_real *weight, const st_real *d);
     /* The sum of the elements above 0, and where `uniform` of it is reached: the element and its place.
-     * Returns if rounding could decide where. */
-    bool (*reached)(const lanes_call *b, const st_real *uniform, st_real *sums);
+     * `open`: rounding could decide where. */
+    void (*reached)(const lanes_call *b, const st_real *uniform, st_real *sums, bool *open);
     /* Element `wanted` of those that are not left out, unless it is -1, and its place. */
     void (*counted)(const lanes_call *b, const st_real *wanted);
 } taps_functions;
@@ -96,59 +96,102 @@ INLINE void sort(ptrdiff_t n, lanes *s)
 /* sort_few, ranks_few: n is a constant, so that elements of a vector of windows are in registers. */
 #define TAP(M, b, i, k) AT(M, (b)->x + (b)->offset[i] + (k))
 #define EACH_VECTOR(M, k) for (int k = 0; k < POOL_LANES; k += MACHINE_LANES(M))
-#define TAPS(M)                                                                                              \
-    M##_TARGET static void M##_maximum(const lanes_call *b, const st_real *weight, st_real *most,            \
-                                       st_real *place, st_real *sum, st_real *products)                      \
+INLINE ptrdiff_t taps_of(const lanes_call *b, ptrdiff_t n)
+{
+    return n > 0 ? n : b->taps;
+}
+#define EACH_TAP(i, n) _Pragma("GCC unroll 9") for (ptrdiff_t i = 0; i < taps_of(b, n); i++)
+
+/* OF(b, n, ...): n is a constant, 4 or 9; 0: any number of elements. M##_NAME does M##_NAME_of. */
+#define BY_TAPS(OF, b, ...)                                                                                  \
+    ((b)->taps == 4 ? OF(b, 4, __VA_ARGS__) : (b)->taps == 9 ? OF(b, 9, __VA_ARGS__) : OF(b, 0, __VA_ARGS__))
+#define OF_TAPS(M, NAME, PARAMETERS, ...)                                                                    \
+    M##_TARGET static void M##_##NAME PARAMETERS                                                             \
     {                                                                                                        \
-        const M##_vector lowest = (M##_vector){ 0 } - (st_real)INFINITY;                                     \
+        BY_TAPS(M##_##NAME##_of, __VA_ARGS__);                                                               \
+    }
+#define TAPS(M)                                                                                              \
+    M##_TARGET INLINE void M##_maximum_of(const lanes_call *b, ptrdiff_t n, bool full,                       \
+                                          const st_real *weight, st_real *most, st_real *place,              \
+                                          st_real *sum, st_real *products)                                   \
+    {                                                                                                        \
+        const M##_vector zero = { 0 }, lowest = zero - (st_real)INFINITY;                                    \
         EACH_VECTOR(M, k)                                                                                    \
         {                                                                                                    \
-            M##_vector m = lowest, at = { 0 }, s = { 0 }, product = { 0 }, number = { 0 };                   \
-            for (ptrdiff_t i = 0; i < b->taps; i++, number += 1) {                                           \
+            M##_vector m = lowest, at = zero, s = zero, product = zero;                                      \
+            EACH_TAP(i, n)                                                                                   \
+            {                                                                                                \
                 const M##_vector x = TAP(M, b, i, k);                                                        \
                 const M##_mask more = x > m;                                                                 \
-                s += b->full ? x : (M##_vector)((x > lowest) & (M##_mask)x);                                 \
-                at = MACHINE_PICK(M, more, number, at);                                                      \
-                m = MACHINE_PICK(M, more, x, m);                                                             \
+                s += full ? x : (M##_vector)((x > lowest) & (M##_mask)x);                                    \
+                at = MACHINE_PICK(M, more, zero + (st_real)i, at);                                           \
+                m = BY(M, max, x, m);                                                                        \
                 if (weight) product += weight[i] * x;                                                        \
             }                                                                                                \
             AT(M, most + k) = m, AT(M, place + k) = at, AT(M, sum + k) = s;                                  \
             if (weight) AT(M, products + k) = product;                                                       \
         }                                                                                                    \
     }                                                                                                        \
-                                                                                                             \
-    M##_TARGET static void M##_spread(const lanes_call *b, const st_real *share, const st_real *place,       \
-                                      const st_real *d, const st_real *weight, const st_real *slope)         \
+    M##_TARGET INLINE void M##_maximum(const lanes_call *b, const st_real *weight, st_real *most,            \
+                                       st_real *place, st_real *sum, st_real *products)                      \
     {                                                                                                        \
-        EACH_VECTOR(M, k)                                                                                    \
-        {                                                                                                    \
-            const M##_vector each = AT(M, share + k), at = AT(M, place + k), more = AT(M, d + k);            \
-            const M##_mask is = AT(M, b->inside + k) > 0;                                                    \
-            M##_vector number = { 0 }, by = { 0 };                                                           \
-            if (weight) by = (M##_vector)(is & (M##_mask)AT(M, slope + k));                                  \
-            for (ptrdiff_t i = 0; i < b->taps; i++, number += 1) {                                           \
-                M##_vector to = each + (M##_vector)((at == number) & (M##_mask)more);                        \
-                if (weight) {                                                                                \
-                    to += by * weight[i];                                                                    \
-                    AT(M, b->sums[i] + k) += (M##_vector)(is & (M##_mask)(by * TAP(M, b, i, k)));            \
+        if (b->full) BY_TAPS(M##_maximum_of, b, true, weight, most, place, sum, products);                   \
+        else BY_TAPS(M##_maximum_of, b, false, weight, most, place, sum, products);                          \
+    }                                                                                                        \
+                                                                                                             \
+    /* Pairs of vectors are added up before they are added to b->sums. */                                    \
+    M##_TARGET INLINE void M##_spread_of(const lanes_call *b, ptrdiff_t n, const st_real *share,             \
+                                         const st_real *place, const st_real *d, const st_real *weight,      \
+                                         const st_real *slope)                                               \
+    {                                                                                                        \
+        enum { LANES = MACHINE_LANES(M) };                                                                   \
+        for (int k = 0; k < POOL_LANES; k += 2 * LANES) {                                                    \
+            M##_vector each[2], at[2], more[2], by[2];                                                       \
+            M##_mask is[2];                                                                                  \
+            EACH(v, 2)                                                                                       \
+            {                                                                                                \
+                const int l = k + v * LANES;                                                                 \
+                each[v] = AT(M, share + l), at[v] = AT(M, place + l), more[v] = AT(M, d + l);                \
+                is[v] = AT(M, b->inside + l) > 0;                                                            \
+                if (!weight) continue;                                                                       \
+                each[v] = (M##_vector)(is[v] & (M##_mask)each[v]);                                           \
+                more[v] = (M##_vector)(is[v] & (M##_mask)more[v]);                                           \
+                by[v] = (M##_vector)(is[v] & (M##_mask)AT(M, slope + l));                                    \
+            }                                                                                                \
+            EACH_TAP(i, n)                                                                                   \
+            {                                                                                                \
+                M##_vector sum = { 0 };                                                                      \
+                EACH(v, 2)                                                                                   \
+                {                                                                                            \
+                    M##_vector to = each[v] + (M##_vector)((at[v] == (st_real)i) & (M##_mask)more[v]);       \
+                    if (weight) {                                                                            \
+                        to += by[v] * weight[i];                                                             \
+                        sum += (M##_vector)(is[v] & (M##_mask)(by[v] * TAP(M, b, i, k + v * LANES)));        \
+                    }                                                                                        \
+                    AT(M, b->dx + b->to[i] + k + v * LANES) = to;                                            \
                 }                                                                                            \
-                AT(M, b->dx + b->to[i] + k) = to;                                                            \
+                if (weight) AT(M, b->sums[i] + k) += sum;                                                    \
             }                                                                                                \
         }                                                                                                    \
     }                                                                                                        \
+    OF_TAPS(M, spread,                                                                                       \
+            (const lanes_call *b, const st_real *share, const st_real *place, const st_real *d,              \
+             const st_real *weight, const st_real *slope),                                                   \
+            b, share, place, d, weight, slope)                                                               \
                                                                                                              \
-    M##_TARGET static void M##_give(const lanes_call *b, const st_real *number, const st_real *other,        \
-                                    const st_real *d)                                                        \
+    M##_TARGET INLINE void M##_give_of(const lanes_call *b, ptrdiff_t n, const st_real *number,              \
+                                       const st_real *other, const st_real *d)                               \
     {                                                                                                        \
         EACH_VECTOR(M, k)                                                                                    \
         {                                                                                                    \
             const M##_vector each = AT(M, d + k), at = AT(M, number + k), too = AT(M, other + k);            \
-            M##_vector i = { 0 };                                                                            \
-            for (ptrdiff_t t = 0; t < b->taps; t++, i += 1)                                                  \
-                AT(M, b->dx + b->to[t] + k) =                                                                \
-                    (M##_vector)((at == i) & (M##_mask)each) + (M##_vector)((too == i) & (M##_mask)each);    \
+            EACH_TAP(i, n)                                                                                   \
+            AT(M, b->dx + b->to[i] + k) = (M##_vector)((at == (st_real)i) & (M##_mask)each) +                \
+                                          (M##_vector)((too == (st_real)i) & (M##_mask)each);                \
         }                                                                                                    \
     }                                                                                                        \
+    OF_TAPS(M, give, (const lanes_call *b, const st_real *number, const st_real *other, const st_real *d),   \
+            b, number, other, d)                                                                             \
     M##_TARGET INLINE void M##_sort_few(const lanes_call *b, int n, const exchange *pair, int count, int k,  \
                                         M##_vector *s)                                                       \
     {                                                                                                        \
@@ -255,19 +298,17 @@ INLINE void sort(ptrdiff_t n, lanes *s)
             if (other != wanted) AT(M, other_number + k) = (M##_vector)v.number;                             \
         }                                                                                                    \
     }                                                                                                        \
-    M##_TARGET static void M##_chosen(const lanes_call *b, const machine_bits *rank,                         \
-                                      const machine_bits *other, st_real *number, st_real *other_number,     \
-                                      st_real *mean)                                                         \
-    {                                                                                                        \
-        if (b->taps == 4) M##_chosen_of(b, 4, rank, other, number, other_number, mean);                      \
-        else if (b->taps == 9) M##_chosen_of(b, 9, rank, other, number, other_number, mean);                 \
-        else M##_chosen_of(b, 0, rank, other, number, other_number, mean);                                   \
-    }                                                                                                        \
+    OF_TAPS(M, chosen,                                                                                       \
+            (const lanes_call *b, const machine_bits *rank, const machine_bits *other, st_real *number,      \
+             st_real *other_number, st_real *mean),                                                          \
+            b, rank, other, number, other_number, mean)                                                      \
                                                                                                              \
     M##_TARGET INLINE M##_vector M##_weights_of(const lanes_call *b, M##_mask rank, const st_real *weight)   \
     {                                                                                                        \
         M##_vector own = { 0 };                                                                              \
-        if (M##_SHUFFLES && b->taps <= 2 * MACHINE_LANES(M))                                                 \
+        if (M##_SHUFFLES && b->taps <= MACHINE_LANES(M))                                                     \
+            own = SHUFFLE_BY(M, AT(M, weight), AT(M, weight), rank);                                         \
+        else if (M##_SHUFFLES && b->taps <= 2 * MACHINE_LANES(M))                                            \
             own = SHUFFLE_BY(M, AT(M, weight), AT(M, weight + MACHINE_LANES(M)), rank);                      \
         else if (b->taps > POOL_LANES) EACH(l, MACHINE_LANES(M)) own[l] = weight[rank[l]];                   \
         else                                                                                                 \
@@ -288,59 +329,58 @@ INLINE void sort(ptrdiff_t n, lanes *s)
                     AT(M, d + k) * M##_weights_of(b, (M##_mask)AT(M, b->room[i] + k), weight);               \
         }                                                                                                    \
     }                                                                                                        \
-    M##_TARGET static void M##_by_rank(const lanes_call *b, const st_real *weight, const st_real *d)         \
-    {                                                                                                        \
-        if (b->taps == 4) M##_by_rank_of(b, 4, weight, d);                                                   \
-        else if (b->taps == 9) M##_by_rank_of(b, 9, weight, d);                                              \
-        else M##_by_rank_of(b, 0, weight, d);                                                                \
-    }                                                                                                        \
-    M##_TARGET static bool M##_reached(const lanes_call *b, const st_real *uniform, st_real *sums)           \
+    OF_TAPS(M, by_rank, (const lanes_call *b, const st_real *weight, const st_real *d), b, weight, d)        \
+    M##_TARGET INLINE void M##_reached_of(const lanes_call *b, ptrdiff_t n, const st_real *uniform,          \
+                                          st_real *sums, bool *open)                                         \
     {                                                                                                        \
         enum { LANES = MACHINE_LANES(M) };                                                                   \
         const M##_vector zero = { 0 };                                                                       \
         const st_real error =                                                                                \
             sizeof(st_real) == sizeof(double) ? 0 : (st_real)(b->taps + 2) * ST_REAL_EPSILON;                \
         const M##_mask size = ~(M##_mask) - zero; /* all bits but the sign */                                \
-        lane_numbers open;                                                                                   \
+        lane_numbers unsure;                                                                                 \
         for (int k = 0; k < POOL_LANES; k += 2 * LANES) {                                                    \
             M##_vector sum[2] = { { 0 } }, at[2] = { { 0 } }, value[2] = { { 0 } }, nearest[2], left[2];     \
-            for (ptrdiff_t t = 0; t < b->taps; t++) EACH(v, 2)                                               \
-                {                                                                                            \
-                    const M##_vector x = TAP(M, b, t, k + v * LANES);                                        \
-                    sum[v] += (M##_vector)((x > 0) & (M##_mask)x);                                           \
-                }                                                                                            \
+            EACH_TAP(t, n) EACH(v, 2)                                                                        \
+            {                                                                                                \
+                const M##_vector x = TAP(M, b, t, k + v * LANES);                                            \
+                sum[v] += BY(M, max, x, zero);                                                               \
+            }                                                                                                \
             EACH(v, 2) left[v] = AT(M, uniform + k + v * LANES) * sum[v], nearest[v] = sum[v];               \
-            for (ptrdiff_t t = 0; t < b->taps; t++) EACH(v, 2)                                               \
-                {                                                                                            \
-                    const M##_vector x = TAP(M, b, t, k + v * LANES),                                        \
-                                     away = (M##_vector)((M##_mask)left[v] & size);                          \
-                    const M##_mask here = (x > 0) & (left[v] >= 0);                                          \
-                    nearest[v] = BY(M, min, away, nearest[v]);                                               \
-                    at[v] = MACHINE_PICK(M, here, AT(M, b->places + b->offset[t] + k + v * LANES), at[v]);   \
-                    value[v] = MACHINE_PICK(M, here, x, value[v]);                                           \
-                    left[v] -= (M##_vector)((x > 0) & (M##_mask)x);                                          \
-                }                                                                                            \
+            EACH_TAP(t, n) EACH(v, 2)                                                                        \
+            {                                                                                                \
+                const M##_vector x = TAP(M, b, t, k + v * LANES),                                            \
+                                 away = (M##_vector)((M##_mask)left[v] & size);                              \
+                const M##_mask here = (x > 0) & (left[v] >= 0);                                              \
+                nearest[v] = BY(M, min, away, nearest[v]);                                                   \
+                at[v] = MACHINE_PICK(M, here, AT(M, b->places + b->offset[t] + k + v * LANES), at[v]);       \
+                value[v] = MACHINE_PICK(M, here, x, value[v]);                                               \
+                left[v] -= BY(M, max, x, zero);                                                              \
+            }                                                                                                \
             EACH(v, 2)                                                                                       \
             {                                                                                                \
                 const M##_mask sure =                                                                        \
                     (sum[v] >= LEAST_SUM) & (sum[v] <= MOST_SUM) & (nearest[v] >= error * sum[v]);           \
                 const M##_mask is = (AT(M, b->inside + k + v * LANES) > 0) & (sum[v] != 0);                  \
-                AT(M, open + k + v * LANES) = (M##_vector)(is & ~sure);                                      \
+                AT(M, unsure + k + v * LANES) = (M##_vector)(is & ~sure);                                    \
                 AT(M, sums + k + v * LANES) = sum[v];                                                        \
                 AT(M, b->place + k + v * LANES) = at[v], AT(M, b->y + k + v * LANES) = value[v];             \
             }                                                                                                \
         }                                                                                                    \
         machine_bits any = 0;                                                                                \
-        EACH_WINDOW(k) any |= open[k];                                                                       \
-        return any != 0;                                                                                     \
+        EACH_WINDOW(k) any |= unsure[k];                                                                     \
+        *open = any != 0;                                                                                    \
     }                                                                                                        \
-    M##_TARGET static void M##_counted(const lanes_call *b, const st_real *wanted)                           \
+    OF_TAPS(M, reached, (const lanes_call *b, const st_real *uniform, st_real *sums, bool *open), b,         \
+            uniform, sums, open)                                                                             \
+    M##_TARGET INLINE void M##_counted_of(const lanes_call *b, ptrdiff_t n, const st_real *wanted)           \
     {                                                                                                        \
         const M##_vector zero = { 0 }, lowest = zero - (st_real)INFINITY;                                    \
         EACH_VECTOR(M, k)                                                                                    \
         {                                                                                                    \
             M##_vector at = AT(M, b->place + k), value = AT(M, b->y + k), count = zero;                      \
-            for (ptrdiff_t t = 0; t < b->taps; t++) {                                                        \
+            EACH_TAP(t, n)                                                                                   \
+            {                                                                                                \
                 const M##_vector x = TAP(M, b, t, k);                                                        \
                 const M##_mask here = (x > lowest) & (count == AT(M, wanted + k));                           \
                 at = MACHINE_PICK(M, here, AT(M, b->places + b->offset[t] + k), at);                         \
@@ -350,6 +390,7 @@ INLINE void sort(ptrdiff_t n, lanes *s)
             AT(M, b->place + k) = at, AT(M, b->y + k) = value;                                               \
         }                                                                                                    \
     }                                                                                                        \
+    OF_TAPS(M, counted, (const lanes_call *b, const st_real *wanted), b, wanted)                             \
     static const taps_functions M##_taps = { M##_maximum, M##_spread,  M##_give,    M##_sorted,              \
                                              M##_chosen,  M##_by_rank, M##_reached, M##_counted };
 
@@ -371,7 +412,7 @@ INLINE void mixed_values(const lanes_call *b, const taps_functions *by)
     const st_real a = b->at->param[0][0];
     lanes most, mean;
     by->maximum(b, NULL, most, b->kept[0], mean, NULL);
-    EACH_WINDOW(k) mean[k] /= b->inside[k];
+    EACH_WINDOW(k) mean[k] *= b->over[k];
     EACH_WINDOW(k) b->y[k] = a * most[k] + (1 - a) * mean[k];
     EACH_WINDOW(k) b->kept[1][k] = most[k] - mean[k];
 }
@@ -383,7 +424,7 @@ INLINE void mixed_adjoints(const lanes_call *b, const taps_functions *by)
     EACH_WINDOW(k)
     {
         d[k] = b->dy[k] * a;
-        share[k] = b->dy[k] * (1 - a) / b->inside[k];
+        share[k] = b->dy[k] * (1 - a) * b->over[k];
         slope[k] = b->dy[k] * above[k];
     }
     add_to(b, 0, slope);
@@ -589,24 +630,27 @@ INLINE void stochastic_values(const lanes_call *b, const taps_functions *by)
     lanes sum, squares, all, uniform;
     if (b->uniform) {
         EACH_WINDOW(k) uniform[k] = (st_real)b->uniform[k];
-        if (by->reached(b, uniform, sum)) draw_exactly(b);
+        bool open;
+        by->reached(b, uniform, sum, &open);
+        if (open) draw_exactly(b);
         int zeros = 0;
         EACH_WINDOW(k) zeros |= (int)(sum[k] == 0) & (int)(b->inside[k] > 0);
         if (zeros) draw_equally(b, by, sum);
         return;
     }
     chances(b, sum, squares, all);
-    EACH_WINDOW(k) b->y[k] = sum[k] > 0 ? squares[k] / sum[k] : all[k] / b->inside[k];
+    EACH_WINDOW(k) b->y[k] = sum[k] > 0 ? squares[k] / sum[k] : all[k] * b->over[k];
 }
 
 INLINE void stochastic_adjoints(const lanes_call *b, const taps_functions *by)
 {
     (void)by;
+    const st_real *inside = b->inside;
     lanes sum, y, all;
     chances(b, sum, y, all);
     EACH_WINDOW(k)
     {
-        all[k] = b->dy[k] / (sum[k] > 0 ? sum[k] : b->inside[k]);
+        all[k] = sum[k] > 0 ? b->dy[k] / sum[k] : b->dy[k] * b->over[k];
         y[k] = y[k] / sum[k];
     }
     for (ptrdiff_t i = 0; i < b->taps; i++) {
@@ -615,7 +659,7 @@ INLINE void stochastic_adjoints(const lanes_call *b, const taps_functions *by)
         EACH_WINDOW(k)
         {
             const st_real slope = x[k] > 0 ? 2 * x[k] - y[k] : 0;
-            dx[k] = all[k] * (sum[k] > 0 ? slope : 1);
+            dx[k] = inside[k] > 0 ? all[k] * (sum[k] > 0 ? slope : 1) : 0;
         }
     }
 }
@@ -639,7 +683,8 @@ static bool always_draws(const void *options)
 /* Goes on to the next POOL_LANES windows. */
 INLINE void advance(lanes_call *b)
 {
-    b->x += POOL_LANES, b->inside += POOL_LANES, b->y += POOL_LANES, b->place += POOL_LANES;
+    b->x += POOL_LANES, b->inside += POOL_LANES, b->over += POOL_LANES, b->y += POOL_LANES,
+        b->place += POOL_LANES;
     b->dy += POOL_LANES, b->dx += POOL_LANES, b->first += POOL_LANES;
     b->places += POOL_LANES;
     if (b->uniform) b->uniform += POOL_LANES;

@@ -9,6 +9,9 @@
 #include <string.h>
 
 enum { AXIS_TABLES = 5, RUN = POOL_LANES / 2, MOST_TAPS_AT_ONCE = 1 << 16, KEPT = 1 << 13 };
+enum { SUM_LANES = POOL_LANES / 4 };
+
+typedef double double_lanes[SUM_LANES];
 
 /* ---- phases, for each instruction set ------------------------------------------------------------------ */
 
@@ -213,18 +216,6 @@ INLINE void from_grid(const windows_plan *p, const st_real *from, st_real none, 
     }
 }
 
-/* Adds the adjoints of the windows first ... first + count - 1 to the phases. */
-INLINE void add_windows(const windows_plan *p, ptrdiff_t first, ptrdiff_t count, const st_real *from,
-                        st_real *to)
-{
-    const st_real *inside = p->inside + first;
-    for (ptrdiff_t i = 0; i < p->taps; i++, from += p->step) {
-        st_real *restrict at = to + p->offset[i] + first;
-        for (ptrdiff_t k = 0; k < count; k += POOL_LANES)
-            EACH_WINDOW(l) at[k + l] += inside[k + l] > 0 ? from[k + l] : 0;
-    }
-}
-
 INLINE ptrdiff_t whole(ptrdiff_t n)
 {
     return ceil_div(n, POOL_LANES) * POOL_LANES;
@@ -244,33 +235,40 @@ INLINE padded_rows padded_rows_of(const windows_plan *p)
     return (padded_rows){ wide, largest(smallest(w->size, wide - w->before), 0) };
 }
 
-/* add_rows: `rows` rows of `wide` numbers, of which to[i], i < n, is the sum of `count` rows of `from`, that
- * are `down` apart and begin `next` further for the next row, and the others are `fill`; what it writes
- * beyond them is overwritten by what follows. `more` is added to sums. add_columns: the sum of the elements
- * of each window in a row; stride is 1 or 2. part_columns: its adjoint. */
+/* Rows of `wide` numbers, of which the first n are computed. */
+typedef struct row_form {
+    ptrdiff_t n, wide;
+    st_real fill;
+} row_form;
+
+/* add_at: to[i], i < n, is the sum of from[at[k] + i], k < count, and unless `first` of what it was; others
+ * are `fill`. `from` goes on by `next` from row to row. What is written beyond a row is overwritten by what
+ * follows. add_columns: the sum of the elements of each window in a row; stride is 1 or 2. part_columns: its
+ * adjoint. */
 #define ADD_UP(M)                                                                                            \
-    M##_TARGET INLINE st_real *M##_add_some(ptrdiff_t rows, ptrdiff_t n, ptrdiff_t wide, ptrdiff_t count,    \
-                                            const st_real *from, ptrdiff_t next, ptrdiff_t down,             \
-                                            st_real more, st_real fill, st_real *to)                         \
+    M##_TARGET INLINE void M##_add_some_at(ptrdiff_t rows, ptrdiff_t count, const ptrdiff_t *at,             \
+                                           const st_real *from, ptrdiff_t next, bool first, st_real *to,     \
+                                           row_form r)                                                       \
     {                                                                                                        \
-        for (; rows > 0; rows--, from += next, to += wide) {                                                 \
-            for (ptrdiff_t i = 0; i < n; i += MACHINE_LANES(M)) {                                            \
-                M##_vector sum = (M##_vector){ 0 } + more;                                                   \
-                for (ptrdiff_t k = 0; k < count; k++) sum += AT(M, from + i + k * down);                     \
+        for (; rows > 0; rows--, from += next, to += r.wide) {                                               \
+            for (ptrdiff_t i = 0; i < r.n; i += MACHINE_LANES(M)) {                                          \
+                M##_vector sum = { 0 };                                                                      \
+                if (!first) sum = AT(M, to + i);                                                             \
+                for (ptrdiff_t k = 0; k < count; k++) sum += AT(M, from + at[k] + i);                        \
                 AT(M, to + i) = sum;                                                                         \
             }                                                                                                \
-            for (ptrdiff_t i = n; i < wide; i++) to[i] = fill;                                               \
+            for (ptrdiff_t i = r.n; i < r.wide; i++) to[i] = r.fill;                                         \
         }                                                                                                    \
-        return to;                                                                                           \
     }                                                                                                        \
-    M##_TARGET INLINE st_real *M##_add_rows(ptrdiff_t rows, ptrdiff_t n, ptrdiff_t wide, ptrdiff_t count,    \
-                                            const st_real *from, ptrdiff_t next, ptrdiff_t down,             \
-                                            st_real more, st_real fill, st_real *to)                         \
+    M##_TARGET INLINE void M##_add_at(ptrdiff_t rows, ptrdiff_t count, const ptrdiff_t *at,                  \
+                                      const st_real *from, ptrdiff_t next, bool first, st_real *to,          \
+                                      row_form r)                                                            \
     {                                                                                                        \
-        return count == 1   ? M##_add_some(rows, n, wide, 1, from, next, down, more, fill, to)               \
-               : count == 2 ? M##_add_some(rows, n, wide, 2, from, next, down, more, fill, to)               \
-               : count == 3 ? M##_add_some(rows, n, wide, 3, from, next, down, more, fill, to)               \
-                            : M##_add_some(rows, n, wide, count, from, next, down, more, fill, to);          \
+        if (count == 1) M##_add_some_at(rows, 1, at, from, next, first, to, r);                              \
+        else if (count == 2) M##_add_some_at(rows, 2, at, from, next, first, to, r);                         \
+        else if (count == 3) M##_add_some_at(rows, 3, at, from, next, first, to, r);                         \
+        else if (count == 4) M##_add_some_at(rows, 4, at, from, next, first, to, r);                         \
+        else M##_add_some_at(rows, count, at, from, next, first, to, r);                                     \
     }                                                                                                        \
     M##_TARGET INLINE void M##_add_columns(ptrdiff_t n, int taps, ptrdiff_t dilation, ptrdiff_t stride,      \
                                            const st_real *from, st_real *to)                                 \
@@ -307,8 +305,9 @@ INLINE padded_rows padded_rows_of(const windows_plan *p)
         const padded_rows s = padded_rows_of(p);                                                             \
         const ptrdiff_t right = p->pool.w.dilation[1], down = p->pool.w.dilation[0], n = whole(p->windows);  \
         st_real *row = rows + smallest(w->before, s.wide);                                                   \
-        for (st_real *at = rows; at < row; at++) *at = (st_real)h->kernel * padding;                         \
-        for (ptrdiff_t r = -h->before, i = 0, same = 1; i < h->out; i += same, r += same * h->stride) {      \
+        const st_real edge = (st_real)h->kernel * padding;                                                   \
+        for (st_real *at = rows; at < row; at++) *at = edge;                                                 \
+        for (ptrdiff_t r = -h->before, i = 0, same; i < h->out; i += same, r += same * h->stride) {          \
             const ptrdiff_t reach = (h->kernel - 1) * down;                                                  \
             ptrdiff_t first = 0, end = h->kernel;                                                            \
             while (first < end && r + first * down < 0) first++;                                             \
@@ -316,10 +315,11 @@ INLINE padded_rows padded_rows_of(const windows_plan *p)
             same = r >= 0 && end == h->kernel                                                                \
                        ? smallest((h->size - 1 - reach - r) / h->stride + 1, h->out - i)                     \
                        : 1;                                                                                  \
-            row = M##_add_rows(same, s.columns, s.wide, end - first, f + (r + first * down) * w->size,       \
-                               h->stride * w->size, down * w->size,                                          \
-                               (st_real)(h->kernel - (end - first)) * padding, (st_real)h->kernel * padding, \
-                               row);                                                                         \
+            const st_real more = (st_real)(h->kernel - (end - first)) * padding;                             \
+            for (ptrdiff_t k = 0; k < same * s.wide && more != 0; k++) row[k] = more;                        \
+            M##_add_at(same, end - first, p->to, f + (r + first * down) * w->size, h->stride * w->size,      \
+                       more == 0, row, (row_form){ s.columns, s.wide, edge });                               \
+            row += same * s.wide;                                                                            \
         }                                                                                                    \
         if (w->stride == 2 && right == 1 && w->kernel == 2) M##_add_columns(n, 2, 1, 2, rows, to);           \
         else if (w->stride == 2 && right == 1 && w->kernel == 3) M##_add_columns(n, 3, 1, 2, rows, to);      \
@@ -349,29 +349,29 @@ INLINE padded_rows padded_rows_of(const windows_plan *p)
                 for (ptrdiff_t i = 0; i < p->windows; i++) rows[i * w->stride + k * right] += q[i];          \
         }                                                                                                    \
     }                                                                                                        \
+    /* Adds the adjoints of windows to n elements of each phase; `first`: writes them. */                    \
+    M##_TARGET static void M##_add_taps(const windows_plan *p, ptrdiff_t n, const st_real *from, bool first, \
+                                        st_real *to)                                                         \
+    {                                                                                                        \
+        const ptrdiff_t *at = p->from;                                                                       \
+        for (int q = 0; q < p->axis[0].phases * p->axis[1].phases; at += p->members[q++], to += p->phase)    \
+            M##_add_at(1, p->members[q], at, from, 0, first, to, (row_form){ n, n, 0 });                     \
+    }                                                                                                        \
     /* The adjoint: each element's sum over its windows, of each q. Before q there are zeros. */             \
     M##_TARGET static void M##_sum_elements(const windows_plan *p, int sums, st_real *const *q,              \
                                             st_real *const *rows, st_real *const *to)                        \
     {                                                                                                        \
         const phase_axis *h = &p->axis[0], *w = &p->axis[1];                                                 \
         const padded_rows s = padded_rows_of(p);                                                             \
-        const ptrdiff_t again = h->phases * p->pool.w.dilation[0] / h->stride, area = h->size * w->size,     \
-                        some = h->kernel / h->phases, rest = h->kernel % h->phases;                          \
-        for (int i = 0; i < sums; i++) M##_part_rows(p, q[i], s.wide, rows[i]);                              \
-        ptrdiff_t j = h->before / h->stride, residue = h->before % h->stride; /* of row 0 */                 \
-        for (ptrdiff_t r = 0; r < h->size; r++) {                                                            \
-            int a = 0;                                                                                       \
-            while (a < h->phases && h->residue[a] != residue) a++;                                           \
-            ptrdiff_t count = a < h->phases ? some + (a < rest) : 0,                                         \
-                      last = j - (a < h->phases ? h->shift[a] : 0);                                          \
-            for (; count > 0 && last >= h->out; count--) last -= again;                                      \
-            while (count > 0 && last - (count - 1) * again < 0) count--;                                     \
-            for (int i = 0; i < sums; i++)                                                                   \
-                M##_add_rows(1, s.columns, w->size, count, rows[i] + last * s.wide + w->before, 0,           \
-                             -again * s.wide, 0, 0, to[i] + r * w->size);                                    \
-            if (++residue == h->stride) residue = 0, j++;                                                    \
+        const ptrdiff_t wide = w->size;                                                                      \
+        for (int i = 0; i < sums; i++) {                                                                     \
+            M##_part_rows(p, q[i], s.wide, rows[i]);                                                         \
+            st_real *row = to[i];                                                                            \
+            for (ptrdiff_t r = 0; r < h->size; r++, row += wide)                                             \
+                M##_add_at(1, p->members[r], p->from, rows[i] + p->last[r] * s.wide + w->before, 0, true,    \
+                           row, (row_form){ s.columns, wide, 0 });                                           \
+            EACH_WINDOW(k) row[k] = 0;                                                                       \
         }                                                                                                    \
-        for (int i = 0; i < sums; i++) EACH_WINDOW(k) to[i][area + k] = 0;                                   \
     }
 EACH_MACHINE(ADD_UP)
 
@@ -430,19 +430,20 @@ INLINE void fractions(ptrdiff_t n, const uint32_t *word, double *to)
         to[i] = (double)word[4 * i + 1] * 0x1p-32 + (double)(word[4 * i] >> 11) * 0x1p-53;
 }
 
-/* to[i] += the sum of total[i] */
-INLINE void add_totals(ptrdiff_t n, lanes *total, double *to)
+/* Adds total[i] to the sums to[i]. */
+INLINE void add_totals(ptrdiff_t n, lanes *total, double_lanes *to)
 {
     for (ptrdiff_t i = 0; i < n; i++) {
-        enum { PARTS = POOL_LANES / 4 };
-        double part[PARTS] = { 0 };
-        for (int k = 0; k < POOL_LANES; k += PARTS) EACH(l, PARTS) part[l] += (double)total[i][k + l];
-        to[i] += ((part[0] + part[1]) + (part[2] + part[3])) + ((part[4] + part[5]) + (part[6] + part[7]));
+        double *restrict sum = to[i];
+        const st_real *part = total[i];
+        _Pragma("GCC unroll 1") for (int l = 0; l < SUM_LANES; l++) sum[l] +=
+            ((double)part[l] + (double)part[l + SUM_LANES]) +
+            ((double)part[l + 2 * SUM_LANES] + (double)part[l + 3 * SUM_LANES]);
     }
 }
 
 #define STAMP(M)                                                                                             \
-    M##_TARGET static void M##_add_totals(ptrdiff_t n, lanes *total, double *to)                             \
+    M##_TARGET static void M##_add_totals(ptrdiff_t n, lanes *total, double_lanes *to)                       \
     {                                                                                                        \
         add_totals(n, total, to);                                                                            \
     }                                                                                                        \
@@ -466,11 +467,6 @@ INLINE void add_totals(ptrdiff_t n, lanes *total, double *to)
     {                                                                                                        \
         from_grid(p, from, none, to, end);                                                                   \
     }                                                                                                        \
-    M##_TARGET static void M##_add_windows(const windows_plan *p, ptrdiff_t first, ptrdiff_t count,          \
-                                           const st_real *from, st_real *to)                                 \
-    {                                                                                                        \
-        add_windows(p, first, count, from, to);                                                              \
-    }                                                                                                        \
     M##_TARGET static bool M##_all_finite(ptrdiff_t n, const st_real *x)                                     \
     {                                                                                                        \
         return all_finite(n, x);                                                                             \
@@ -481,7 +477,7 @@ INLINE void add_totals(ptrdiff_t n, lanes *total, double *to)
     }
 
 #define ROW_OF_TABLE(M)                                                                                      \
-    { M##_to_phases,    M##_from_phases, M##_to_grid,    M##_from_grid, M##_add_windows, M##_sum_windows,    \
+    { M##_to_phases,    M##_from_phases, M##_to_grid,    M##_from_grid, M##_add_taps,  M##_sum_windows,      \
       M##_sum_elements, M##_range_of,    M##_all_finite, M##_fractions, M##_add_totals },
 
 EACH_MACHINE(STAMP)
@@ -491,15 +487,14 @@ static const struct {
     void (*to_grid)(const windows_plan *p, const st_real *from, const st_real *end, st_real *to);
     void (*from_grid)(const windows_plan *p, const st_real *from, st_real none, st_real *to,
                       const st_real *end);
-    void (*add_windows)(const windows_plan *p, ptrdiff_t first, ptrdiff_t count, const st_real *from,
-                        st_real *to);
+    void (*add_taps)(const windows_plan *p, ptrdiff_t n, const st_real *from, bool first, st_real *to);
     void (*sum_windows)(const windows_plan *p, const st_real *f, st_real padding, st_real *rows, st_real *to);
     void (*sum_elements)(const windows_plan *p, int sums, st_real *const *q, st_real *const *rows,
                          st_real *const *to);
     bool (*range_of)(ptrdiff_t n, const st_real *x, st_real *least, st_real *most);
     bool (*all_finite)(ptrdiff_t n, const st_real *x);
     void (*fractions)(ptrdiff_t n, const uint32_t *word, double *to);
-    void (*add_totals)(ptrdiff_t n, lanes *total, double *to);
+    void (*add_totals)(ptrdiff_t n, lanes *total, double_lanes *to);
 } machines[] = { EACH_MACHINE(ROW_OF_TABLE) };
 
 /* ---- room for a channel -------------------------------------------------------------------------------- */
@@ -513,6 +508,7 @@ typedef struct room {
     double *uniform;
     uint32_t *word;
     lanes *sorted, *totals;
+    double_lanes *sums_of;   /* of parameters' elements */
     double *first, *counted; /* of each window; for each number of elements */
     st_real *weight;
     st_real *f[MOST_SUMS], *q[MOST_SUMS], *sums[MOST_SUMS], *rows[MOST_SUMS], *x, *logits, *dx, *dlogits;
@@ -529,21 +525,22 @@ static ptrdiff_t lay_out(const windows_plan *p, st_real *at, room *r)
 {
     const ptrdiff_t grid = grid_of(p) + POOL_LANES,
                     area = whole(p->axis[0].size * p->axis[1].size) + POOL_LANES,
-                    all = p->phases + POOL_LANES, before = p->axis[1].reach;
+                    all = p->phases + POOL_LANES, before = whole(p->axis[1].reach);
     const ptrdiff_t doubles = sizeof(double) / sizeof(st_real),
                     words = 4 * sizeof(uint32_t) / sizeof(st_real);
     ptrdiff_t used = 0;
-#define TAKE(MEMBER, n) r->MEMBER = at ? (void *)(at + used) : NULL, used += (n)
+#define TAKE(MEMBER, n) r->MEMBER = at ? (void *)(at + used) : NULL, used += whole(n)
     TAKE(uniform, p->lanes ? grid * doubles : 0);
     TAKE(word, p->lanes ? grid * words : 0);
     TAKE(first, p->lanes ? grid * doubles : 0);
     TAKE(counted, p->lanes ? (p->taps + 1) * doubles : 0);
+    TAKE(sums_of, p->lanes ? p->taps * SUM_LANES * doubles : 0);
     TAKE(y, grid);
     TAKE(dy, grid);
     if (p->lanes) {
         TAKE(phases, all);
         TAKE(dphases, all);
-        TAKE(adjoints, p->apart ? 0 : p->taps * p->step);
+        TAKE(adjoints, p->apart ? 0 : p->taps * p->run);
         TAKE(place, grid);
         TAKE(sorted, p->taps * POOL_LANES);
         TAKE(totals, p->taps * POOL_LANES);
@@ -558,6 +555,7 @@ static ptrdiff_t lay_out(const windows_plan *p, st_real *at, room *r)
             TAKE(sums[j], area);
             TAKE(rows[j], p->axis[1].stride * (grid + p->pitch + before + 1) + POOL_LANES);
             TAKE(q[j], before + grid);
+            if (at) r->q[j] += before;
         }
     }
 #undef TAKE
@@ -573,8 +571,10 @@ static room room_of(const st_call *c)
         p->lanes->prepare(c->options, p->taps, r.counted, r.weight);
         for (ptrdiff_t i = 0; i < whole(p->windows); i++) r.first[i] = r.counted[(ptrdiff_t)p->inside[i]];
     }
+    for (ptrdiff_t i = 0; p->lanes && i < p->taps * SUM_LANES; i++) r.sums_of[0][i] = 0;
+    if (p->lanes && !p->apart) memset(r.adjoints, 0, (size_t)(p->taps * p->run) * sizeof *r.adjoints);
     for (int j = 0; p->sums && j < p->sums->sums; j++)
-        for (ptrdiff_t i = 0; i < p->axis[1].reach; i++) *r.q[j]++ = 0;
+        for (ptrdiff_t i = 1; i <= p->axis[1].reach; i++) r.q[j][-i] = 0;
     return r;
 }
 
@@ -590,7 +590,7 @@ static ptrdiff_t kept_of(const windows_plan *p)
 {
     const ptrdiff_t runs = p->sums ? p->sums->sums : p->lanes->runs,
                     elements = p->sums && p->sums->keeps_elements ? elements_of(p) : 0;
-    return runs > 0 ? runs * grid_of(p) + elements + POOL_LANES : 0;
+    return p->lanes && p->lanes->draws ? 0 : runs * grid_of(p) + elements + POOL_LANES;
 }
 
 /* What the channels of a call share. */
@@ -711,7 +711,7 @@ static channel channel_of(batch *b, ptrdiff_t number)
     if (b->has_logits) a.logits = b->logits + k * b->area, a.dlogits = b->dlogits + k * b->area;
     const sums_form *form = b->plan->sums;
     const bool back = !st_is_null(b->dy),
-               reads = b->each == 0 || !back || (form && (b->has_logits || !form->keeps_elements));
+               reads = !back || (form ? b->has_logits || !form->keeps_elements : b->plan->lanes->runs == 0);
     if (b->kept) a.kept = b->kept + number * b->each;
     const ptrdiff_t line = 64 / sizeof(st_real); /* the next channel comes into cache meanwhile */
     if (reads && a.x + 2 * b->area <= a.x_end)
@@ -728,25 +728,44 @@ static channel channel_of(batch *b, ptrdiff_t number)
     return a;
 }
 
+/* The sums of vectors of a channel's windows, or of all channels'. */
+static void end_sums(const batch *b)
+{
+    for (ptrdiff_t i = 0; i < b->elements; i++) {
+        double *part = b->room.sums_of[i];
+        b->at.dparam[0][i] =
+            ((part[0] + part[1]) + (part[2] + part[3])) + ((part[4] + part[5]) + (part[6] + part[7]));
+        for (int l = 0; l < SUM_LANES; l++) part[l] = 0;
+    }
+}
+
 static void add_gradient(const batch *b)
 {
+    if (b->plan->lanes) end_sums(b);
     st_real *grad = b->grad + (b->per_channel ? b->at.channel * b->elements : 0);
     for (ptrdiff_t i = 0; i < b->elements; i++) grad[i] += (st_real)b->at.dparam[0][i];
 }
 
 /* ---- lanes --------------------------------------------------------------------------------------------- */
 
-/* Likewise. */
+/* The adjoints of an element's windows stand between zeros: windows that are not computed. */
+static ptrdiff_t margin_of(const windows_plan *p)
+{
+    return whole(p->reach) + POOL_LANES;
+}
+
+/* Sets each member that is used. */
 static void set_lanes(lanes_call *c, const batch *b, const channel *a, ptrdiff_t first)
 {
     const windows_plan *p = b->plan;
     const room *r = &b->room;
     const ptrdiff_t grid = grid_of(p);
     c->at = &b->at, c->taps = p->taps, c->offset = p->offset, c->to = p->to;
-    c->x = r->phases + first, c->inside = p->inside + first, c->full = p->full;
+    c->x = r->phases + first, c->inside = p->inside + first, c->over = p->over + first, c->full = p->full;
     c->uniform = b->draws ? r->uniform + first : NULL;
     c->places = p->places + first, c->place = r->place + first;
-    c->y = r->y + first, c->dy = r->dy + first, c->dx = p->apart ? r->dphases + first : r->adjoints;
+    c->y = r->y + first, c->dy = r->dy + first,
+    c->dx = p->apart ? r->dphases + first : r->adjoints + margin_of(p);
     st_real *kept = a->kept ? a->kept : r->y; /* which is not used then */
     for (int j = 0; j < MOST_RUNS; j++) c->kept[j] = kept + j * grid + first;
     c->sums = r->totals, c->room = r->sorted, c->first = r->first + first, c->weight = r->weight;
@@ -792,17 +811,23 @@ static void lanes_adjoints(const batch *b, const channel *a)
 {
     const windows_plan *p = b->plan;
     const room *r = &b->room;
+    const bool at_once = p->step >= p->windows;
     if (p->lanes->runs == 0) cut(b, a);
     machines[b->machine].to_grid(p, a->dy, b->dy_end, r->dy);
-    if (a->dx && !p->apart) memset(r->dphases, 0, (size_t)p->phases * sizeof *r->dphases);
+    if (a->dx && !p->apart && !at_once) memset(r->dphases, 0, (size_t)p->phases * sizeof *r->dphases);
     for (ptrdiff_t first = 0; first < p->windows; first += p->step) {
-        const ptrdiff_t count = smallest(p->step, p->windows - first);
+        const ptrdiff_t count = smallest(p->step, p->windows - first), n = whole(count);
         lanes_call call;
         set_lanes(&call, b, a, first);
         memset(r->totals, 0, (size_t)b->elements * sizeof *r->totals);
-        p->lanes->adjoints[b->machine](&call, whole(count));
-        machines[b->machine].add_totals(b->elements, r->totals, b->at.dparam[0]);
-        if (a->dx && !p->apart) machines[b->machine].add_windows(p, first, count, r->adjoints, r->dphases);
+        p->lanes->adjoints[b->machine](&call, n);
+        machines[b->machine].add_totals(b->elements, r->totals, r->sums_of);
+        if (!a->dx || p->apart) continue;
+        for (ptrdiff_t i = 0; i < p->taps && n < p->step; i++) /* of the block before */
+            memset(r->adjoints + margin_of(p) + p->to[i] + n, 0,
+                   (size_t)whole(p->reach) * sizeof *r->adjoints);
+        machines[b->machine].add_taps(p, whole(count + p->reach), r->adjoints + margin_of(p), at_once,
+                                      r->dphases + first);
     }
     if (a->dx) machines[b->machine].from_phases(p, r->dphases, a->dx, b->dx_end);
 }
@@ -984,15 +1009,18 @@ static void run_backward(const st_call *c, bool gradient, st_tensor x, st_tensor
         else backward_of_drawn(&b);
         return;
     }
-    for (ptrdiff_t i = 0; i < x.shape.n[0] * b.channels; i++) {
+    const ptrdiff_t channels = x.shape.n[0] * b.channels;
+    const bool adds_once = b.plan->lanes && !b.per_channel;
+    for (ptrdiff_t i = 0; i < channels; i++) {
         const channel a = channel_of(&b, i);
         const ptrdiff_t image = i / b.channels, k = b.at.channel;
         if (!a.finite)
             pool_adjoint_plane(c, gradient, image, k, plane(x, image, k), a.y, a.dy, plane(dx, image, k));
         else if (b.plan->lanes) lanes_adjoints(&b, &a);
         else sums_adjoints(&b, &a);
-        if (a.finite && gradient) add_gradient(&b);
+        if (a.finite && gradient && !adds_once) add_gradient(&b);
     }
+    if (gradient && adds_once) add_gradient(&b);
 }
 
 void windows_backward(const st_call *c, st_tensor x, st_tensor y, st_tensor dy, st_tensor dx)
@@ -1028,6 +1056,11 @@ static phase_axis axis_of(const window *w, int i)
     return a;
 }
 
+static ptrdiff_t members_of(const windows_plan *p)
+{
+    return p->sums ? p->axis[0].size : p->phases / p->phase;
+}
+
 int windows_plan_for(st_layer *l, const void *given, const lanes_form *by_lanes, const sums_form *by_sums)
 {
     const window *w = &((const pool_plan *)given)->w;
@@ -1046,9 +1079,12 @@ int windows_plan_for(st_layer *l, const void *given, const lanes_form *by_lanes,
         return -1;
     const ptrdiff_t each = kept_of(p);
     if (each > 0 && st_layer_memory(l, ST_SHAPE(l->x.n[0], l->x.n[1], each))) return -1;
-    p->apart = p->axis[0].reach == 0 && p->axis[1].reach == 0;
+    p->reach = p->axis[0].reach * p->pitch + p->axis[1].reach;
+    p->run = p->step + 2 * margin_of(p);
+    p->apart = p->reach == 0;
     l->impl->tables =
-        (size_t)(2 * p->taps + AXIS_TABLES * (w->kernel[0] + w->kernel[1])) * sizeof(ptrdiff_t) +
+        (size_t)(3 * p->taps + members_of(p) + w->size[0] + AXIS_TABLES * (w->kernel[0] + w->kernel[1])) *
+            sizeof(ptrdiff_t) +
         (size_t)(2 * (grid_of(p) + POOL_LANES) + p->phases + POOL_LANES) * sizeof(st_real) +
         (size_t)(w->out[0] + w->out[1]) * sizeof(pool_span);
     room r;
@@ -1082,6 +1118,39 @@ static ptrdiff_t *fill_axis(phase_axis *a, ptrdiff_t dilation, ptrdiff_t *at)
     return at + AXIS_TABLES * a->kernel;
 }
 
+/* Of sums: how many windows share each row of the image, and the row of the last one; they are some rows
+ * apart. */
+static void fill_sharers(const windows_plan *p)
+{
+    const phase_axis *h = &p->axis[0];
+    const ptrdiff_t again = h->phases * p->pool.w.dilation[0] / h->stride, some = h->kernel / h->phases;
+    for (ptrdiff_t k = 0; k < h->kernel; k++) {
+        p->from[k] = -k * again * p->axis[1].stride * p->pitch;
+        p->to[k] = k * p->pool.w.dilation[0] * p->axis[1].size;
+    }
+    for (ptrdiff_t r = 0; r < h->size; r++) {
+        const ptrdiff_t row = r + h->before, residue = row % h->stride;
+        int a = 0;
+        while (a < h->phases && h->residue[a] != residue) a++;
+        ptrdiff_t count = a < h->phases ? some + (a < h->kernel % h->phases) : 0,
+                  last = row / h->stride - (a < h->phases ? h->shift[a] : 0);
+        for (; count > 0 && last >= h->out; count--) last -= again;
+        while (count > 0 && last - (count - 1) * again < 0) count--;
+        p->members[r] = count, p->last[r] = count > 0 ? last : 0;
+    }
+}
+
+/* Of lanes: the elements of each phase. */
+static void fill_members(const windows_plan *p)
+{
+    for (ptrdiff_t q = 0, k = 0; q < p->phases / p->phase; q++) {
+        const ptrdiff_t begin = k;
+        for (ptrdiff_t i = 0; i < p->taps; i++)
+            if (p->offset[i] / p->phase == q) p->from[k++] = p->to[i] - p->offset[i] % p->phase;
+        p->members[q] = k - begin;
+    }
+}
+
 static void fill_places(const windows_plan *p)
 {
     const phase_axis *h = &p->axis[0], *w = &p->axis[1];
@@ -1100,20 +1169,24 @@ void windows_fill(st_layer *l, void *tables)
 {
     windows_plan *p = l->plan;
     phase_axis *h = &p->axis[0], *w = &p->axis[1];
-    p->offset = fill_axis(w, p->pool.w.dilation[1], fill_axis(h, p->pool.w.dilation[0], tables));
+    const ptrdiff_t each = grid_of(p) + POOL_LANES;
+    p->inside = tables, p->over = p->inside + each, p->places = p->over + each;
+    ptrdiff_t *rest = (ptrdiff_t *)(void *)(p->places + p->phases + POOL_LANES);
+    p->offset = fill_axis(w, p->pool.w.dilation[1], fill_axis(h, p->pool.w.dilation[0], rest));
     p->to = p->offset + p->taps;
-    pool_span *rows = (pool_span *)(void *)(p->to + p->taps), *columns = rows + h->out;
-    p->inside = (st_real *)(void *)(columns + w->out);
+    p->from = p->to + p->taps, p->members = p->from + p->taps;
+    p->last = p->members + members_of(p);
+    pool_span *rows = (pool_span *)(void *)(p->last + h->size), *columns = rows + h->out;
     for (ptrdiff_t i = 0; i < p->taps; i++) {
         const ptrdiff_t r = i / w->kernel, s = i % w->kernel;
         p->offset[i] =
             (h->phase[r] * w->phases + w->phase[s]) * p->phase + h->shift[r] * p->pitch + w->shift[s];
-        p->to[i] = p->apart ? p->offset[i] : i * p->step;
+        p->to[i] = p->apart ? p->offset[i] : i * p->run;
     }
+    if (p->sums) fill_sharers(p);
+    else fill_members(p);
     const st_window at = { .options = l->options };
     for (int i = 0; i < 2; i++) st_regular_grid.spans(&p->pool, &at, i, i ? columns : rows);
-    const ptrdiff_t each = grid_of(p) + POOL_LANES;
-    p->over = p->inside + each, p->places = p->over + each;
     for (ptrdiff_t i = 0; i < 2 * each; i++) p->inside[i] = 0;
     fill_places(p);
     p->full = true;

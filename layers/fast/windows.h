@@ -45,7 +45,8 @@ typedef struct lanes_call {
     ptrdiff_t taps;
     const ptrdiff_t *offset;
     const st_real *x, *inside; /* inside: the number of elements of each window, */
-    bool full;                 /* true: that is `taps` */
+    const st_real *over;       /* and 1 divided by it, or 0 */
+    bool full;                 /* true: each window has `taps` */
     const double *uniform;     /* in training: a random number for each; NULL: there is none */
     const st_real *places;     /* places[offset[i] + k]: of element i in the channel; -1: in the padding */
     st_real *place, *y;        /* place: of the elements that are drawn */
@@ -61,7 +62,7 @@ typedef struct lanes_call {
 /* Computes the first `count` windows, a multiple of POOL_LANES, and leaves *b after them. */
 typedef void lanes_function(lanes_call *b, ptrdiff_t count);
 
-/* The poolings of a type: values, which write y, and adjoints. */
+/* The poolings of a type: values, which write y, and adjoints, which are 0 for windows without elements. */
 typedef struct lanes_form {
     lanes_function *const *values, *const *adjoints; /* one for each instruction set */
     int runs;                                        /* how many `kept` are used; draws has none */
@@ -134,15 +135,17 @@ typedef struct windows_plan {
     ptrdiff_t rows, pitch;   /* of a phase, and of the grid */
     ptrdiff_t phase, phases; /* elements from a phase to the next, and of all */
     ptrdiff_t windows, step; /* up to the grid's last one; of those whose adjoints are kept at once */
+    ptrdiff_t reach, run;    /* the greatest shift of an element; from adjoints of an element to the next */
     int scratch;             /* the first slot */
     bool full;               /* every window has all elements */
     bool gaps;               /* a window has none */
     bool apart;              /* no two windows share an element */
     ptrdiff_t *offset;       /* [taps] */
     ptrdiff_t *to;           /* [taps], of the adjoints; `offset` if windows are apart */
-    st_real *inside;         /* the elements of each window, 0 where there is none */
-    st_real *over;           /* 1 divided by that, or 0 */
-    st_real *places;         /* of each element of the phases: where it is in the channel, or -1 */
+    ptrdiff_t *from, *members, *last; /* of the adjoints that are added up: windows.c */
+    st_real *inside;                  /* the elements of each window, 0 where there is none */
+    st_real *over;                    /* 1 divided by that, or 0 */
+    st_real *places;                  /* of each element of the phases: where it is in the channel, or -1 */
 } windows_plan;
 
 /* For algorithms: plan needs one of the forms. */
