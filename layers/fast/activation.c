@@ -69,7 +69,7 @@ enum { PAGE = 4096, LINE = 64, PAGES = 2, PIECE = PAGES * PAGE / sizeof(st_real)
 INLINE void prefetch_page(const st_real *at, ptrdiff_t page)
 {
     const uintptr_t next = (((uintptr_t)at + (uintptr_t)(PAGE * page + PAGE / 4)) | (PAGE - 1)) + 1;
-    for (int k = 0; k < 4; k++) __builtin_prefetch((const char *)next + k * LINE);
+    for (int k = 0; k < 4; k++) __builtin_prefetch((const char *)next + k * LINE, 0, 2);
 }
 
 static void run_elements(ptrdiff_t i, void *context)
