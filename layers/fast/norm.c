@@ -114,12 +114,13 @@ typedef struct norm_rows {
     bool shifted; /* g - mean instead of g */
 } norm_rows;
 
+/* Adds an octet, without the lanes that `kept` leaves out, unless it is NULL. */
 INLINE void add_octet(const norm_rows *rows, const st_real *at_g, const st_real *at_x, st_real mean,
                       const machine_bits *kept, octet *sum, octet *product)
 {
     const octet g = *(const octet_at *)at_g, x = *(const octet_at *)at_x;
-    const octet a =
-        (octet)((octet_mask)(rows->shifted ? g - mean : g) & (octet_mask)(*(const octet_mask_at *)kept));
+    octet a = rows->shifted ? g - mean : g;
+    if (kept) a = (octet)((octet_mask)a & (octet_mask)(*(const octet_mask_at *)kept));
     *sum += a;
     *product += a * (x - mean);
 }
@@ -131,7 +132,7 @@ INLINE void add_octets(const norm_rows *rows, ptrdiff_t k, octet *sum, octet *pr
     const st_real *g = rows->g + k * rows->apart, *x = rows->x + k * rows->apart, mean = rows->mean[k];
     octet s = { 0 }, p = { 0 };
     ptrdiff_t i = 0;
-    for (; i + OCTET <= rows->n; i += OCTET) add_octet(rows, g + i, x + i, mean, ones + OCTET, &s, &p);
+    for (; i + OCTET <= rows->n; i += OCTET) add_octet(rows, g + i, x + i, mean, NULL, &s, &p);
     i = rows->n - OCTET;
     if (rows->n % OCTET) add_octet(rows, g + i, x + i, mean, ones + rows->n % OCTET, &s, &p);
     *sum = s, *product = p;
@@ -158,11 +159,14 @@ INLINE void add_rows(norm_sums *to, norm_rows rows)
         for (ptrdiff_t r = 0; r < some; r++) add_octets(&rows, k + r, &sum[r], &product[r]);
         for (ptrdiff_t r = some; r < OCTET; r++) sum[r] = product[r] = (octet){ 0 };
         sums_of_octets(&sums, sum), sums_of_octets(&products, product);
-        const octet zeros = (sums + products) * 0;
-        st_real zero = 0; /* or, if a sum may be infinite or NaN, NaN */
-        for (int lane = 0; lane < OCTET; lane++) zero += zeros[lane];
-        for (ptrdiff_t r = 0; r < some; r++)
-            if (zero == 0 || isfinite((double)sums[r] + (double)products[r]))
+        octet zeros = (sums + products) * 0; /* or, of a sum that may be infinite or NaN, NaN */
+        zeros += SHUFFLE_OCTETS(zeros, zeros, 4, 5, 6, 7, 0, 1, 2, 3);
+        zeros += SHUFFLE_OCTETS(zeros, zeros, 2, 3, 0, 1, 6, 7, 4, 5);
+        const bool finite = zeros[0] + zeros[1] == 0;
+        for (ptrdiff_t r = 0; r < some && finite; r++)
+            to[k + r].g += (double)sums[r], to[k + r].product += (double)products[r];
+        for (ptrdiff_t r = 0; r < some && !finite; r++)
+            if (isfinite((double)sums[r] + (double)products[r]))
                 to[k + r].g += (double)sums[r], to[k + r].product += (double)products[r];
             else add_row_of(&to[k + r], &rows, k + r);
     }
@@ -637,20 +641,33 @@ INLINE void scale_elements(const norm_pass *p, ptrdiff_t k, ptrdiff_t count, ptr
     }
 }
 
-/* Adds the gradients of weight and bias w, of part i of set k, from the sums over it; and these to the set's.
- */
-INLINE void add_part(const norm_pass *p, ptrdiff_t k, ptrdiff_t i, norm_sums sums, norm_sums *total)
+/* Adds the gradients of weights and biases of n parts of set k, from part i on, from the sums over them; and
+ * these to the set's. */
+INLINE void add_parts(const norm_pass *p, ptrdiff_t k, ptrdiff_t i, ptrdiff_t n, const norm_sums *sums,
+                      norm_sums *total)
 {
     const ptrdiff_t w = first_weight(p->plan, k) + i;
-    if (p->dweight && !p->plan->by_element) {
-        const st_real product = (st_real)(sums.product / (double)p->deviation[k]), g = (st_real)sums.g;
-        st_real *kept = p->kept ? p->kept + 2 * ((k - p->first) * p->plan->parts + i) : NULL;
-        if (kept) kept[0] = product, kept[1] = g;
-        else p->dweight[w] += product, p->dbias[w] += g;
+    const bool own = p->dweight && !p->plan->by_element;
+    const double deviation = (double)p->deviation[k];
+    st_real *kept = own && p->kept ? p->kept + 2 * ((k - p->first) * p->plan->parts + i) : NULL;
+    if (kept)
+        for (ptrdiff_t r = 0; r < n; r++)
+            kept[2 * r] = (st_real)(sums[r].product / deviation), kept[2 * r + 1] = (st_real)sums[r].g;
+    else if (own)
+        for (ptrdiff_t r = 0; r < n; r++)
+            p->dweight[w + r] += (st_real)(sums[r].product / deviation),
+                p->dbias[w + r] += (st_real)sums[r].g;
+    for (ptrdiff_t r = 0; r < n && p->to; r++) {
+        const double weight = norm_weight(p, w + r);
+        total->g += p->plan->norm.centred ? weight * sums[r].g : 0;
+        total->product += weight * sums[r].product;
     }
-    total->g += p->plan->norm.centred ? norm_weight(p, w) * sums.g : 0;
-    total->product += norm_weight(p, w) * sums.product;
 }
+
+/* Runs of parts of one set, of `some` parts from i on: `run` from the r-th on are those of set k from w on. */
+#define EACH_RUN(i, some, parts, r, run, k, w)                                                               \
+    for (ptrdiff_t r = 0, k = (i) / (parts), w = (i) % (parts), run;                                         \
+         run = smallest((parts)-w, (some)-r), r < (some); r += run, k++, w = 0)
 
 /* gradient and backward need the same sums, and dx is written while sets are in cache. Rows of x are stride_x
  * apart. */
@@ -686,7 +703,7 @@ INLINE void adjoint_sets(const norm_pass *p, ptrdiff_t first, ptrdiff_t count, c
     const norm_columns columns = { s, count, dy, x, mean, s.stride, stride_x, false, &room };
     if (needed && narrow) {
         add_columns(sums, &columns);
-        for (ptrdiff_t k = 0; k < count; k++) add_part(p, first + k, 0, sums[k], &total[k]);
+        for (ptrdiff_t k = 0; k < count; k++) add_parts(p, first + k, 0, 1, &sums[k], &total[k]);
     } else if (needed && plan->parts == 1) {
         for (ptrdiff_t r = 0; r < s.rows; r++) {
             const st_real *row_dy = dy + r * s.stride, *row = x + r * stride_x;
@@ -698,21 +715,16 @@ INLINE void adjoint_sets(const norm_pass *p, ptrdiff_t first, ptrdiff_t count, c
             for (ptrdiff_t k = 0; k < count; k++)
                 total[k] = (norm_sums){ plan->norm.centred ? sums[k].g : 0, sums[k].product };
         else
-            for (ptrdiff_t k = 0; k < count; k++) add_part(p, first + k, 0, sums[k], &total[k]);
+            for (ptrdiff_t k = 0; k < count; k++) add_parts(p, first + k, 0, 1, &sums[k], &total[k]);
     } else if (needed) /* sets of one row, in parts */
-        for (ptrdiff_t i = 0, some, k = 0, w = 0; i < count * plan->parts; i += some) {
-            ptrdiff_t set[MOST];
+        for (ptrdiff_t i = 0, some; i < count * plan->parts; i += some) {
             st_real means[MOST];
             some = smallest(count * plan->parts - i, MOST);
-            for (ptrdiff_t r = 0; r < some; r++) {
-                set[r] = k, means[r] = mean[k], sums[r] = (norm_sums){ 0 };
-                if (++w == plan->parts) k++, w = 0;
-            }
+            EACH_RUN(i, some, plan->parts, r, run, k, w)
+            for (ptrdiff_t j = r; j < r + run; j++) means[j] = mean[k], sums[j] = (norm_sums){ 0 };
             add_rows(sums, (norm_rows){ some, part, part, dy + i * part, x + i * part, means, false });
-            for (ptrdiff_t r = 0; r < some; r++) {
-                const ptrdiff_t of = set[r];
-                add_part(p, first + of, i + r - of * plan->parts, sums[r], &total[of]);
-            }
+            EACH_RUN(i, some, plan->parts, r, run, k, w)
+            add_parts(p, first + k, w, run, &sums[r], &total[k]);
         }
     for (ptrdiff_t k = 0; k < count && p->to && !constants; k++)
         slopes[k] =
