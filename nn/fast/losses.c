@@ -1,8 +1,9 @@
 /* losses.c: the passes of the losses by vectors, for each instruction set.
  *
  * A block of positions or elements is compared, exponentiated and summed side by side. Exponential functions
- * of logits are taken once, in st_real, and wait in dy for their sum; sums and logarithms are in double. A
- * row is divided into parts by its length alone, and the parts' sums are added in order. */
+ * of logits are taken once, in st_real, and wait in dy for their sum; sums and logarithms are in double. Many
+ * adjacent logits of a position are lanes, otherwise positions are. A row is divided into parts by its length
+ * alone, and the parts' sums are added in order. */
 #include "nn/losses_impl.h"
 
 #include "layers/fast/functions.h"
@@ -168,16 +169,121 @@ INLINE void add_positions(const positions *p, st_real *const at[], ptrdiff_t y_s
     if (p->wants_dy) differentiate(&b);
 }
 
+/* ---- a position whose logits are adjacent ---------------------------------------------------------- */
+
+/* From so many classes on, they are lanes; there is a piece of work for so many positions. */
+enum { MANY = 256, SOME = 4 };
+
+INLINE bool by_classes(const positions *p, ptrdiff_t y_step)
+{
+    return p->y_stride == 1 && (p->dy_stride == 1 || !p->wants_dy) && y_step != 1 && p->classes >= MANY &&
+           (p->soft || p->smoothing == 0);
+}
+
+/* Fills lanes after the last element by `rest`. */
+INLINE void take_lanes(st_real *v, const st_real *at, ptrdiff_t stride, ptrdiff_t count, st_real rest)
+{
+    for (ptrdiff_t i = 0; i < BLOCK && count < BLOCK; i++) v[i] = rest;
+    if (stride != 1) take(v, at, stride, smallest(count, BLOCK));
+    else if (count < BLOCK) take(v, at, 1, count);
+    else take(v, at, 1, BLOCK);
+}
+
+INLINE void put_lanes(const st_real *v, st_real *at, ptrdiff_t count)
+{
+    if (count >= BLOCK) put(v, at, 1, BLOCK);
+    else put(v, at, 1, count);
+}
+
+/* The smoothed targets of classes from k on, from probabilities; 0 after the last class. */
+INLINE void take_targets(const positions *p, const st_real *target, ptrdiff_t k, double *q)
+{
+    const double all = p->smoothing / (double)p->classes, factor = 1 - p->smoothing;
+    const ptrdiff_t count = p->classes - k;
+    st_real weight[BLOCK], t[BLOCK];
+    take_lanes(weight, p->weight + k * p->weight_stride, p->weight_stride, count, 0);
+    take_lanes(t, target + k * p->target_stride, p->target_stride, count, 0);
+    for (ptrdiff_t i = 0; i < BLOCK; i++) q[i] = (double)weight[i] * (all + factor * (double)t[i]);
+}
+
+#define FOLD(i, other, ...)                                                                                  \
+    for (int half = BLOCK / 2; half > 0; half /= 2)                                                          \
+        for (int i = 0, other = half; i < half; i++, other++) __VA_ARGS__
+
+INLINE double sum_of_lanes(double *lane)
+{
+    FOLD(i, other, lane[i] += lane[other];)
+    return lane[0];
+}
+
+#define EACH_LANES(k) for (ptrdiff_t k = 0; k < p->classes; k += BLOCK)
+
+/* Exponential functions of lanes after the last class are 0. */
+INLINE void add_row(const positions *p, const st_real *y, const st_real *target, st_real *dy, double *sum)
+{
+    const double class = p->soft ? 0 : (double)*target;
+    if (!p->soft && loss_ignores(p->l, class)) {
+        for (ptrdiff_t k = 0; k < p->classes && p->wants_dy; k++) dy[k] = 0;
+        return;
+    }
+    const ptrdiff_t chosen = (ptrdiff_t) class;
+    const share own = p->soft ? (share){ 0 } : share_of(p, chosen);
+    st_real v[BLOCK], most[BLOCK], greatest = -(st_real)INFINITY;
+    double q[BLOCK], totals[BLOCK] = { 0 }, masses[BLOCK] = { 0 }, dots[BLOCK] = { 0 };
+    for (ptrdiff_t i = 0; i < BLOCK; i++) most[i] = greatest;
+    EACH_LANES(k)
+    {
+        take_lanes(v, y + k, 1, p->classes - k, -(st_real)INFINITY);
+        for (ptrdiff_t i = 0; i < BLOCK; i++) most[i] = v[i] > most[i] ? v[i] : most[i];
+    }
+    FOLD(i, other, most[i] = most[other] > most[i] ? most[other] : most[i];)
+    greatest = most[0];
+    const double off = own.factor != 0 ? own.factor * ((double)y[chosen] - (double)greatest) : 0;
+    EACH_LANES(k)
+    {
+        take_lanes(v, y + k, 1, p->classes - k, -(st_real)INFINITY);
+        if (p->soft) take_targets(p, target, k, q);
+        for (ptrdiff_t i = 0; i < BLOCK && p->soft; i++) {
+            masses[i] += q[i];
+            dots[i] += q[i] != 0 ? q[i] * ((double)v[i] - (double)greatest) : 0;
+        }
+        for (ptrdiff_t i = 0; i < BLOCK; i++) v[i] = not_below_least(v[i] - greatest);
+        for (ptrdiff_t i = 0; i < BLOCK; i++) v[i] = fast_exp_within(v[i]);
+        for (ptrdiff_t i = 0; i < BLOCK; i++) totals[i] += (double)v[i];
+        if (p->wants_dy) put_lanes(v, dy + k, p->classes - k);
+    }
+    const double total = sum_of_lanes(totals), mass = own.factor + (p->soft ? sum_of_lanes(masses) : 0),
+                 rate = mass / total;
+    *sum += (mass != 0 ? mass * wide_log_of_1_and(total - 1) : 0) - off - (p->soft ? sum_of_lanes(dots) : 0);
+    if (!p->wants_dy) return;
+    const st_real scale = (st_real)(rate / p->divisor);
+    const double slope = (rate * (double)dy[chosen] - own.all - own.factor) / p->divisor;
+    EACH_LANES(k)
+    {
+        take_lanes(v, dy + k, 1, p->classes - k, 0);
+        if (p->soft) take_targets(p, target, k, q);
+        if (p->soft)
+            for (ptrdiff_t i = 0; i < BLOCK; i++) v[i] = (st_real)((rate * (double)v[i] - q[i]) / p->divisor);
+        else
+            for (ptrdiff_t i = 0; i < BLOCK; i++) v[i] *= scale;
+        put_lanes(v, dy + k, p->classes - k);
+    }
+    if (!p->soft) dy[chosen] = (st_real)slope;
+}
+
 INLINE void logits_part(part *a)
 {
+    const positions *p = a->pass;
     const ptrdiff_t *s = a->stride;
-    const bool adjacent = s[0] == 1 && s[2] == 1;
+    const bool adjacent = s[0] == 1 && s[2] == 1, rows = by_classes(p, s[0]);
     double sum[BLOCK] = { 0 };
-    for (ptrdiff_t i = 0; i < a->n; i += BLOCK) {
+    for (ptrdiff_t i = 0; i < a->n && rows; i++)
+        add_row(p, a->at[0] + i * s[0], a->at[1] + i * s[1], a->at[2] + i * s[2], sum);
+    for (ptrdiff_t i = 0; i < a->n && !rows; i += BLOCK) {
         const ptrdiff_t count = smallest(a->n - i, BLOCK);
         st_real *const at[] = { a->at[0] + i * s[0], a->at[1] + i * s[1], a->at[2] + i * s[2] };
-        if (adjacent && count == BLOCK) add_positions(a->pass, at, 1, s[1], 1, BLOCK, sum);
-        else add_positions(a->pass, at, s[0], s[1], s[2], count, sum);
+        if (adjacent && count == BLOCK) add_positions(p, at, 1, s[1], 1, BLOCK, sum);
+        else add_positions(p, at, s[0], s[1], s[2], count, sum);
     }
     for (ptrdiff_t i = 0; i < BLOCK; i++) a->sum += sum[i];
 }
@@ -238,11 +344,11 @@ static void run_part(ptrdiff_t i, int thread, void *context)
     all->run(&all->part[i]);
 }
 
-/* The sum of a row of n, each of which is so much work, of so many views. */
-static double sum_of_row(part_function *run, ptrdiff_t n, ptrdiff_t work, int views, st_real *const at[],
-                         const ptrdiff_t stride[], const void *pass)
+/* The sum of a row of n, each of which is so much work, of so many views, in parts of a multiple of `unit`. */
+static double sum_of_row(part_function *run, ptrdiff_t n, ptrdiff_t unit, ptrdiff_t work, int views,
+                         st_real *const at[], const ptrdiff_t stride[], const void *pass)
 {
-    const ptrdiff_t size = BLOCK * ceil_div(n, BLOCK * MOST_PARTS), count = ceil_div(n, size);
+    const ptrdiff_t size = unit * ceil_div(n, unit * MOST_PARTS), count = ceil_div(n, size);
     double sum = 0;
     parts all;
     all.run = run;
@@ -255,7 +361,7 @@ static double sum_of_row(part_function *run, ptrdiff_t n, ptrdiff_t work, int vi
     return sum;
 }
 
-#define ROW_OF(M, NAME, PASS, WORK, VIEWS, DO)                                                               \
+#define ROW_OF(M, NAME, PASS, UNIT, WORK, VIEWS, DO)                                                         \
     M##_TARGET static void M##_##NAME(part *a)                                                               \
     {                                                                                                        \
         DO;                                                                                                  \
@@ -263,13 +369,13 @@ static double sum_of_row(part_function *run, ptrdiff_t n, ptrdiff_t work, int vi
     static void M##_##NAME##_row(ptrdiff_t n, st_real *const at[], const ptrdiff_t stride[], void *context)  \
     {                                                                                                        \
         PASS *p = context;                                                                                   \
-        p->sum += sum_of_row(M##_##NAME, n, WORK, VIEWS, at, stride, p);                                     \
+        p->sum += sum_of_row(M##_##NAME, n, UNIT, WORK, VIEWS, at, stride, p);                               \
     }
 #define ROWS_OF(M)                                                                                           \
-    ROW_OF(M, logits, positions, p->classes, 3, logits_part(a))                                              \
-    ROW_OF(M, squared, mean, 1, 4, elements_part(a, LOSS_SQUARED))                                           \
-    ROW_OF(M, huber, mean, 1, 4, elements_part(a, LOSS_HUBER))                                               \
-    ROW_OF(M, binary, mean, 1, 4, elements_part(a, LOSS_BINARY))
+    ROW_OF(M, logits, positions, by_classes(p, stride[0]) ? SOME : BLOCK, p->classes, 3, logits_part(a))     \
+    ROW_OF(M, squared, mean, BLOCK, 1, 4, elements_part(a, LOSS_SQUARED))                                    \
+    ROW_OF(M, huber, mean, BLOCK, 1, 4, elements_part(a, LOSS_HUBER))                                        \
+    ROW_OF(M, binary, mean, BLOCK, 1, 4, elements_part(a, LOSS_BINARY))
 #define ROWS_OF_TABLE(M) { M##_logits_row, M##_squared_row, M##_huber_row, M##_binary_row },
 EACH_MACHINE(ROWS_OF)
 

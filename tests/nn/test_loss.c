@@ -240,6 +240,42 @@ TEST(long_rows_of_losses_are_the_definition_by_any_number_of_threads)
     use_engine(NULL);
 }
 
+/* Rows of logits that are adjacent, in blocks and a rest, some of which do not count. */
+TEST(many_classes_are_the_definition_by_any_number_of_threads)
+{
+    enum { POSITIONS = 37 };
+    dice d = { { 43 } };
+    for (int i = 0; i < 8 * (ENGINES - 1); i++) {
+        const char *engine = engines[1 + i % (ENGINES - 1)];
+        const bool soft = roll(&d, 0, 1) != 0, weighted = roll(&d, 0, 1) != 0;
+        const ptrdiff_t k = roll(&d, 200, 400);
+        auto_tensor y = roll_tensor(&d, ST_SHAPE(POSITIONS, k), -9, 9), dy = full(y.shape, 77),
+                    by_definition = full(y.shape, 77), weight = roll_tensor(&d, ST_SHAPE(k), 0, 3),
+                    target = roll_tensor(&d, soft ? y.shape : ST_SHAPE(POSITIONS), 0, soft ? 1 : (int)k - 1);
+        const st_loss loss = st_cross_entropy_new(
+            (st_cross_entropy_options){ .weight = weighted ? weight : (st_tensor){ 0 }, .ignore_index = 3 });
+        if (!choose_engine(engine)) continue;
+        if (!soft) st_data(target)[5] = 3;
+        about("%td classes, %s, %s, %s", k, soft ? "soft" : "hard", weighted ? "weights" : "no weights",
+              engine);
+        use_engine("reference");
+        const double expected = st_loss_value(loss, y, target, by_definition),
+                     near = (4 * (double)ST_REAL_EPSILON + 1e-12) * fabs(expected);
+        use_engine(engine);
+        const double value = st_loss_value(loss, y, target, (st_tensor){ 0 });
+        assert_true(fabs(value - expected) <= near);
+        for (int threads = 1; threads <= 3; threads++) {
+            st_set_num_threads(threads);
+            assert_true(st_loss_value(loss, y, target, dy) == value);
+            assert_near(dy, by_definition, 1e-14 + 4 * (double)ST_REAL_EPSILON);
+        }
+        assert_true(st_loss_value(loss, y, target, y) == value);
+        assert_same(y, dy);
+        st_set_num_threads(0);
+    }
+    use_engine(NULL);
+}
+
 /* A target may be where dy is written: each is read before. */
 TEST_OF_ENGINES(a_derivative_may_overwrite_its_target)
 {
