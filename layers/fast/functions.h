@@ -166,6 +166,19 @@ INLINE st_real by_sign(st_real x, st_real a, st_real b)
     return x;
 }
 
+/* min(|x|, most), of the bits, whose order is that of the numbers: the compiler would make a branch or blends
+ * of what depends on a minimum of numbers. That of a NaN is `most`. */
+INLINE st_real magnitude(st_real x, st_real most)
+{
+    real_bits bits, last;
+    memcpy(&bits, &x, sizeof bits);
+    memcpy(&last, &most, sizeof last);
+    bits &= (real_bits)-1 >> 1;
+    bits = bits < last ? bits : last;
+    memcpy(&x, &bits, sizeof x);
+    return x;
+}
+
 /* exp(-|x|) / (1 + exp(-|x|)) below 0, 1 / (1 + exp(-|x|)) above: one division. */
 INLINE st_real fast_logistic(st_real x)
 {
@@ -177,22 +190,21 @@ INLINE st_real fast_logistic(st_real x)
 /* x logistic(x). Below 0 it is multiplied by 2^n last, so that nothing is lost below the normal range. */
 INLINE st_real fast_silu(st_real x)
 {
-    const exponent e = exponent_of(-fabs(x));
+    const exponent e = exponent_within(-magnitude(x, -LEAST_EXPONENT));
     const st_real m = 1 + e.less_1, in = x < LEAST_EXPONENT ? LEAST_EXPONENT : x;
     const st_real ratio = in * by_sign(x, m, 1) / (1 + times_low_power(m, e));
     return by_sign(x, times_low_power(ratio, e), ratio);
 }
 
-/* With e = exp(-|x|), (d + x e) / d² above, and e (d + x) / d² below, d = 1 + e. Beyond 40 it is 1. */
+/* With e = exp(-|x|), (d + x e) / d² above, and e (d + x) / d² below, d = 1 + e. */
 INLINE st_real fast_silu_slope(st_real x)
 {
-    const exponent e = exponent_of(-fabs(x));
-    const st_real m = 1 + e.less_1, power = times_low_power(m, e), d = 1 + power,
-                  in = x < LEAST_EXPONENT ? LEAST_EXPONENT
-                       : x > 40           ? 40
-                                          : x;
-    const st_real ratio = by_sign(x, m, 1) * (d + in * by_sign(x, 1, power)) / (d * d);
-    return by_sign(x, times_low_power(ratio, e), ratio);
+    const st_real t = magnitude(x, -LEAST_EXPONENT), in = by_sign(x, -t, t);
+    const exponent e = exponent_within(-t);
+    const st_real m = 1 + e.less_1, power = times_low_power(m, e), d = 1 + power;
+    const st_real ratio = by_sign(x, m, 1) * (d + in * by_sign(x, 1, power)) / (d * d),
+                  slope = by_sign(x, times_low_power(ratio, e), ratio);
+    return x == x ? slope : x;
 }
 
 /* ---- in double ----------------------------------------------------------------------------------------- */
@@ -390,25 +402,11 @@ INLINE exponent exponent_of_square(st_real t, bool fuses)
     return exponent_of_rest(product_and(t, half, high, fuses) - n * LOG_2_LOW, shifted);
 }
 
-/* min(|x|, NORMAL_MOST), of the bits, whose order is that of the numbers: the compiler would make a branch
- * of a minimum of numbers. */
-INLINE st_real normal_argument(st_real x)
-{
-    const st_real most = NORMAL_MOST;
-    real_bits bits, last;
-    memcpy(&bits, &x, sizeof bits);
-    memcpy(&last, &most, sizeof last);
-    bits &= (real_bits)-1 >> 1;
-    bits = bits < last ? bits : last;
-    memcpy(&x, &bits, sizeof x);
-    return x;
-}
-
 /* x Φ(x) = max(x, 0) - t Φ(-t), t = |x|. The polynomial takes the rounded share, so that in the tail, where
  * it is nearly 0.4 / share, their product does not depend on the rounding. */
 INLINE st_real fast_normal(st_real x, bool fuses)
 {
-    const st_real t = normal_argument(x), share = t / (t * NORMAL_RATE + NORMAL_SHIFT),
+    const st_real t = magnitude(x, NORMAL_MOST), share = t / (t * NORMAL_RATE + NORMAL_SHIFT),
                   q = normal_polynomial(2 * NORMAL_RATE * share - NORMAL_CENTRE), part = share * q;
     const exponent e = exponent_of_square(t, fuses);
     return (x < 0 ? 0 : x) - times_low_power(product_and(share, q, part * e.less_1, fuses), e);
@@ -417,7 +415,7 @@ INLINE st_real fast_normal(st_real x, bool fuses)
 /* Φ(x) + x φ(x): Φ(-t) - t φ(t) below 0, 1 less that above. A NaN, which t is not, passes through `over`. */
 INLINE st_real fast_normal_slope(st_real x, bool fuses)
 {
-    const st_real t = normal_argument(x), over = 1 / (fabs(x) + NORMAL_SHIFT / NORMAL_RATE),
+    const st_real t = magnitude(x, NORMAL_MOST), over = 1 / (fabs(x) + NORMAL_SHIFT / NORMAL_RATE),
                   part = normal_polynomial(t * over * 2 - NORMAL_CENTRE) * over -
                          t * (st_real)(NORMAL_RATE * 0.3989422804014327);
     const exponent e = exponent_of_square(t, fuses);
