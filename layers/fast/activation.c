@@ -247,6 +247,15 @@ static bool is_gelu_none(const st_layer *l)
     return !activation_by_tanh(l);
 }
 
+/* Rows of few operations wait for memory, which vectors of 32 bytes get sooner than those of 64. */
+#ifdef avx2_TARGET
+#define EACH_SHORT_OF(DO, NAME) DO(avx2, NAME) DO(generic, NAME)
+#define SHORT_NAMES(NAME) NAMES(avx2, NAME) NAMES(avx2, NAME) NAMES(generic, NAME)
+#else
+#define EACH_SHORT_OF EACH_MACHINE_OF
+#define SHORT_NAMES(NAME) NAMES(generic, NAME)
+#endif
+
 #define NAMES(M, NAME) { M##_##NAME##_value_row, M##_##NAME##_derivative_row, false, { 0 } },
 #define GELU(M, NAME)                                                                                        \
     VALUE(M##_gelu, st_real, fast_normal(x, M##_FUSES))                                                      \
@@ -267,7 +276,10 @@ static bool is_gelu_none(const st_layer *l)
 #define ACTIVATION_OF(NAME, FUNCTION_NAME, TYPE, SUITS)                                                      \
     FUNCTION(FUNCTION_NAME)                                                                                  \
     ALGORITHM(NAME, FUNCTION_NAME, TYPE, SUITS, forward, backward, .divides = true)
-#define SHORT_ACTIVATION(NAME) ACTIVATION_OF(NAME, NAME, NAME, suits)
+#define SHORT_ACTIVATION(NAME)                                                                               \
+    EACH_SHORT_OF(ROWS, NAME)                                                                                \
+    static const activation_rows NAME##_rows[] = { SHORT_NAMES(NAME) };                                      \
+    ALGORITHM(NAME, NAME, NAME, suits, forward, backward, .divides = true)
 #define EXPONENTIAL_ACTIVATION(NAME) ACTIVATION_OF(NAME, fast_##NAME, NAME, suits)
 
 EACH_SHORT_ACTIVATION(SHORT_ACTIVATION)
@@ -276,8 +288,8 @@ EACH_MACHINE_OF(GELU, _)
 static const activation_rows gelu_none_rows[] = { EACH_MACHINE_OF(GELU_NAMES, _) };
 ALGORITHM(gelu_none, gelu_none, gelu, is_gelu_none, forward, backward, .divides = true)
 ACTIVATION_OF(gelu_tanh, fast_gelu_tanh, gelu, activation_by_tanh)
-EACH_MACHINE_OF(PRELU, _)
-static const activation_rows prelu_rows[] = { EACH_MACHINE_OF(NAMES, prelu) };
+EACH_SHORT_OF(PRELU, _)
+static const activation_rows prelu_rows[] = { SHORT_NAMES(prelu) };
 static int prelu_plan(st_layer *l, const void *given)
 {
     if (plan_with(l, given, prelu_rows)) return -1;
