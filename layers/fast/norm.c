@@ -664,7 +664,7 @@ INLINE void add_parts(const norm_pass *p, ptrdiff_t k, ptrdiff_t i, ptrdiff_t n,
     }
 }
 
-/* Runs of parts of one set, of `some` parts from i on: `run` from the r-th on are those of set k from w on. */
+/* Runs of parts of one set, of `some` parts from i on: those from the r-th on are set k's from w on. */
 #define EACH_RUN(i, some, parts, r, run, k, w)                                                               \
     for (ptrdiff_t r = 0, k = (i) / (parts), w = (i) % (parts), run;                                         \
          run = smallest((parts)-w, (some)-r), r < (some); r += run, k++, w = 0)

@@ -344,7 +344,7 @@ static void run_part(ptrdiff_t i, int thread, void *context)
     all->run(&all->part[i]);
 }
 
-/* The sum of a row of n, each of which is so much work, of so many views, in parts of a multiple of `unit`. */
+/* The sum of a row of n, each of which is so much work, of so many views; parts are multiples of `unit`. */
 static double sum_of_row(part_function *run, ptrdiff_t n, ptrdiff_t unit, ptrdiff_t work, int views,
                          st_real *const at[], const ptrdiff_t stride[], const void *pass)
 {
