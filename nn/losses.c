@@ -209,7 +209,7 @@ static double over_elements(const st_loss *l, loss_row which, double option, st_
     mean m = { elements[which], option, !st_is_null(weight), !st_is_null(dy), 0, 1 / count };
     weight = m.weighted ? st_expand(weight, y.shape) : y;
     if (st_is_null(weight)) {
-        st_error_within("loss %s: weight: ", l->kind->name);
+        st_error_within("loss %s: pos_weight: ", l->kind->name);
         return NAN;
     }
     /* Rows along which weights are repeated are no longer than the last axis. */
