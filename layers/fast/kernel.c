@@ -168,34 +168,28 @@
         }                                                                                                    \
     }
 
-/* Elements `apart` from each other lie in as many vectors. Where those begin a lane earlier after each block
- * of elements whose lanes differ, the lanes of all differ: they are read into one vector, and put in order.
- * Fewer elements than lanes are the first ones. */
+/* Elements `apart` from each other lie in as many vectors. Where those begin a lane earlier each time that
+ * lanes would repeat, the lanes of all differ: they are read into one vector, and put in order. Fewer
+ * elements than lanes are the first ones. */
 #define PICK(M)                                                                                              \
     M##_TARGET static void M##_pick(ptrdiff_t rows, ptrdiff_t count, ptrdiff_t apart, const st_real *from,   \
                                     ptrdiff_t step, st_real *to, ptrdiff_t pitch)                            \
     {                                                                                                        \
         enum { LANES = MACHINE_LANES(M) };                                                                   \
-        const ptrdiff_t block = LANES / greatest_common_divisor(apart, LANES),                               \
-                        lanes = smallest(count, LANES);                                                      \
-        ptrdiff_t begin[LANES] = { 0 };                                                                      \
-        int keep[LANES] = { 0 }, vectors = 0;                                                                \
+        const int lanes = (int)smallest(count, LANES);                                                       \
+        int begin[LANES] = { 0 }, keep[LANES] = { 0 }, vectors = 0;                                          \
         M##_mask order = { 0 };                                                                              \
-        for (ptrdiff_t i = 0; i < lanes; i++) {                                                              \
-            const ptrdiff_t at = i * apart + i / block;                                                      \
-            vectors = (int)(at / LANES) + 1;                                                                 \
-            begin[vectors - 1] = at / LANES * LANES - i / block;                                             \
-            keep[vectors - 1] |= 1 << at % LANES;                                                            \
-            order[i] = (machine_bits)(at % LANES);                                                           \
+        for (int i = 0, place = 0, earlier = 0; i < lanes; i++, place += (int)apart) {                       \
+            earlier += i > 0 && place % LANES == 0;                                                          \
+            const int lane = (place + earlier) % LANES, v = (place + earlier) / LANES;                       \
+            begin[v] = v * LANES - earlier, keep[v] |= 1 << lane, vectors = v + 1;                           \
+            order[i] = lane;                                                                                 \
         }                                                                                                    \
         for (; rows > 0; rows--, from += step, to += pitch)                                                  \
             for (ptrdiff_t i = 0; i < count; i += LANES) {                                                   \
                 i = smallest(i, count - lanes);                                                              \
                 M##_vector v = { 0 };                                                                        \
-                for (int j = 0; j < vectors; j++) {                                                          \
-                    const st_real *at = from + i * apart + begin[j];                                         \
-                    v = M##_READ(at, v, keep[j]);                                                            \
-                }                                                                                            \
+                for (int j = 0; j < vectors; j++) v = M##_READ(from + i * apart + begin[j], v, keep[j]);     \
                 M##_WRITE(to + i, SHUFFLE_BY(M, v, v, order), (1 << lanes) - 1);                             \
             }                                                                                                \
     }

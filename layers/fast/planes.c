@@ -2,6 +2,8 @@
 #include "layers/fast/planes.h"
 #include "tensor/counts.h"
 
+enum { FEW = 4 }; /* vectors of elements that lie apart: they are copied one by one */
+
 /* ---- phases ---------------------------------------------------------------------------------------- */
 
 /* The number of taps after which phases repeat. */
@@ -165,7 +167,8 @@ void planes_move(const kernel *k, const ptrdiff_t count[2], const st_real *from,
     const ptrdiff_t rows = one ? 1 : count[0], columns = one ? count[0] * count[1] : count[1];
     if (from_across == 1 && to_across == 1) k->move(rows, columns, from, from_down, to, to_down);
     else if (from_across == 2 && to_across == 1) k->split(rows, columns, from, from_down, to, to_down);
-    else if (from_across > 2 && from_across <= k->lanes && to_across == 1 && k->pick)
+    else if (from_across > 2 && from_across <= k->lanes && to_across == 1 && k->pick &&
+             rows * columns > FEW * k->lanes)
         k->pick(rows, columns, from_across, from, from_down, to, to_down);
     else
         for (ptrdiff_t row = 0; row < rows; row++, from += from_down, to += to_down)
