@@ -23,6 +23,8 @@ enum {
     FEW = 8,                         /* windows are fewer than those of as many images */
     WINDOWS = 48,                    /* of a product, at least, where there are so many images */
     TABLES = 1 << 20,                /* the most entries of tables */
+    WAIT = 4,           /* the cost of waiting for an element, where some are left out of rows that */
+    APART = 1 << 17,    /* are not in cache: images of so many elements; */
     TRANSPOSE = 16,     /* the cost of transposing a vector of results, in products of vectors, */
     TRANSPOSE_LOW = 32, /* with fewer elements of an image than lanes; */
     ROWS = 16,          /* of packing a vector of weights, */
@@ -144,12 +146,14 @@ double implicit_channels_cost(const implicit_plan *d, const pass *p)
                  panels = (double)ceil_div(p->made, panel_of(d, p)),
                  images = (double)images_of(d, p, rows, columns),
                  waits = fmax(0, SUMS - images * vectors / panels) / images * panels;
+    const double image = read * (double)read_size(d, p, 0) * (double)read_size(d, p, 1),
+                 waited = read_stride(d, p, 1) > 1 && image > APART ? WAIT * image : 0;
     const ptrdiff_t border = columns.spans - (is_gather(d, p) ? 1 : phase_count(&d->w, 1));
     if ((double)rows.taps * (double)columns.taps * read > TABLES) return HUGE_VAL;
     return (double)rows.products * read *
                (vectors * (double)columns.products * PRODUCT +
                 (double)border * (double)columns.taps / (double)columns.spans * waits) +
-           moving_cost(d, p);
+           waited + moving_cost(d, p);
 }
 
 /* Offsets of what each k reads and of its weights, for the windows of two spans. */
