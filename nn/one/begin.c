@@ -103,5 +103,8 @@ LICENSE */
 
 #include "stride.h"
 
-/* The short name of ptrdiff_t in lines without blanks. */
+/* Short names in lines without blanks. */
 typedef ptrdiff_t idx;
+typedef const ptrdiff_t cidx;
+typedef st_real num;
+typedef const st_real cnum;

@@ -355,7 +355,7 @@ function text_of(path,    out, i, t, previous, level, is_struct, pending, level_
                 !(level_of_offset && previous == ",") &&
                 !(level > 0 && is_struct[level] && previous != "[" && token[path, next_text(path, i)] ~ /^[][;,):]$/))
                 t = renamed[path, t]
-            if (t == "ptrdiff_t" && is_compact(path)) t = "idx"
+            if (is_compact(path)) t = short_type(path, i, t)
             # tcc takes tensors and shapes in a list only in parentheses, and with their number.
             if (begins_static) { t = "static " t; begins_static = 0 }
             if (t == "}" && list_level && level == list_level - 1) {
@@ -555,6 +555,13 @@ function tidy(text, indent,    n, lines, i, out, blank, width, base) {
 # Files of subfolders, and their headers that are not public, have no blanks that the compiler does not need.
 function is_compact(path) {
     return path ~ /\/.*\// && !(path in shown)
+}
+
+# Types that begin.c gives a short name, which goes over to const before them.
+function short_type(path, i, t) {
+    if (t == "const" && token[path, next_text(path, i)] ~ /^(st_real|ptrdiff_t)$/) return ""
+    if (t != "st_real" && t != "ptrdiff_t") return t
+    return (token[path, i - 1] ~ /^ *$/ && token[path, i - 2] == "const" ? "c" : "") (t == "st_real" ? "num" : "idx")
 }
 
 # Lines without indentation, of about 160 columns, which end where directives begin.
