@@ -17,12 +17,14 @@ static double source(const st_upsample_options *o, ptrdiff_t out, ptrdiff_t from
     return at > 0 ? at : 0;
 }
 
-/* The nearest row, as PyTorch's kernels for channels last and its backward pass define it: a scale_factor is
- * inverted and multiplied in float, in either precision, and not used if the size doubles. */
+/* The nearest row, as PyTorch's kernels for channels last and its backward pass define it: rows are
+ * multiplied by the inverse of a scale_factor, or by the quotient of sizes, in float, in either precision,
+ * unless the size doubles. A whole scale repeats each row as often. */
 static ptrdiff_t nearest(const st_upsample_options *o, ptrdiff_t out, ptrdiff_t from, ptrdiff_t to)
 {
-    if (o->scale_factor == 0 || to == 2 * from) return out * from / to;
-    const float inverse = (float)(1 / o->scale_factor), at = floorf((float)out * inverse);
+    if (o->scale[0] > 0 || to == 2 * from) return out * from / to;
+    const float step = o->scale_factor > 0 ? (float)(1 / o->scale_factor) : (float)from / (float)to;
+    const float at = floorf((float)out * step);
     return at < (float)from ? (ptrdiff_t)at : from - 1;
 }
 

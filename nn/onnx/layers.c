@@ -1,6 +1,7 @@
 /* layers.c: a table from layers to ONNX nodes. Layers that operator set 17 does not have are composed of
  * its nodes: group normalisation of InstanceNormalization, gelu of Erf. */
 #include "layers/conv_impl.h"
+#include "layers/separable.h"
 #include "nn/onnx/graph.h"
 
 #include <math.h>
@@ -209,6 +210,17 @@ static const char *add_hardsigmoid(graph_place at, const char *x)
 
 /* ---- the rest ------------------------------------------------------------------------------------ */
 
+/* Tests if each pixel of an axis is repeated as often: PyTorch's rule for sizes rounds. */
+static bool repeats(const st_layer *l, int axis)
+{
+    tap row[MOST_TAPS];
+    for (ptrdiff_t i = 0; i < l->y.n[axis]; i++) {
+        separable_taps(l, axis, i, row);
+        if (row[0].from != i / (l->y.n[axis] / l->x.n[axis])) return false;
+    }
+    return true;
+}
+
 static const char *add_upsample(graph_place at, const char *x)
 {
     const st_upsample_options *o = at.l->options;
@@ -219,7 +231,7 @@ static const char *add_upsample(graph_place at, const char *x)
         const bool sizes = o->scale_factor == 0 || to == from || (nearest && to == 2 * from);
         float scale = (float)(sizes ? (double)to / (double)from : o->scale_factor);
         if (floorf((float)from * scale) < (float)to) scale = nextafterf(scale, INFINITY);
-        if (floorf((float)from * scale) != (float)to || (nearest && to % from))
+        if (floorf((float)from * scale) != (float)to || (nearest && (to % from || !repeats(at.l, axis))))
             return graph_refuse(at, "%td pixels from %td, which runtimes round differently", to, from);
         times[axis] = (st_real)scale;
     }

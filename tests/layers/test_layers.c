@@ -134,6 +134,25 @@ TEST(upsampling_copies_an_axis_that_keeps_its_size_and_repeats_one_that_doubles)
     }
 }
 
+/* PyTorch's quotient of sizes is a float, 4 / 122, of which 61 are less than 2. A whole scale is exact. */
+TEST(the_nearest_pixels_of_a_size_are_those_of_pytorch)
+{
+    const st_shape x = ST_SHAPE(1, 1, 4, 2);
+    auto_layer *sized = st_upsample(.size = { 122, 82 }), *whole = st_upsample(.scale = { 41 });
+    tap row[MOST_TAPS];
+    for (int i = 0; i < 2; i++) {
+        const st_layer *l = i == 0 ? sized : whole;
+        st_shape y;
+        assert_int_equal(st_layer_plan(i == 0 ? sized : whole, x, &y), 0);
+        for (ptrdiff_t k = 0; k < y.n[2]; k++) {
+            assert_int_equal(separable_taps(l, 2, k, row), 1);
+            assert_int_equal(row[0].from, i == 0 && k == 61 ? 1 : k * 4 / y.n[2]);
+        }
+        assert_int_equal(separable_taps(l, 3, 41, row), 1);
+        assert_int_equal(row[0].from, i);
+    }
+}
+
 /* In float the last of 5 * 2^22 pixels would come from the one behind the last. */
 TEST(the_last_pixel_of_a_long_axis_is_the_last_one)
 {

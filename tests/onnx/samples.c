@@ -211,6 +211,8 @@ static void visit_convolutions(sample_visit *visit, void *context)
           st_upsample(.scale = { 3, 2 }, .mode = ST_UPSAMPLE_BILINEAR, .align_corners = true));
     visit("upsample of a pixel", ST_SHAPE(2, 1, 1),
           st_upsample(.scale = { 2, 1 }, .mode = ST_UPSAMPLE_BILINEAR, .align_corners = true), NULL, context);
+    visit("upsample to a size that rounds", ST_SHAPE(1, 2, 1), st_upsample(.size = { 82, 1 }),
+          "layer 0: upsample: 82 pixels from 2, which runtimes round differently", context);
 }
 
 static void visit_normalisations(sample_visit *visit, void *context)
