@@ -771,6 +771,32 @@ INLINE bool all_within(ptrdiff_t n, const st_real *x, st_real low, st_real high)
  * beyond, and may read up to there if x goes on. maxima_of_rows: the first one of equal maxima is the one in
  * the upper row, or left of the other. */
 #define COLUMN_MAXIMA(M)                                                                                     \
+    /* Of `beside` vectors from column i on, of which the last ones may overlap; rows are `step` apart. */   \
+    M##_TARGET INLINE void M##_maxima_beside(int beside, ptrdiff_t n, const tap *t, ptrdiff_t count,         \
+                                             const st_real *top, ptrdiff_t step, ptrdiff_t i, st_real *best, \
+                                             st_real *place)                                                 \
+    {                                                                                                        \
+        enum { LANES = MACHINE_LANES(M) };                                                                   \
+        M##_vector most[BESIDE], at[BESIDE];                                                                 \
+        ptrdiff_t from[BESIDE];                                                                              \
+        EACH(v, beside) from[v] = smallest(i + v * LANES, largest(n - LANES, 0));                            \
+        EACH(v, beside) most[v] = AT(M, top + from[v]), at[v] = (M##_vector){ 0 } + (st_real)t->from;        \
+        for (ptrdiff_t k = 1; k < count; k++) {                                                              \
+            const st_real *next = top + k * step;                                                            \
+            const M##_vector row = (M##_vector){ 0 } + (st_real)t[k].from;                                   \
+            EACH(v, beside) __builtin_prefetch(next + from[v] + AHEAD);                                      \
+            EACH(v, beside)                                                                                  \
+            {                                                                                                \
+                const M##_vector u = AT(M, next + from[v]);                                                  \
+                const M##_mask exceeds = ~(u <= most[v]) & (most[v] == most[v]);                             \
+                most[v] = MACHINE_PICK(M, exceeds, u, most[v]);                                              \
+                if (place) at[v] = MACHINE_PICK(M, exceeds, row, at[v]);                                     \
+            }                                                                                                \
+        }                                                                                                    \
+        EACH(v, beside) AT(M, best + from[v]) = most[v];                                                     \
+        if (place) EACH(v, beside) AT(M, place + from[v]) = at[v];                                           \
+    }                                                                                                        \
+                                                                                                             \
     M##_TARGET INLINE void M##_maxima_of_columns(const rows_plan *p, ptrdiff_t oh, const st_real *x,         \
                                                  bool goes_on, st_real *best, st_real *place)                \
     {                                                                                                        \
@@ -782,18 +808,10 @@ INLINE bool all_within(ptrdiff_t n, const st_real *x, st_real low, st_real high)
         const bool inside = count > 0 && t->from >= 0 && t[count - 1].from < rows->size;                     \
         const st_real *top = inside ? x + t->from * n : x;                                                   \
         ptrdiff_t i = 0;                                                                                     \
-        for (; inside && (goes_on ? i < n : i + LANES <= n); i += LANES) {                                   \
-            M##_vector most = AT(M, top + i), at = (M##_vector){ 0 } + (st_real)t->from;                     \
-            for (ptrdiff_t k = 1; k < count; k++) {                                                          \
-                const st_real *next = top + k * step * n + i;                                                \
-                __builtin_prefetch(next + AHEAD);                                                            \
-                const M##_vector v = AT(M, next);                                                            \
-                const M##_mask exceeds = ~(v <= most) & (most == most);                                      \
-                most = MACHINE_PICK(M, exceeds, v, most);                                                    \
-                if (place) at = MACHINE_PICK(M, exceeds, (M##_vector){ 0 } + (st_real)t[k].from, at);        \
-            }                                                                                                \
-            AT(M, best + i) = most;                                                                          \
-            if (place) AT(M, place + i) = at;                                                                \
+        for (bool some; inside && i < n && (goes_on || n >= LANES); i += some ? BESIDE * LANES : LANES) {    \
+            some = n - i > LANES;                                                                            \
+            if (some) M##_maxima_beside(BESIDE, n, t, count, top, step *n, i, best, place);                  \
+            else M##_maxima_beside(1, n, t, count, top, step *n, i, best, place);                            \
         }                                                                                                    \
         for (; i < n; i += LANES) {                                                                          \
             M##_vector most = (M##_vector){ 0 } - (st_real)INFINITY, at = (M##_vector){ 0 } + NOWHERE;       \
