@@ -15,14 +15,13 @@
 static const double PRODUCT = 1.05;
 
 enum {
-    CHANNELS = 64,                   /* the most channels of a panel of weights */
-    RESULTS = 1 << 16,               /* elements of a block of results, so that it stays in cache */
-    SUMS = 12,                       /* of a tile that does not wait */
-    LINE = 64 / sizeof(ptrdiff_t),   /* of cache, where packed weights begin; */
-    ELEMENTS = 64 / sizeof(st_real), /* of one */
-    FEW = 8,                         /* windows are fewer than those of as many images */
-    WINDOWS = 48,                    /* of a product, at least, where there are so many images */
-    TABLES = 1 << 20,                /* the most entries of tables */
+    CHANNELS = 64,                 /* the most channels of a panel of weights */
+    RESULTS = 1 << 16,             /* elements of a block of results, so that it stays in cache */
+    SUMS = 12,                     /* of a tile that does not wait */
+    LINE = 64 / sizeof(ptrdiff_t), /* of cache, where packed weights begin */
+    FEW = 8,                       /* windows are fewer than those of as many images */
+    WINDOWS = 48,                  /* of a product, at least, where there are so many images */
+    TABLES = 1 << 20,              /* the most entries of tables */
     WAIT = 4,           /* the cost of waiting for an element, where some are left out of rows that */
     APART = 1 << 17,    /* are not in cache: images of so many elements; */
     TRANSPOSE = 16,     /* the cost of transposing a vector of results, in products of vectors, */
@@ -288,19 +287,7 @@ static void make_span(const made *j, ptrdiff_t rows, const span *columns, const 
                        by_image ? apart : panel, j->add);
 }
 
-/* Prefetches what a row of windows reads and the one above it does not. */
-static void prefetch_row(const made *j, span rows, const st_real *from)
-{
-    const ptrdiff_t width = read_size(j->d, j->p, 1), area = read_size(j->d, j->p, 0) * width,
-                    more = smallest(rows.taps, read_stride(j->d, j->p, 0));
-    if (rows.step > 0) from += (rows.taps - more) * rows.step * width;
-    for (ptrdiff_t c = 0; c < j->p->read; c++, from += area)
-        for (ptrdiff_t t = 0; t < more; t++)
-            for (ptrdiff_t e = 0; e < width; e += ELEMENTS)
-                __builtin_prefetch(from + t * rows.step * width + e);
-}
-
-/* Rows first to first + rows of the images: wide ones one by one, as a product does not prefetch the next. */
+/* Rows first to first + rows of the images. */
 static void make_block(const made *j, ptrdiff_t first, ptrdiff_t rows)
 {
     const pass *p = j->p;
@@ -310,12 +297,11 @@ static void make_block(const made *j, ptrdiff_t first, ptrdiff_t rows)
         const span own = p->span[0][s];
         const ptrdiff_t begin = first > own.first ? ceil_div(first - own.first, apart) : 0;
         const ptrdiff_t end = smallest(own.count, ceil_div(first + rows - own.first, apart)),
-                        high = p->merged && j->images == p->images && p->size[1] < WINDOWS ? end - begin : 1;
+                        high = p->merged && j->images == p->images ? end - begin : 1;
         for (ptrdiff_t i = begin; i < end; i += high) {
             const st_real *from = j->from + (own.from + i * read_stride(j->d, p, 0)) * width;
             st_real *result = j->result + (own.first + i * apart - first) * p->size[1] * p->images * panel;
             ptrdiff_t at = 0;
-            if (i + high < end) prefetch_row(j, own, from + high * read_stride(j->d, p, 0) * width);
             for (ptrdiff_t t = 0, depth; t < p->spans[1]; t++, at += depth) {
                 depth = p->read * own.taps * p->span[1][t].taps;
                 make_span(j, high, &p->span[1][t], from, step + at, number + at, depth, result);
