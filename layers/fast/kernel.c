@@ -172,8 +172,8 @@
  * lanes would repeat, the lanes of all differ: they are read into one vector, and put in order. Fewer
  * elements than lanes are the first ones. */
 #define PICK(M)                                                                                              \
-    M##_TARGET static void M##_pick(ptrdiff_t rows, ptrdiff_t count, ptrdiff_t apart, const st_real *from,   \
-                                    ptrdiff_t step, st_real *to, ptrdiff_t pitch)                            \
+    M##_TARGET static void M##_pick_out(ptrdiff_t rows, ptrdiff_t count, ptrdiff_t apart,                    \
+                                        const st_real *from, ptrdiff_t step, st_real *to, ptrdiff_t pitch)   \
     {                                                                                                        \
         enum { LANES = MACHINE_LANES(M) };                                                                   \
         const int lanes = (int)smallest(count, LANES);                                                       \

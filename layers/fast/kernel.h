@@ -205,7 +205,7 @@ ptrdiff_t kernel_padded(const kernel *k, ptrdiff_t count);
 #ifdef __clang__
 #define avx512_PICK NULL
 #else
-#define avx512_PICK avx512_pick
+#define avx512_PICK avx512_pick_out
 #endif
 #define avx2_PICK NULL
 #define generic_PICK NULL
