@@ -30,6 +30,27 @@ ROLL(ordinal, .per_channel = chance(d, 50))
 ROLL(rank, .alpha = 0.1 * (double)roll(d, 1, 9), .stochastic = chance(d, 50))
 ROLL(median, .pad_value = o.pad_value)
 
+/* More windows than algorithms take at once. */
+static st_pool_options roll_many_windows(dice *d, st_shape *x)
+{
+    *x = ST_SHAPE(1, roll(d, 1, 2), roll(d, 34, 38), roll(d, 34, 38));
+    return (st_pool_options){ .kernel = { 3, (int)roll(d, 3, 4) },
+                              .stride = { 1, 1 },
+                              .padding = { (int)roll(d, 0, 1), (int)roll(d, 0, 1) } };
+}
+
+st_layer *roll_many_gated_pool(dice *d, st_shape *x)
+{
+    const st_pool_options o = roll_many_windows(d, x);
+    return st_gated_pool(WINDOWS(o), .per_channel = chance(d, 50));
+}
+
+st_layer *roll_many_soft_pool(dice *d, st_shape *x)
+{
+    const st_pool_options o = roll_many_windows(d, x);
+    return st_soft_pool(WINDOWS(o));
+}
+
 st_layer *roll_adaptive_max_pool(dice *d, st_shape *x)
 {
     *x = roll_images(d);
