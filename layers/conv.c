@@ -188,14 +188,14 @@ static int transposed_windows(const st_layer *l, st_shape x, st_shape *y, window
         w->dilation[axis] = o->dilation[axis];
         w->before[axis] = w->pad_after[axis] = o->padding[axis];
         if (o->output_padding[axis] >= o->stride[axis] && o->output_padding[axis] >= o->dilation[axis])
-            return st_layer_refuse(l, "output_padding %d×%d, expected less than the stride or the dilation",
+            return st_layer_refuse(l, "output_padding %dx%d, expected less than the stride or the dilation",
                                    o->output_padding[0], o->output_padding[1]);
         ptrdiff_t reach = (ptrdiff_t)o->dilation[axis] * (o->kernel[axis] - 1) + 1, size;
         if (__builtin_mul_overflow(x.n[2 + axis] - 1, o->stride[axis], &size) || size > PTRDIFF_MAX / 4)
             return st_layer_refuse(l, "the input %s is too large", st_shape_text(x).text);
         y->n[2 + axis] = size + reach + o->output_padding[axis] - 2 * (ptrdiff_t)o->padding[axis];
         if (y->n[2 + axis] < 1)
-            return st_layer_refuse(l, "padding %d×%d leaves nothing of the output", o->padding[0],
+            return st_layer_refuse(l, "padding %dx%d leaves nothing of the output", o->padding[0],
                                    o->padding[1]);
     }
     if (window_plan(w, l, *y, false)) return -1;

@@ -174,7 +174,8 @@ void st_layer_forward(st_layer *l, st_tensor x, st_tensor y)
 
 static bool gradients_fit(const st_layer *l, st_tensor x, st_tensor y, st_tensor dy, st_tensor dx)
 {
-    if (st_is_null(dy) || !st_shape_equal(dy.shape, y.shape) || !st_is_contiguous(dy))
+    if (l->impl->run->shared) st_layer_refuse(l, "it shares parameters with another, and has no gradients");
+    else if (st_is_null(dy) || !st_shape_equal(dy.shape, y.shape) || !st_is_contiguous(dy))
         st_layer_refuse(l, "backward from dy %s, expected a contiguous %s", st_shape_text(dy.shape).text,
                         st_shape_text(y.shape).text);
     else if (!st_is_null(dx) && (!st_shape_equal(dx.shape, x.shape) || !st_is_contiguous(dx)))

@@ -1208,12 +1208,12 @@ TEST(inputs_that_do_not_fit_are_refused)
           "parameter threes is [3], expected [1, ...] or [4, ...]" },
         { transposed(4, 0, 0), ST_SHAPE(2, 6, 3, 3), "groups=4" },
         { transposed(3, 0, 0), ST_SHAPE(2, 6, 3, 3), "groups=3" },
-        { transposed(1, 1, 0), ST_SHAPE(2, 3, 1, 3), "padding 1×0" },
-        { transposed(1, 0, 2), ST_SHAPE(2, 3, 3, 3), "output_padding 2×0" },
+        { transposed(1, 1, 0), ST_SHAPE(2, 3, 1, 3), "padding 1x0" },
+        { transposed(1, 0, 2), ST_SHAPE(2, 3, 3, 3), "output_padding 2x0" },
         { st_conv_transpose2d(4, { 2, 2 }, .padding = { ST_ZERO_INT, 1 }), ST_SHAPE(2, 3, 3, 1),
-          "padding 0×1 leaves nothing" },
+          "padding 0x1 leaves nothing" },
         { st_conv_transpose2d(4, { 2, 2 }, .output_padding = { ST_ZERO_INT, 2 }), ST_SHAPE(2, 3, 3, 3),
-          "output_padding 0×2, expected" },
+          "output_padding 0x2, expected" },
         /* axes */
         { st_groupnorm(.groups = 4), ST_SHAPE(2, 6, 3), "groups=4" },
         { st_hardtanh(.min_val = 1), s, "min_val is 1, expected less than max_val, 1" },
@@ -1362,6 +1362,11 @@ TEST(sharing_wants_a_clone_and_what_it_is_of)
     assert_ptr_equal(st_data(clone->param[0]), st_data(built->param[0]));
     assert_int_equal(st_layer_build_shared(clone, ST_SHAPE(1, 3), built), -1);
     expect_error("st_layer_build_shared: ");
+    auto_tensor x = full(ST_SHAPE(2, 3), 1), y = full(ST_SHAPE(2, 2), 0), dx = full(ST_SHAPE(2, 3), 0);
+    st_layer_forward(clone, x, y);
+    assert_null(st_error());
+    st_layer_backward(clone, x, y, y, dx);
+    expect_error("dense: it shares parameters with another, and has no gradients");
 }
 
 SETUP(all_work_is_shared)
