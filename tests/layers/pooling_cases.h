@@ -20,8 +20,8 @@ naive_layer want_pooling, want_blur, want_local_importance, want_pyramid, want_u
     DO(median)                                                                                               \
     DO(adaptive_max)                                                                                         \
     DO(blur)                                                                                                 \
-    DO(fractional_max) DO(s3) DO(local_importance) DO(pyramid) DO(un) DO(fractional_un) DO(many_gated)       \
-        DO(many_soft)
+    DO(fractional_max)                                                                                       \
+    DO(s3) DO(local_importance) DO(pyramid) DO(un) DO(fractional_un) DO(many_gated) DO(many_soft)
 #define DECLARE_ROLL(NAME) st_layer *roll_##NAME##_pool(dice *d, st_shape *x);
 POOLING_ROLLS(DECLARE_ROLL)
 
