@@ -571,7 +571,7 @@ static room room_of(const st_call *c)
         p->lanes->prepare(c->options, p->taps, r.counted, r.weight);
         for (ptrdiff_t i = 0; i < whole(p->windows); i++) r.first[i] = r.counted[(ptrdiff_t)p->inside[i]];
     }
-    for (ptrdiff_t i = 0; p->lanes && i < p->taps * SUM_LANES; i++) r.sums_of[0][i] = 0;
+    if (p->lanes) memset(r.sums_of, 0, (size_t)p->taps * sizeof *r.sums_of);
     if (p->lanes && !p->apart) memset(r.adjoints, 0, (size_t)(p->taps * p->run) * sizeof *r.adjoints);
     for (int j = 0; p->sums && j < p->sums->sums; j++)
         for (ptrdiff_t i = 1; i <= p->axis[1].reach; i++) r.q[j][-i] = 0;
