@@ -349,11 +349,14 @@ typedef struct row_form {
                 for (ptrdiff_t i = 0; i < p->windows; i++) rows[i * w->stride + k * right] += q[i];          \
         }                                                                                                    \
     }                                                                                                        \
-    /* Adds the adjoints of windows to n elements of each phase; `first`: writes them. */                    \
+    /* Adds adjoints to n elements of each phase, `first`: writes them; or each tap's to n elements. */      \
     M##_TARGET static void M##_add_taps(const windows_plan *p, ptrdiff_t n, const st_real *from, bool first, \
                                         st_real *to)                                                         \
     {                                                                                                        \
         const ptrdiff_t *at = p->from;                                                                       \
+        for (ptrdiff_t i = 0; i < p->taps && p->far; i++)                                                    \
+            M##_add_at(1, 1, p->to + i, from, 0, false, to + p->offset[i], (row_form){ n, n, 0 });           \
+        if (p->far) return;                                                                                  \
         for (int q = 0; q < p->axis[0].phases * p->axis[1].phases; at += p->members[q++], to += p->phase)    \
             M##_add_at(1, p->members[q], at, from, 0, first, to, (row_form){ n, n, 0 });                     \
     }                                                                                                        \
@@ -748,10 +751,10 @@ static void add_gradient(const batch *b)
 
 /* ---- lanes --------------------------------------------------------------------------------------------- */
 
-/* The adjoints of an element's windows stand between zeros: windows that are not computed. */
+/* The adjoints of a tap stand between zeros: windows that are not computed. */
 static ptrdiff_t margin_of(const windows_plan *p)
 {
-    return whole(p->reach) + POOL_LANES;
+    return p->far ? 0 : whole(p->reach) + POOL_LANES;
 }
 
 /* Sets each member that is used. */
@@ -811,7 +814,7 @@ static void lanes_adjoints(const batch *b, const channel *a)
 {
     const windows_plan *p = b->plan;
     const room *r = &b->room;
-    const bool at_once = p->step >= p->windows;
+    const bool at_once = p->step >= p->windows && !p->far;
     if (p->lanes->runs == 0) cut(b, a);
     machines[b->machine].to_grid(p, a->dy, b->dy_end, r->dy);
     if (a->dx && !p->apart && !at_once) memset(r->dphases, 0, (size_t)p->phases * sizeof *r->dphases);
@@ -823,11 +826,11 @@ static void lanes_adjoints(const batch *b, const channel *a)
         p->lanes->adjoints[b->machine](&call, n);
         machines[b->machine].add_totals(b->elements, r->totals, r->sums_of);
         if (!a->dx || p->apart) continue;
-        for (ptrdiff_t i = 0; i < p->taps && n < p->step; i++) /* of the block before */
+        for (ptrdiff_t i = 0; i < p->taps && n < p->step && !p->far; i++) /* of the block before */
             memset(r->adjoints + margin_of(p) + p->to[i] + n, 0,
                    (size_t)whole(p->reach) * sizeof *r->adjoints);
-        machines[b->machine].add_taps(p, whole(count + p->reach), r->adjoints + margin_of(p), at_once,
-                                      r->dphases + first);
+        machines[b->machine].add_taps(p, p->far ? n : whole(count + p->reach), r->adjoints + margin_of(p),
+                                      at_once, r->dphases + first);
     }
     if (a->dx) machines[b->machine].from_phases(p, r->dphases, a->dx, b->dx_end);
 }
@@ -1080,6 +1083,7 @@ int windows_plan_for(st_layer *l, const void *given, const lanes_form *by_lanes,
     const ptrdiff_t each = kept_of(p);
     if (each > 0 && st_layer_memory(l, ST_SHAPE(l->x.n[0], l->x.n[1], each))) return -1;
     p->reach = p->axis[0].reach * p->pitch + p->axis[1].reach;
+    p->far = p->reach > p->step;
     p->run = p->step + 2 * margin_of(p);
     p->apart = p->reach == 0;
     l->impl->tables =

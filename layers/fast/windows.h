@@ -140,6 +140,7 @@ typedef struct windows_plan {
     bool full;               /* every window has all elements */
     bool gaps;               /* a window has none */
     bool apart;              /* no two windows share an element */
+    bool far;                /* reach > step: taps are added one by one, as zeros beside a block cost more */
     ptrdiff_t *offset;       /* [taps] */
     ptrdiff_t *to;           /* [taps], of the adjoints; `offset` if windows are apart */
     ptrdiff_t *from, *members, *last; /* of the adjoints that are added up: windows.c */

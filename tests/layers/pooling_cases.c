@@ -30,11 +30,11 @@ ROLL(ordinal, .per_channel = chance(d, 50))
 ROLL(rank, .alpha = 0.1 * (double)roll(d, 1, 9), .stochastic = chance(d, 50))
 ROLL(median, .pad_value = o.pad_value)
 
-/* More windows than algorithms take at once. */
+/* More windows than algorithms take at once, in whole rows or in less than the rows of a window. */
 static st_pool_options roll_many_windows(dice *d, st_shape *x)
 {
     *x = ST_SHAPE(1, roll(d, 1, 2), roll(d, 34, 38), roll(d, 34, 38));
-    return (st_pool_options){ .kernel = { 3, (int)roll(d, 3, 4) },
+    return (st_pool_options){ .kernel = { chance(d, 50) ? 9 : 3, (int)roll(d, 3, 4) },
                               .stride = { 1, 1 },
                               .padding = { (int)roll(d, 0, 1), (int)roll(d, 0, 1) } };
 }
