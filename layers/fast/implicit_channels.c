@@ -145,8 +145,11 @@ double implicit_channels_cost(const implicit_plan *d, const pass *p)
                  panels = (double)ceil_div(p->made, panel_of(d, p)),
                  images = (double)images_of(d, p, rows, columns),
                  waits = fmax(0, SUMS - images * vectors / panels) / images * panels;
+    const window *w = &d->w;
     const double image = read * (double)read_size(d, p, 0) * (double)read_size(d, p, 1),
-                 waited = read_stride(d, p, 1) > 1 && image > APART ? WAIT * image : 0;
+                 used = read * (double)smallest(read_size(d, p, 0), w->out[0] * w->kernel[0]) *
+                        (double)smallest(read_size(d, p, 1), w->out[1] * w->kernel[1]),
+                 waited = read_stride(d, p, 1) > 1 && image > APART ? WAIT * used : 0;
     const ptrdiff_t border = columns.spans - (is_gather(d, p) ? 1 : phase_count(&d->w, 1));
     if ((double)rows.taps * (double)columns.taps * read > TABLES) return HUGE_VAL;
     return (double)rows.products * read *
