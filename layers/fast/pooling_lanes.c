@@ -152,8 +152,8 @@ INLINE ptrdiff_t taps_of(const lanes_call *b, ptrdiff_t n)
             {                                                                                                \
                 const int l = k + v * LANES;                                                                 \
                 each[v] = AT(M, share + l), at[v] = AT(M, place + l), more[v] = AT(M, d + l);                \
-                is[v] = AT(M, b->inside + l) > 0;                                                            \
                 if (!weight) continue;                                                                       \
+                is[v] = AT(M, b->inside + l) > 0;                                                            \
                 each[v] = (M##_vector)(is[v] & (M##_mask)each[v]);                                           \
                 more[v] = (M##_vector)(is[v] & (M##_mask)more[v]);                                           \
                 by[v] = (M##_vector)(is[v] & (M##_mask)AT(M, slope + l));                                    \
