@@ -233,7 +233,8 @@ double implicit_row_cost(const kernel *k, ptrdiff_t columns, ptrdiff_t apart)
 {
     const double vectors = (double)ceil_div(columns, k->lanes);
     if (apart <= 2) return vectors * (apart == 1 ? MOVE : SPLIT);
-    return k->pick && apart <= k->lanes ? vectors * PICK * (double)apart : (double)columns * LOOSE;
+    const double loose = (double)columns * LOOSE;
+    return k->pick && apart <= k->lanes ? fmin(loose, vectors * PICK * (double)apart) : loose;
 }
 
 double implicit_layout_cost(const implicit_plan *d, const pass *p)
