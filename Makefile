@@ -49,15 +49,17 @@ quoted = '$(subst ','\'',$1)'
 comma := ,
 say = $(if $(V),,@echo '  $1  $(@:$(BUILD)/%=%)';)
 include tests/tools/deps.mk
+# A job for each processor, where make was not told how many to run.
+jobs = $(if $(findstring jobserver,$(MAKEFLAGS)),,-j$(shell getconf _NPROCESSORS_ONLN))
 # `make deps mnist`: deps come first, also with -j, and the rest starts make anew, so that it finds what
-# was installed.
+# was installed. Several targets run in their order, as they do without deps.
 first := $(filter deps deps-%,$(MAKECMDGOALS))
 rest  := $(filter-out $(first),$(MAKECMDGOALS))
 
 ifneq ($(and $(first),$(rest)),)
 .PHONY: $(rest) rest
 $(rest): rest ; @:
-rest: $(first) ; @$(MAKE) $(rest)
+rest: $(first) ; @$(MAKE) $(if $(word 2,$(rest)),,$(jobs)) $(rest)
 else
 
 $(if $(filter float double,$(PRECISION)),,$(error PRECISION=$(PRECISION): expected float or double))

@@ -59,7 +59,7 @@ COUNTS  := $(foreach l,$(LONGEST),$(filter $l,$(COUNTED))) $(filter-out $(LONGES
 .PHONY: test results
 test: ## run every test, in both precisions where that tells more; TEST=gemm TESTED=float runs some
 	@rm -rf $(OUT)/results
-	@$(MAKE) -k $(if $(findstring jobserver,$(MAKEFLAGS)),,-j$(shell getconf _NPROCESSORS_ONLN)) results || :
+	@$(MAKE) -k $(jobs) results || :
 	@tests/tools/total.sh $(COUNTS)
 results: $(COUNTS) ; @:
 
