@@ -618,11 +618,7 @@ INLINE void reverse(ptrdiff_t n, const st_real *restrict from, st_real *restrict
 #define RUNS(M)                                                                                              \
     M##_TARGET INLINE void M##_copy(ptrdiff_t n, const st_real *from, st_real *to)                           \
     {                                                                                                        \
-        for (ptrdiff_t i = 0; i < n; i += MACHINE_LANES(M)) {                                                \
-            __builtin_prefetch(from + i + SOON);                                                             \
-            __builtin_prefetch(to + i + SOON, 1);                                                            \
-            AT(M, to + i) = AT(M, from + i);                                                                 \
-        }                                                                                                    \
+        for (ptrdiff_t i = 0; i < n; i += MACHINE_LANES(M)) AT(M, to + i) = AT(M, from + i);                 \
     }                                                                                                        \
                                                                                                              \
     /* A row of y from a row of x; NULL: there is none. */                                                   \
