@@ -146,7 +146,8 @@ typedef struct reading {
     const char *path;
     st_shape each; /* rank 0: none read yet */
     st_pictures_options options;
-    int bad, told; /* files that cannot be read; those that an earlier pass has told */
+    int bad;  /* files that cannot be read */
+    int told; /* files that an earlier pass has told: this one begins with them */
 } reading;
 
 static void tell(const reading *r, st_pictures_event event, const char *path, const char *text)
@@ -155,12 +156,13 @@ static void tell(const reading *r, st_pictures_event event, const char *path, co
 }
 
 /* Reading continues, so that all bad files are told. */
-static void leave_out(reading *r, st_pictures_event event, const char *path)
+static void leave_out(reading *r, st_pictures_event event, int k)
 {
     char why[ST_ERROR_SIZE] = "";
     if (st_error()) snprintf(why, sizeof why, "%s", st_error());
     st_error_clear();
-    if (r->bad++ >= r->told) tell(r, event, path, why);
+    r->bad++;
+    if (k >= r->told) tell(r, event, r->f->files.path[k], why);
 }
 
 /* Picture number `count` is that of file k, which changes places with the file there. */
@@ -191,7 +193,7 @@ static int keep(reading *r, int k, st_tensor image)
     if (!st_shape_equal(image.shape, r->each))
         return st_error_set("%.150s is %s and %.150s is %s: resize them (height, width)", path,
                             st_shape_text(image.shape).text, f->files.path[0], st_shape_text(r->each).text);
-    tell(r, ST_PICTURES_READ, path, "");
+    if (k >= r->told) tell(r, ST_PICTURES_READ, path, "");
     add(f, k, image);
     return 0;
 }
@@ -205,7 +207,7 @@ static int read_one(reading *r, int k)
     const bool foreign = kind == ST_PICTURE_OTHER || st_picture_missing(kind);
     st_tensor raw = foreign ? (st_tensor){ 0 } : st_picture_load(path);
     if (st_is_null(raw)) {
-        leave_out(r, foreign ? ST_PICTURES_FOREIGN : ST_PICTURES_BAD, path);
+        leave_out(r, foreign ? ST_PICTURES_FOREIGN : ST_PICTURES_BAD, k);
         return 0;
     }
     const bool coloured = channels == 0 && before > 0 && before < raw.shape.n[0];
@@ -219,14 +221,14 @@ static int read_one(reading *r, int k)
 static int read_all(reading *r)
 {
     folder *f = r->f;
-    int status = 0;
-    for (int k = 0; k < f->files.count && status == 0; k++) status = read_one(r, k);
+    int status = 0, k = 0;
+    while (k < f->files.count && (status = read_one(r, k)) == 0) k++;
     if (status < 0) return -1;
     if (status > 0) {
         free(f->pixel);
         f->pixel = NULL, f->count = 0;
         r->each = (st_shape){ 0 }, r->options.channels = 3;
-        r->told = r->bad, r->bad = 0;
+        r->told = k, r->bad = 0;
         return read_all(r);
     }
     if (r->bad && !r->options.skip_bad)

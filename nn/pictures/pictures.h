@@ -52,12 +52,12 @@ const char *st_picture_missing(st_picture_kind kind);
 
 /* ---- a folder ------------------------------------------------------------------------------------- */
 
-/* Why something is left out. */
+/* The result of reading a file, or a folder that is left out. */
 typedef enum st_pictures_event {
-    ST_PICTURES_READ,    /* not left out: the picture was read */
-    ST_PICTURES_BAD,     /* it cannot be read; `text` says why */
-    ST_PICTURES_FOREIGN, /* its format is not read, by its name */
-    ST_PICTURES_EMPTY    /* the folder of a class, without a picture that can be read */
+    ST_PICTURES_READ,    /* the picture was read */
+    ST_PICTURES_BAD,     /* it is left out, as it cannot be read: `text` says why */
+    ST_PICTURES_FOREIGN, /* it is left out, as its name is of a format that is not read */
+    ST_PICTURES_EMPTY    /* the folder of a class has no picture that can be read */
 } st_pictures_event;
 
 /* Zeros: pictures as they are in the files. */
@@ -65,7 +65,8 @@ typedef struct st_pictures_options {
     int channels, height, width; /* 0: as in the files, which must be alike; grey if all are */
     bool skip_bad;               /* leave out files that cannot be read, which are an error otherwise */
 
-    /* Called for each file and folder above, from the thread that opens the set; NULL: nothing is told. */
+    /* Called once for each picture and each empty folder, from the thread that opens the set; NULL: nothing is
+     * told. */
     void (*tell)(void *context, st_pictures_event event, const char *path, const char *text);
     void *context;
 } st_pictures_options;

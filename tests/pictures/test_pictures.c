@@ -434,8 +434,8 @@ TEST(sizes_and_colours_of_a_folder)
     expect_error("No such file");
 }
 
-/* Files that cannot be read are told, also where a second pass begins, in colour; folders without a picture
- * are no classes. */
+/* Every file is told once, also where a second pass begins, in colour; folders without a picture are no
+ * classes. */
 TEST(what_cannot_be_read_is_told)
 {
     char path[512];
@@ -468,6 +468,7 @@ TEST(what_cannot_be_read_is_told)
     strcat(expected, "empty a\nempty c\n");
     assert_string_equal(t.text, expected);
     assert_true(d->count == 3 && st_shape_equal(d->x, ST_SHAPE(3, 2, 3)));
+    assert_int_equal(t.read, 3);
     assert_classes(d, "b d");
     auto_tensor x = st_tensor_new(ST_SHAPE(3, 3, 2, 3)), y = st_tensor_new(ST_SHAPE(3));
     assert_int_equal(st_dataset_batch(d, NULL, 0, 3, x, y), 0);
