@@ -118,19 +118,25 @@ static int initialise(processes *p)
 {
     int had, given;
     MPI_Initialized(&had);
+    if (!had && checked(MPI_Init_thread(NULL, NULL, MPI_THREAD_FUNNELED, &given), "initialisation"))
+        return -1;
     p->began = !had;
-    return had ? 0 : checked(MPI_Init_thread(NULL, NULL, MPI_THREAD_FUNNELED, &given), "initialisation");
+    return 0;
 }
 
 const st_comm *st_mpi_begin(void)
 {
     st_comm *t = malloc(sizeof *t);
-    processes *p = calloc(1, sizeof *p);
-    if (t) *t = (st_comm){ 0, 1, all_gather, all_to_all, broadcast, all_min, all_reduce, p };
-    if (!t || !p) st_error_set("st_mpi_begin: no memory");
-    else if (initialise(p) == 0 && join(t, p) == 0) return t;
-    free(t);
-    free(p);
+    processes *p = malloc(sizeof *p);
+    if (!t || !p) {
+        st_error_set("st_mpi_begin: no memory");
+        free(t), free(p);
+        return NULL;
+    }
+    *p = (processes){ .all = MPI_COMM_NULL };
+    *t = (st_comm){ 0, 1, all_gather, all_to_all, broadcast, all_min, all_reduce, p };
+    if (initialise(p) == 0 && join(t, p) == 0) return t;
+    st_mpi_end(t);
     return NULL;
 }
 
@@ -138,7 +144,7 @@ void st_mpi_end(const st_comm *t)
 {
     if (!t) return;
     processes *p = t->own;
-    MPI_Comm_free(&p->all);
+    if (p->all != MPI_COMM_NULL) MPI_Comm_free(&p->all);
     if (p->began) MPI_Finalize();
     free(p->count);
     free(p->first);
