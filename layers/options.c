@@ -63,11 +63,17 @@ int st_options_resolve(const char *who, const st_field *fields, void *options)
     return 0;
 }
 
+const st_field *st_options_field(const st_field *fields, const char *name)
+{
+    const st_field *f = name ? fields : NULL;
+    while (f && f->name && strcmp(f->name, name) != 0) f++;
+    return f && f->name ? f : NULL;
+}
+
 double st_options_number(const st_field *fields, const void *options, const char *name)
 {
-    const st_field *f = options && name ? fields : NULL;
-    while (f && f->name && strcmp(f->name, name) != 0) f++;
-    if (!f || !f->name) return 0;
+    const st_field *f = options ? st_options_field(fields, name) : NULL;
+    if (!f) return 0;
     const void *at = (const char *)options + f->offset;
     if (f->kind == ST_FIELD_BOOL) return *(const bool *)at;
     return f->kind == ST_FIELD_REAL ? *(const double *)at : *(const int *)at;

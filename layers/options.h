@@ -55,6 +55,9 @@ typedef union st_option_bytes {
  * with an error "who: name is value, expected range". */
 int st_options_resolve(const char *who, const st_field *fields, void *options);
 
+/* The field of that name; NULL: there is none. */
+const st_field *st_options_field(const st_field *fields, const char *name);
+
 /* The INT, REAL, BOOL or CHOICE option of that name as a number; 0: there is none. */
 double st_options_number(const st_field *fields, const void *options, const char *name);
 

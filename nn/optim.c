@@ -17,9 +17,8 @@ static int check_kind(const st_optim_kind *kind)
         return st_error_set("st_optim_new: the %s is NULL", !kind ? "kind" : !kind->name ? "name" : "step");
     if (kind->states < 0 || kind->states > ST_OPTIM_STATES)
         return st_error_set("%s: %d states, expected 0 to %d", kind->name, kind->states, ST_OPTIM_STATES);
-    const st_field *lr = kind->fields;
-    while (lr && lr->name && strcmp(lr->name, "lr") != 0) lr++;
-    if (lr && lr->name && lr->kind == ST_FIELD_REAL) return 0;
+    const st_field *lr = st_options_field(kind->fields, "lr");
+    if (lr && lr->kind == ST_FIELD_REAL) return 0;
     return st_error_set("%s: there is no option lr of type double", kind->name);
 }
 

@@ -199,6 +199,7 @@
 #define st_optim_kinds st_double_optim_kinds
 #define st_optim_new st_double_optim_new
 #define st_optim_step st_double_optim_step
+#define st_options_field st_double_options_field
 #define st_options_number st_double_options_number
 #define st_options_resolve st_double_options_resolve
 #define st_options_text st_double_options_text

@@ -108,13 +108,6 @@ static const st_layer_type *type_named(const char *name, const st_layer_type *co
     return types ? *types : NULL;
 }
 
-static const st_field *field_named(const st_layer_type *type, const char *name)
-{
-    const st_field *f = type->fields;
-    while (f && f->name && strcmp(f->name, name) != 0) f++;
-    return f && f->name ? f : NULL;
-}
-
 /* ---- writing ------------------------------------------------------------------------------------- */
 
 /* Takes ownership of the value. */
@@ -133,7 +126,7 @@ static int put_layer(json_t *object, const st_layer *l)
         return st_layer_refuse(l, "a type of the library has that name, rename yours");
     if (type->options_size && !type->fields)
         return st_layer_refuse(l, "its type has options but no table of fields");
-    if (field_named(type, "type") || field_named(type, "layers"))
+    if (st_options_field(type->fields, "type") || st_options_field(type->fields, "layers"))
         return st_layer_refuse(l, "no option may be called type or layers");
     if (put(object, "type", json_string(type->name))) return -1;
     for (const st_field *f = type->fields; f && f->name; f++)
@@ -219,7 +212,7 @@ static int read_options(const st_layer_type *type, json_t *given, const st_net_k
     json_t *value;
     json_object_foreach(given, name, value)
     {
-        const st_field *f = field_named(type, name);
+        const st_field *f = st_options_field(type->fields, name);
         if (strcmp(name, "type") == 0 || strcmp(name, "layers") == 0) continue;
         if (!f) return st_error_set("%s: option %s is not known", type->name, show_text(name).text);
         if (!read_option(f, value, known, (char *)options + f->offset)) return refuse_option(type, f, value);
