@@ -13,11 +13,11 @@ typedef struct layer_hooks {
     void (*both)(const st_call *c, st_tensor x, st_tensor y, st_tensor dy, st_tensor dx);
     /* once before the chunks of a batch, in one thread, forward or backward to dx; NULL: nothing */
     void (*prepare)(const st_layer *l, bool backward);
-    /* a call shares its own work among threads (layer_each of layers/fast/): no chunk is divided for that */
+    /* the hooks divide the work of a call among threads (layer_each of layers/fast/) */
     bool divides;
     /* the hooks see the whole batch, although the type has chunks */
     bool whole;
-    /* the fewest images for which a call in inference is worth what it does once; 0: it does little */
+    /* in inference: the fewest images in a call, which does some work once for all of them; 0: any number */
     int least;
 } layer_hooks;
 
@@ -33,8 +33,7 @@ typedef struct layer_executor {
                  void *context); /* st_parallel_for */
 } layer_executor;
 
-/* That of every engine but the reference engine; NULL without layers/fast/. The pointer is not const: clang
- * would read the weak definition when it compiles. */
+/* That of every engine but the reference engine; NULL without layers/fast/ (tensor/tables.h). */
 extern const layer_executor *layer_fast_executor;
 
 enum {
@@ -69,7 +68,7 @@ struct st_layer_run {
     const layer_executor *executor; /* NULL: run.c's loops over chunks */
     int threads;
     double least_work;                       /* for the executor: less runs on one thread */
-    bool shared_out;                         /* likewise: chunks run at the same time, and are not divided */
+    bool shared_out;                         /* for the executor: chunks run at the same time, undivided */
     st_tensor parameters, gradients, states; /* flat; kept when the batch size changes */
     bool shared;                             /* parameters and states belong to another tree; no gradients */
     st_tensor memory;                        /* flat: memory and outputs of all layers */
@@ -107,34 +106,37 @@ int layer_threads(void); /* that would run a planned tree now */
  * y. */
 double layer_needed(const st_layer_needs *needs);
 
-/* Builds a tree that has no run yet. If `run` has parameters and states, the tree has the same; otherwise it
+/* Builds a tree that has no run yet. If `run` has parameters and states the tree uses them, otherwise it
  * initialises its own. Frees `run` on failure. */
 int layer_build_first(st_layer *root, st_shape x, uint64_t seed, st_layer_run *run);
-void layer_run_free(st_layer *l); /* if l is the root that owns it */
+
+/* Frees the run of a tree if l is its root. */
+void layer_run_free(st_layer *l);
 
 /* ---- running, for algorithms that run several layers as one ---------------------------------------- */
 
-/* Tests if a parameter of l is to be trained; and if one of l or of a layer that it holds is. */
-bool layer_has_gradient(const st_layer *l);
-bool layer_trains(const st_layer *l);
+bool layer_has_gradient(const st_layer *l); /* a parameter of this layer is trained */
+bool layer_trains(const st_layer *l);       /* a parameter of it or of a layer that it holds is */
 
-/* The number of this layer's own parameters. */
+/* The number of elements in this layer's own parameters. */
 ptrdiff_t layer_own_parameters(const st_layer *l);
 
-/* Tests if the layer's hooks see the whole batch: those of layers that hold others, or by type. */
+/* Tests if the layer's hooks see the whole batch, because of its type or because it holds layers. */
 bool layer_is_whole(const st_layer *l);
 
-/* The chunk rule, which depends on the batch and the type alone: the number of images per call of this
- * layer's hooks, for a batch of n; the most chunks of a batch of at most n; and if each chunk's gradient, of
- * so many parameters, is summed separately, so that chunks can run in parallel. */
-ptrdiff_t layer_chunk(const st_layer *l, ptrdiff_t n);
-ptrdiff_t layer_most_chunks(const st_layer *l, ptrdiff_t n);
+/* The chunk rule, which depends on the batch and the type alone. A layer sums the gradients of each chunk
+ * separately, so that chunks can run in parallel, unless it has too many parameters. */
+ptrdiff_t layer_chunk(const st_layer *l, ptrdiff_t n);       /* images per call, for a batch of n */
+ptrdiff_t layer_most_chunks(const st_layer *l, ptrdiff_t n); /* of a batch of at most n */
 bool layer_sums_chunks(const st_layer *l, ptrdiff_t parameters);
 
-/* A call of the layer's hooks on a chunk. After `gradient`, the gradients of frozen parameters become 0; an
- * error that a hook has set is preceded by the layer and the hook. */
+/* A call of the layer's hooks on a chunk. */
 st_call layer_call(const st_layer *l, ptrdiff_t first, ptrdiff_t images, int thread);
+
+/* After `gradient`: sets the gradients of frozen parameters to 0. */
 void layer_clear_frozen(const st_call *c);
+
+/* After a hook: an error that it has set begins with the layer and the hook. */
 void layer_blame(const st_layer *l, bool failed_before, const char *hook);
 
 #endif

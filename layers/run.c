@@ -157,13 +157,13 @@ static bool runnable(const st_layer *l, const char *what, st_tensor x, st_tensor
 void st_layer_forward(st_layer *l, st_tensor x, st_tensor y)
 {
     if (!runnable(l, "forward", x, y)) return;
-    const st_layer_run *run = l->impl->run;
-    const ptrdiff_t images = x.shape.n[0], size = layer_chunk(l, images);
-    const bool failed = st_error() != NULL;
-    if (run->executor) {
-        run->executor->forward(l, x, y);
+    const layer_executor *executor = l->impl->run->executor;
+    if (executor) {
+        executor->forward(l, x, y);
         return;
     }
+    const ptrdiff_t images = x.shape.n[0], size = layer_chunk(l, images);
+    const bool failed = st_error() != NULL;
     for (ptrdiff_t first = 0; first < images; first += size) {
         const ptrdiff_t count = smallest(images - first, size);
         const st_call c = layer_call(l, first, count, 0);
@@ -196,14 +196,14 @@ void st_layer_backward(st_layer *l, st_tensor x, st_tensor y, st_tensor dy, st_t
 {
     if (!runnable(l, "backward", x, y) || !gradients_fit(l, x, y, dy, dx)) return;
     const st_layer_run *run = l->impl->run;
-    const ptrdiff_t images = x.shape.n[0], size = layer_chunk(l, images), own = layer_own_parameters(l);
-    const bool gradient = layer_has_gradient(l), backward = !st_is_null(dx) || l->children > 0;
-    const bool sums = gradient && images > size && layer_sums_chunks(l, own);
-    const st_tensor sum = sums ? st_narrow(run->partial, 0, 0, own) : (st_tensor){ 0 };
     if (run->executor) {
         run->executor->backward(l, x, y, dy, dx);
         return;
     }
+    const ptrdiff_t images = x.shape.n[0], size = layer_chunk(l, images), own = layer_own_parameters(l);
+    const bool gradient = layer_has_gradient(l), backward = !st_is_null(dx) || l->children > 0;
+    const bool sums = gradient && images > size && layer_sums_chunks(l, own);
+    const st_tensor sum = sums ? st_narrow(run->partial, 0, 0, own) : (st_tensor){ 0 };
     for (ptrdiff_t first = 0; first < images; first += size) {
         const ptrdiff_t count = smallest(images - first, size);
         const st_tensor px = part(x, first, count), py = part(y, first, count), pdy = part(dy, first, count);

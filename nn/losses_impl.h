@@ -56,8 +56,7 @@ typedef struct mean {
 } mean;
 
 /* The row function of a pass by vectors: over positions of logits, or over elements; NULL with an error if
- * there is no such engine. The pointer is NULL without nn/fast/. Not const: clang would read the weak
- * definition when it compiles. */
+ * there is no such engine. The pointer is NULL without nn/fast/ (tensor/tables.h). */
 typedef enum loss_row { LOSS_LOGITS, LOSS_SQUARED, LOSS_HUBER, LOSS_BINARY, LOSS_ROWS } loss_row;
 extern st_row_function *(*loss_row_by_vectors)(loss_row which);
 

@@ -27,11 +27,10 @@ static inline void optim_ranges_free(struct st_optim_ranges *r)
 /* A step of n parameters; false if one of them is NaN or infinite afterwards. */
 typedef bool optim_sweep(const st_optim_call *c, ptrdiff_t n, st_real *w, const st_real *g);
 
-/* The same as a kind's step by vectors, or NULL. Without nn/fast/ there are none, and the pointer is NULL.
- * Not const: clang would read the weak definition when it compiles. */
+/* The same as a kind's step by vectors, or NULL. The pointer is NULL without nn/fast/ (tensor/tables.h). */
 extern optim_sweep *(*optim_sweep_by_vectors)(const st_optim_kind *kind);
 
-/* st_optim_groups; NULL without nn/groups/. Not const: see above. */
+/* st_optim_groups; NULL without nn/groups/. */
 typedef int optim_grouping(st_optim *o, st_net *n, int count, const st_param_group group[]);
 extern optim_grouping *optim_groups_by_name;
 

@@ -56,7 +56,7 @@ typedef struct train_parts {
     void (*end)(trainer *t);                     /* frees what begin allocated */
 } train_parts;
 
-/* NULL without nn/ranks/. Not const: clang would read the weak definition when it compiles. */
+/* NULL without nn/ranks/ (tensor/tables.h). */
 extern const train_parts *train_in_parts;
 
 /* ---- before the first step (setup.c) ------------------------------------------------------------------ */
@@ -80,13 +80,13 @@ bool train_next(trainer *t);
 /* Loads part s of options.micro_batches of the current batch, with gradients of 0. */
 int train_fetch_part(trainer *t, int s);
 
-/* The loss's derivative with respect to y, of the batch that is loaded. */
+/* The derivative of the loaded batch's loss with respect to y. */
 st_tensor train_loss(trainer *t, st_tensor y);
 
-/* After the gradients: the batch's loss and the learning rate. True: the run ends, by an error. */
+/* After the gradients: sets the batch's loss and the learning rate. True: the run ends. */
 bool train_measure(trainer *t);
 
-/* The optimizer's step, and what is reported of it. True: the run ends, by an error. */
+/* Runs the optimizer, and updates the report. True: the run ends by an error. */
 bool train_step(trainer *t);
 
 /* Means over this epoch so far. */
@@ -117,10 +117,13 @@ ptrdiff_t train_class_of(st_tensor y, ptrdiff_t i);
 tally train_tally(const train_batches *b, const st_loss *l, const st_net *n, st_tensor y, st_tensor target,
                   st_tensor dy);
 
-/* The score of a batch of the set, from sample `first` on; of the whole set; and a score from its sums, or -1
- * with an error, which begins with `who`, if nothing counts. */
+/* The tally of a batch of the set, from sample `first` on. */
 tally train_tally_at(st_net *n, const st_loss *l, const train_batches *b, ptrdiff_t first);
+
+/* The score of the whole set. */
 int train_score(st_net *n, const st_loss *l, const train_batches *b, st_metrics *score);
+
+/* The score from the sum of tallies. -1 with an error, which begins with `who`, if nothing counts. */
 int train_mean(const char *who, tally sum, st_metrics *score);
 
 #endif

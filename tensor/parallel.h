@@ -10,9 +10,9 @@
 enum { MOST_THREADS = 64 };
 
 /* Calls work(i, thread, context) for 0 <= i < count, in any order, on at most `threads` threads. `thread` is
- * less than that, 0 for the caller, and different for calls that run at the same time. If several items fail,
- * the caller gets the error of the lowest i. A call from inside of `work`, or while another thread uses the
- * pool, runs in the caller alone. */
+ * the number of the thread, from 0, which is the caller. If several items fail, the caller gets the error of
+ * the lowest i. A call from inside of `work`, or while another thread uses the pool, runs in the caller
+ * alone. */
 typedef void parallel_work(ptrdiff_t i, int thread, void *context);
 void parallel_for(int threads, ptrdiff_t count, parallel_work *work, void *context);
 
@@ -31,8 +31,7 @@ typedef struct parallel_pool {
                   void *context); /* false: the pool is in use */
 } parallel_pool;
 
-/* NULL in the core, where work runs in the caller; tensor/threads/ puts its pool in. Not const: clang would
- * read the weak definition when it compiles. */
+/* NULL in the core, where work runs in the caller; tensor/threads/ puts its pool in (tables.h). */
 extern const parallel_pool *parallel_threads;
 
 #endif
