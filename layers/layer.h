@@ -31,16 +31,16 @@
  * order, so results are bit-identical for any number of threads. A type that writes its state must be
  * ST_WHOLE_BATCH.
  *
- * Order: forward of a chunk, then gradient, then backward, with the same x, y and dy. What a hook keeps for a
- * later one belongs in st_memory; scratch does not last. So a recurrent layer may compute the gradients of
- * its steps once, in gradient, and read them in backward. Two hooks can be left out: gradient if all
- * parameters are frozen, backward if nothing below needs dx. A backward that reads what gradient keeps must
- * therefore know if it ran: forward writes a mark into memory, gradient another one. Different chunks are in
- * no order.
+ * Order: forward of a chunk, then gradient, then backward, with the same x, y and dy. Chunks are in no order.
+ * A hook keeps data for a later one in st_memory; scratch does not last. A recurrent layer, for example,
+ * computes the gradients of its steps once, in gradient, and reads them in backward. gradient is not called
+ * if all parameters are frozen, backward not if nothing below needs dx. A backward that reads data of
+ * gradient must know if gradient ran: forward writes a mark into memory, gradient another one.
  *
- * The default chunk, 8 images or a 32nd of a larger batch than 256, suits types whose images share nothing:
- * layers with the same chunk run one after another on it, while it is in the cache. A chunk of 1 suits images
- * of a megabyte and more; ST_WHOLE_BATCH suits a product that reads its weights once for all images.
+ * The default chunk is 8 images, or a 32nd of a batch of more than 256. It suits types whose images share
+ * nothing: layers with the same chunk run one after another on it, while it is in the cache. A chunk of 1
+ * suits images of a megabyte and more; ST_WHOLE_BATCH suits a product that reads its weights once for all
+ * images.
  *
  * A type that holds layers sees the whole batch. Its plan calls st_plan_child for each child; its hooks call
  * st_forward_child, which returns the child's output and keeps it until the backward pass, and
@@ -122,8 +122,8 @@ int st_layer_state(st_layer *l, const char *name, st_shape s, double value);
 int st_layer_memory(st_layer *l, st_shape s);
 int st_layer_scratch(st_layer *l, st_shape s);
 
-/* `size` zeroed bytes, aligned for any type, which the layer owns until it is planned again; a second request
- * replaces the first. plan fills them in, hooks read them as c->plan. NULL with an error. */
+/* Returns `size` zeroed bytes, aligned for any type, for plan to fill in; hooks read them as c->plan. The
+ * layer owns them until it is planned again; a second request replaces the first. NULL with an error. */
 void *st_layer_plan_data(st_layer *l, size_t size);
 
 /* Plans child i for an input of shape x and reserves memory for its output. -1 with an error that names the

@@ -19,7 +19,7 @@
 ST_API_BEGIN
 
 /* Initial weights by name, as torch.nn.init draws them with its defaults; biases are always uniform in
- * ±1/sqrt(fan_in). Of a weight [O, I, KH, KW]: fan_in = I KH KW, fan_out = O KH KW. */
+ * ±1/sqrt(fan_in). A weight [O, I, KH, KW] has fan_in = I KH KW and fan_out = O KH KW. */
 typedef enum st_init_name {
     ST_INIT_DEFAULT,         /* uniform in ±1/sqrt(fan_in): PyTorch's Conv2d and Linear */
     ST_INIT_XAVIER_UNIFORM,  /* uniform in ±sqrt(6 / (fan_in + fan_out)): Glorot and Bengio 2010 */
@@ -197,7 +197,7 @@ st_layer *st_layernorm_new(st_layernorm_options options);
 st_layer *st_rmsnorm_new(st_layernorm_options options);
 #define st_rmsnorm(...) st_rmsnorm_new(ST_OPTIONS(st_layernorm_options, __VA_ARGS__))
 
-/* Over groups of each image's channels: Wu and He 2018. As many groups as channels: instance normalisation.
+/* Over groups of each image's channels: Wu and He 2018. With C groups it is instance normalisation.
  * Parameters: weight [C], bias [C]. */
 typedef struct st_groupnorm_options {
     int groups;     /* required; divides C */

@@ -50,7 +50,7 @@ st_dataset *st_dataset_tensors(st_tensor x, st_tensor y);
 st_dataset *st_dataset_owned(st_tensor x, st_tensor y);
 
 /* Starts a new epoch: augmentation (nn/data/augment.h) is drawn again, as a function of `epoch`, a number
- * that the epoch alone has: the trainer calls it with the net's step. Before the first call it is 0. A set
+ * that differs from epoch to epoch; the trainer passes the net's step. Before the first call it is 0. A set
  * that wraps another one passes it on. Must not be called while samples are being loaded. */
 void st_dataset_begin_epoch(const st_dataset *d, uint64_t epoch);
 

@@ -1,9 +1,7 @@
 /* loss.h: losses: what training minimises.
  *
- * A loss is a kind and its options. It is a value: pass it, return it. st_loss_value returns the mean over
- * the batch and, unless dy is null, overwrites dy (of y's shape) with its derivative with respect to y. Sums
- * are accumulated in double; by vectors, the value of a loss of classes has an error of up to an ulp of
- * st_real. A wrong shape or a class out of range is an error: the value is NaN, and dy is unchanged.
+ * A loss is a kind and its options. It is a value: pass it, return it. Sums are accumulated in double; by
+ * vectors, the value of a loss of classes has an error of up to an ulp of st_real.
  *
  * Logits may be any finite numbers whose differences are finite doubles, without overflow. Infinite logits
  * make the value infinite or NaN, except for -inf in cross-entropy without smoothing, which excludes a
@@ -17,8 +15,7 @@
 
 ST_API_BEGIN
 
-/* A kind and its options. */
-typedef struct st_loss st_loss;
+typedef struct st_loss st_loss; /* below */
 
 /* The kind of a loss: a static const table. One of your own, the pinball loss of a quantile:
  *
@@ -53,8 +50,7 @@ typedef struct st_loss_kind {
      * divides by 1. NULL: the number of images. */
     double (*counted)(const st_loss *l, st_tensor y, st_tensor target);
     bool (*ignores)(const st_loss *l, double target); /* a class that does not count; NULL: none */
-    st_tensor (*weights)(
-        const st_loss *l); /* a tensor of the options, which a checkpoint compares; NULL: none */
+    st_tensor (*weights)(const st_loss *l); /* of the options, which checkpoints compare; NULL: none */
 } st_loss_kind;
 
 struct st_loss {
@@ -65,7 +61,9 @@ struct st_loss {
 /* Fills in the defaults and checks the options. No loss, with an error, if one is out of range. */
 st_loss st_loss_new(const st_loss_kind *kind, const void *options);
 
-/* Returns the mean over the batch and, unless dy is null, overwrites dy with its derivative. */
+/* Returns the mean over the batch and, unless dy is null, overwrites dy (of y's shape) with its derivative
+ * with respect to y. A wrong shape or a class out of range is an error: the value is NaN, and dy is
+ * unchanged. */
 double st_loss_value(st_loss l, st_tensor y, st_tensor target, st_tensor dy);
 
 /* Returns the divisor of the mean over the batch, in images: their number, unless targets are ignored or have

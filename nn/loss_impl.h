@@ -1,10 +1,10 @@
-/* loss_impl.h: what the trainer asks of a loss, and the losses' own. */
+/* loss_impl.h: functions of a loss for the trainer and for the kinds of losses; private to the library. */
 #ifndef STRIDE_NN_LOSS_IMPL_H
 #define STRIDE_NN_LOSS_IMPL_H
 
 #include "nn/loss.h"
 
-/* True if a target of this number is not counted. */
+/* Tests if a target does not count. */
 bool loss_ignores(const st_loss *l, double target);
 
 /* st_loss_value, but the sum is divided by loss_divisor(*weight), and *weight becomes st_loss_weight's: with

@@ -69,8 +69,8 @@ void st_net_zero_gradients(st_net *n);
 typedef struct st_net_tensor {
     const char *name;
     st_tensor value, gradient; /* gradient: null for a state */
-    st_layer *layer;           /* whose parameter, or state, `number` it is */
-    int number;
+    st_layer *layer;           /* that has it, and */
+    int number;                /* its index among the layer's parameters, or states */
 } st_net_tensor;
 void st_net_visit(st_net *n, void (*visit)(const st_net_tensor *t, void *context), void *context);
 st_tensor st_net_find(st_net *n, const char *name); /* null with an error: no such name */

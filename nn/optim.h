@@ -50,8 +50,8 @@ typedef struct st_optim_kind {
     size_t options_size;
     const st_field *fields; /* of the options; "lr" and, if there is one, "weight_decay" are REAL */
     int states;             /* numbers kept for each parameter, 0 at the first step; 0 to ST_OPTIM_STATES */
-    int (*plan)(
-        st_optim *o); /* refuses options, or sets o->states to fewer: 0, or -1 with an error; NULL: neither */
+    /* Checks the options, and may set o->states to fewer. 0, or -1 with an error. NULL: nothing to check. */
+    int (*plan)(st_optim *o);
     /* Updates n parameters w with gradients g. Several threads call it. */
     void (*step)(const st_optim_call *c, ptrdiff_t n, st_real *w, const st_real *g);
 } st_optim_kind;
@@ -89,8 +89,8 @@ typedef struct st_param_group {
 enum { ST_MAX_GROUPS = 8 }; /* the most groups of a net */
 
 /* One step with learning rate lr, usually o->lr times a schedule's factor. Both tensors are flat and
- * contiguous, with the same length at every step. -1 with an error: if it was set before, or arguments do not
- * fit, nothing is changed; a parameter that is NaN or infinite after the step is an error, too. */
+ * contiguous, with the same length at every step. -1 with an error: arguments that do not fit, or an error
+ * that was set before, and nothing is changed; or a parameter that is NaN or infinite after the step. */
 int st_optim_step(st_optim *o, double lr, st_tensor parameters, st_tensor gradients);
 
 ST_API_END

@@ -1,5 +1,5 @@
-/* system.h: memory that is aligned, and a clock; private to the library. What annexes ask of the operating
- * system is in nn/files/streams.h, nn/files/replace.c and tensor/threads/.
+/* system.h: memory that is aligned, and a clock; private to the library. Annexes call the operating system in
+ * nn/files/streams.h, nn/files/replace.c and tensor/threads/.
  *
  * A file that includes this one includes it first. */
 #ifndef STRIDE_TENSOR_SYSTEM_H

@@ -92,8 +92,8 @@ ptrdiff_t st_numel(st_tensor x);                  /* elements; 0 for the null te
 bool st_is_contiguous(st_tensor x);               /* row-major without gaps */
 bool st_shares_storage(st_tensor a, st_tensor b); /* views of one storage; false for null */
 
-/* False if no element is in both. True if one may be: the addresses of a and b interleave, and their strides
- * do not keep them apart, as they do columns of a matrix. */
+/* False if a and b have no element in common: their addresses do not interleave, or their strides keep them
+ * apart, as they do two columns of a matrix. True otherwise. */
 bool st_overlaps(st_tensor a, st_tensor b);
 
 /* A pointer to element [0, 0, ...]; for a contiguous tensor, to all its elements. */

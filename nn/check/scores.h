@@ -1,4 +1,4 @@
-/* scores.h: how a net does on classes, besides accuracy (st_evaluate, nn/train.h). */
+/* scores.h: scores of a net on classes, besides accuracy (st_evaluate, nn/train.h). */
 #ifndef STRIDE_NN_CHECK_SCORES_H
 #define STRIDE_NN_CHECK_SCORES_H
 

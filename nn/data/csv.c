@@ -108,7 +108,7 @@ static int read_row(reader *r)
     return 1;
 }
 
-/* The delimiter of the first line. Where numbers have decimal commas, each field has at most one. */
+/* The delimiter of the first line. In a file with decimal commas each field has at most one. */
 static char find_delimiter(const char *at)
 {
     ptrdiff_t commas = 0, semicolons = 0, tabs = 0;

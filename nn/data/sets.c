@@ -253,7 +253,7 @@ static ptrdiff_t read_classes(const st_dataset *of, ptrdiff_t class[])
 }
 
 /* Divides a random order: indices of the part from the front, the others from the back; returns the part's
- * number. Of the samples of a class as many as n * fraction rounds to are taken, at even distances. */
+ * number. Takes n * fraction samples of each class, rounded, at even distances. */
 static ptrdiff_t divide(const ptrdiff_t order[], const ptrdiff_t class[], ptrdiff_t seen[], double fraction,
                         ptrdiff_t n, ptrdiff_t divided[])
 {

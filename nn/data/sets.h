@@ -33,7 +33,7 @@ st_dataset *st_dataset_subset(const st_dataset *of, ptrdiff_t count, const ptrdi
  * sample's index there. Other sets are returned unchanged. */
 const st_dataset *st_dataset_origin(const st_dataset *d, ptrdiff_t *i);
 
-/* Divides a set at random. Where targets are classes (of rank 0, integers from 0 on) both parts have the same
+/* Divides a set at random. If targets are classes (of rank 0, integers from 0 on) both parts have the same
  * fractions of each class (a stratified split): `part` gets n * fraction samples of each class of n, rounded.
  * Reads all samples once. -1 with an error: a fraction that leaves one part empty, a target that is not a
  * class. */

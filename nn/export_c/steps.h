@@ -4,10 +4,16 @@
 
 #include "nn/net.h"
 
-/* Families of layers: nothing in inference; functions of one number; weighted sums of pixels; functions of
- * windows; products with weights; functions of a number and its channel; rows that are normalized. The last
- * two may run in place. */
-typedef enum kind { NOTHING, ACTIVATION, TAPS, WINDOWS, PRODUCT, CHANNELS, ROWS } kind;
+/* Families of layers. CHANNELS and ROWS may run in place. */
+typedef enum kind {
+    NOTHING,    /* the identity in inference */
+    ACTIVATION, /* a function of one number */
+    TAPS,       /* weighted sums of pixels */
+    WINDOWS,    /* a function of windows */
+    PRODUCT,    /* a product with weights */
+    CHANNELS,   /* a function of a number and its channel */
+    ROWS        /* a normalization of rows */
+} kind;
 
 /* A type of layer as C: see forms.c. */
 typedef struct form {

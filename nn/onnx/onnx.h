@@ -16,9 +16,9 @@ ST_API_BEGIN
  *
  * Not supported, with an error that names the layer: pool, as its function is C; layers of your own; maxpool
  * with windows of ignored padding only; conv_transpose2d with an output_padding beyond the stride and the
- * padding. A net of 2 GiB or more is an error, too, as protobuf cannot hold it, and so is every
- * export if the library was built without protobuf-c or ONNX's description of its files. The file is replaced
- * atomically. 0, or -1 with an error, also if one is set already. */
+ * padding. A net of 2 GiB or more is an error, too, as protobuf cannot hold it, and so is every export if the
+ * library was built without protobuf-c or ONNX's description of its files. The file is replaced atomically.
+ * 0, or -1 with an error, also if one is set already. */
 int st_net_export_onnx(st_net *n, const char *path);
 
 ST_API_END
