@@ -16,13 +16,6 @@ st_schedule st_schedule_new(const st_schedule_kind *kind, const void *options)
     return st_options_resolve(kind->name, kind->fields, &s.options) ? (st_schedule){ 0 } : s;
 }
 
-st_schedule st_warmup_lr_new(st_warmup_lr_options options)
-{
-    if (options.steps < 0) st_error_set("st_warmup_lr: %ld steps, expected at least 0", options.steps);
-    options.after.warmup = options.steps;
-    return options.after;
-}
-
 double st_schedule_factor(const st_schedule *s, long step, long total, long per_epoch)
 {
     if (s && step < s->warmup) return (double)(step + 1) / (double)(s->warmup + 1);

@@ -35,20 +35,11 @@ typedef struct st_schedule_kind {
 typedef struct st_schedule {
     const st_schedule_kind *kind; /* NULL: constant */
     st_option_bytes options;
-    long warmup; /* steps of linear warm-up */
+    long warmup; /* steps of linear warm-up before it: st_warmup_lr of schedules.h */
 } st_schedule;
 
 /* Fills in the defaults and checks the options. A constant schedule with an error if one is out of range. */
 st_schedule st_schedule_new(const st_schedule_kind *kind, const void *options);
-
-/* A warm-up of `steps` steps in which the factor rises linearly, (step + 1) / (steps + 1); then the schedule
- * `after`. */
-typedef struct st_warmup_lr_options {
-    long steps;
-    st_schedule after;
-} st_warmup_lr_options;
-st_schedule st_warmup_lr_new(st_warmup_lr_options options);
-#define st_warmup_lr(...) st_warmup_lr_new(ST_OPTIONS(st_warmup_lr_options, __VA_ARGS__))
 
 /* The factor at a step of a run of `total` steps, `per_epoch` of them in an epoch. NULL: 1. */
 double st_schedule_factor(const st_schedule *s, long step, long total, long per_epoch);

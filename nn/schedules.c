@@ -69,4 +69,11 @@ static const st_field one_cycle_fields[] = {
 };
 SCHEDULE(one_cycle, false)
 
+st_schedule st_warmup_lr_new(st_warmup_lr_options options)
+{
+    if (options.steps < 0) st_error_set("st_warmup_lr: %ld steps, expected at least 0", options.steps);
+    options.after.warmup = options.steps;
+    return options.after;
+}
+
 const st_schedule_kind *const st_schedule_kinds[] = { &step_kind, &cosine_kind, &one_cycle_kind, NULL };

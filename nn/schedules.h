@@ -29,7 +29,16 @@ typedef struct st_one_cycle_lr_options {
 st_schedule st_one_cycle_lr_new(st_one_cycle_lr_options options);
 #define st_one_cycle_lr(...) st_one_cycle_lr_new(ST_OPTIONS(st_one_cycle_lr_options, __VA_ARGS__))
 
-/* These kinds; ends with NULL. */
+/* A warm-up of `steps` steps in which the factor rises linearly, (step + 1) / (steps + 1); then the schedule
+ * `after`. */
+typedef struct st_warmup_lr_options {
+    long steps;
+    st_schedule after;
+} st_warmup_lr_options;
+st_schedule st_warmup_lr_new(st_warmup_lr_options options);
+#define st_warmup_lr(...) st_warmup_lr_new(ST_OPTIONS(st_warmup_lr_options, __VA_ARGS__))
+
+/* The kinds step, cosine and one_cycle; ends with NULL. */
 extern const st_schedule_kind *const st_schedule_kinds[];
 
 ST_API_END
