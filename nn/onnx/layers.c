@@ -1,6 +1,7 @@
 /* layers.c: a table from layers to ONNX nodes. Layers that operator set 17 does not have are composed of
  * its nodes: group normalisation of InstanceNormalization, gelu of Erf. */
 #include "layers/conv_impl.h"
+#include "layers/layer_impl.h"
 #include "layers/separable.h"
 #include "nn/onnx/graph.h"
 
@@ -265,10 +266,9 @@ static const char *add_nothing(graph_place at, const char *x)
 
 static const char *add_child(graph_place at, int i, const char *x)
 {
-    const char *const *names = at.l->type->child_names, *dot = at.path[0] ? "." : "";
-    const char *path = names ? graph_print(at.graph, "%s%s%s", at.path, dot, names[i])
-                             : graph_print(at.graph, "%s%s%d", at.path, dot, i);
-    return graph_layer((graph_place){ at.graph, at.l->child[i], path }, x);
+    char path[ST_LAYER_PATH];
+    layer_child_path(path, at.l, at.path, i);
+    return graph_layer((graph_place){ at.graph, at.l->child[i], graph_print(at.graph, "%s", path) }, x);
 }
 
 static const char *add_sequence(graph_place at, const char *x)
