@@ -1,6 +1,7 @@
 /* batches.c: data sets that fit a net, and batches of them in memory. */
 #include "nn/train_impl.h"
 #include "nn/loss_impl.h"
+#include "tensor/counts.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -48,8 +49,7 @@ static int check_classes(const train_batches *b, const st_loss *l, const st_net 
         if (loss_ignores(l, class)) continue;
         ptrdiff_t sample = first + i / positions;
         return st_error_set("%s: sample %td: class %g is out of range, the net has %td outputs", b->who,
-                            b->order ? b->order[sample] : sample, isnan(class) ? (double)NAN : class,
-                            n->output.n[0]);
+                            b->order ? b->order[sample] : sample, printable(class), n->output.n[0]);
     }
     return 0;
 }

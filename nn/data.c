@@ -23,8 +23,8 @@ static int check_kind(const st_dataset *kind)
         return st_error_set("st_dataset_new: %td samples, expected at least one", kind->count);
     if (kind->grain < 0)
         return st_error_set("st_dataset_new: grain is %td, expected at least 0", kind->grain);
-    return check_sample(kind->x, "st_dataset_new: x") || check_sample(kind->target, "st_dataset_new: y") ? -1
-                                                                                                         : 0;
+    if (check_sample(kind->x, "st_dataset_new: x")) return -1;
+    return check_sample(kind->target, "st_dataset_new: y");
 }
 
 st_dataset *st_dataset_new(st_dataset kind)

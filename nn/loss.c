@@ -1,5 +1,6 @@
 /* loss.c: making a loss of any kind, and its value and weight on a batch. */
 #include "nn/loss_impl.h"
+#include "tensor/counts.h"
 
 #include <math.h>
 #include <string.h>
@@ -48,7 +49,7 @@ static double weight_of_batch(const st_loss *l, st_tensor y, st_tensor target)
     double weight = l->kind->counted(l, y, target);
     if (!st_error() && !(weight >= 0 && isfinite(weight)))
         st_error_set("loss %s: %g images count, expected a finite number of at least 0", l->kind->name,
-                     isnan(weight) ? (double)NAN : weight);
+                     printable(weight));
     return st_error() ? NAN : weight;
 }
 

@@ -1,6 +1,7 @@
 /* losses.c: the losses of the library, and their derivatives. */
 #include "nn/losses.h"
 #include "nn/losses_impl.h"
+#include "tensor/counts.h"
 #include "tensor/engine.h"
 
 #include <math.h>
@@ -136,7 +137,7 @@ static int begin(positions *p, const st_loss *l, st_tensor y, st_tensor target)
         const double w = weight_of(p, k);
         if (!(w >= 0 && isfinite(w)))
             return st_error_set("loss %s: weight[%td] is %g, expected a finite number of at least 0",
-                                l->kind->name, k, isnan(w) ? (double)NAN : w);
+                                l->kind->name, k, printable(w));
     }
     const ptrdiff_t count = st_numel(y) / p->classes;
     p->area = (double)(count / y.shape.n[0]);

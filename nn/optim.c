@@ -90,8 +90,8 @@ static void sweep_part(ptrdiff_t i, int thread, void *context)
     ptrdiff_t k = 0;
     while (k < n && isfinite(w[k])) k++;
     if (k == n) return;
-    st_error_set("%s: parameter %td is %g after step %ld", o->kind->name, first + k,
-                 isnan(w[k]) ? (double)NAN : (double)w[k], o->steps + 1);
+    st_error_set("%s: parameter %td is %g after step %ld", o->kind->name, first + k, printable((double)w[k]),
+                 o->steps + 1);
 }
 
 __attribute__((weak)) optim_sweep *(*optim_sweep_by_vectors)(const st_optim_kind *kind);

@@ -58,11 +58,6 @@ st_tensor train_loss(trainer *t, st_tensor y)
     return dy;
 }
 
-st_metrics train_training_score(const trainer *t)
-{
-    return (st_metrics){ t->sum.loss / t->sum.weight, t->sum.correct / t->sum.predictions };
-}
-
 bool train_measure(trainer *t)
 {
     st_run *run = t->run;
@@ -84,8 +79,7 @@ static void find_bad(const st_net_tensor *p, void *context)
     for (ptrdiff_t i = 0; !st_is_null(p->gradient) && !text[0] && i < st_numel(p->value); i++) {
         double value = (double)st_data(p->value)[i];
         if (!isfinite(value))
-            snprintf(text, ST_ERROR_SIZE, "element %td of %s is %g", i, p->name,
-                     isnan(value) ? (double)NAN : value);
+            snprintf(text, ST_ERROR_SIZE, "element %td of %s is %g", i, p->name, printable(value));
     }
 }
 
@@ -94,8 +88,7 @@ static int update(trainer *t)
 {
     const st_run *run = t->run;
     char bad[ST_ERROR_SIZE] = "";
-    if (!isfinite(run->loss))
-        snprintf(bad, sizeof bad, "the loss is %g", isnan(run->loss) ? (double)NAN : run->loss);
+    if (!isfinite(run->loss)) snprintf(bad, sizeof bad, "the loss is %g", printable(run->loss));
     else if (st_optim_step(run->optim, run->report.lr, st_net_parameters(run->net),
                            st_net_gradients(run->net)) == 0)
         return 0;
@@ -115,7 +108,7 @@ bool train_step(trainer *t)
     t->samples += (double)t->images;
     t->seconds += system_seconds() - t->step_began;
     r->batch = t->batch, r->step = t->step;
-    r->training = train_training_score(t);
+    r->training = tally_score(t->sum);
     r->seconds = system_seconds() - t->began;
     r->samples_per_second = t->samples / t->seconds;
     return false;

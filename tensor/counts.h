@@ -1,9 +1,10 @@
-/* counts.h: integer arithmetic of sizes. */
+/* counts.h: integer arithmetic of sizes, and numbers in messages. */
 #ifndef STRIDE_TENSOR_COUNTS_H
 #define STRIDE_TENSOR_COUNTS_H
 
 #include "tensor/inline.h"
 
+#include <math.h>
 #include <stddef.h>
 
 INLINE ptrdiff_t largest(ptrdiff_t a, ptrdiff_t b)
@@ -30,6 +31,12 @@ INLINE ptrdiff_t greatest_common_divisor(ptrdiff_t a, ptrdiff_t b)
         b = rest;
     }
     return a < 0 ? -a : a;
+}
+
+/* x for a message. printf writes the sign of a NaN, which processors and compilers choose. */
+INLINE double printable(double x)
+{
+    return isnan(x) ? (double)NAN : x;
 }
 
 #endif

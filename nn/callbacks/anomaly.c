@@ -2,6 +2,7 @@
 #include "nn/callbacks/callbacks.h"
 #include "nn/loss_impl.h"
 #include "nn/train_impl.h"
+#include "tensor/counts.h"
 #include "tensor/print/index.h"
 #include "nn/callbacks/watch.h"
 
@@ -64,8 +65,7 @@ static void look(search *s, int when, ptrdiff_t first, st_tensor x, const char *
     if (s->found && (when > s->when || (when == s->when && image >= s->image))) return;
     s->found = true, s->when = when, s->image = image;
     snprintf(s->text, sizeof s->text, "%s%s%s%s%s is %g at %s", what, of ? of : "", type ? " (" : "",
-             type ? type : "", type ? ")" : "", isnan(f.value) ? (double)NAN : (double)f.value,
-             st_shape_text(index).text);
+             type ? type : "", type ? ")" : "", printable((double)f.value), st_shape_text(index).text);
 }
 
 static pthread_mutex_t looking = PTHREAD_MUTEX_INITIALIZER;
@@ -153,7 +153,7 @@ static void explain(st_run *run)
     st_error_set(
         "train: the loss is %g at step %ld (epoch %d): %s; a learning rate below %g, or clipping, may "
         "help",
-        isnan(run->loss) ? (double)NAN : run->loss, run->report.step + 1, run->report.epoch,
+        printable(run->loss), run->report.step + 1, run->report.epoch,
         s.found ? s.text : "repeated, the step is finite", run->report.lr);
 }
 
