@@ -1,9 +1,9 @@
 /* tables.h: functions of the core that annexes replace, to the same results but for roundings; private to the
  * library.
  *
- * Each is a pointer, as are other tables of annexes (engine.h, parallel.h, layer_impl.h, ...). Its definition
- * in the core is weak, and an annex that is linked has the strong one. The pointers are not const: clang would
- * read the weak definition when it compiles. */
+ * Each is a pointer, as are other tables of annexes (engine.h, parallel.h, layer_impl.h, ...). The core has
+ * its weak definition, an annex the strong one. The pointers are not const: clang would read the weak
+ * definition when it compiles. */
 #ifndef STRIDE_TENSOR_TABLES_H
 #define STRIDE_TENSOR_TABLES_H
 

@@ -44,9 +44,9 @@ typedef struct st_export_c_options {
 int st_net_export_c(st_net *n, const char *path, st_export_c_options options);
 
 /* Between begin and end a built net computes as its C file with the option int8 does, but for float rounding,
- * so that its accuracy can be measured. Weights are rounded at the beginning, inputs of convolutions and dense
- * layers whenever they run. st_int8_end restores the weights; before it the net must not be built again,
- * trained, saved or freed. NULL with an error. */
+ * so that its accuracy can be measured. Weights are rounded at the beginning, inputs of convolutions and
+ * dense layers whenever they run. st_int8_end restores the weights; before it the net must not be built
+ * again, trained, saved or freed. NULL with an error. */
 typedef struct st_int8 st_int8;
 st_int8 *st_int8_begin(st_net *n, const st_dataset *samples);
 void st_int8_end(st_int8 *i); /* NULL is allowed */

@@ -65,7 +65,7 @@ typedef struct st_pictures_options {
     int channels, height, width; /* 0: as in the files, which must be alike; grey if all are */
     bool skip_bad;               /* leave out files that cannot be read, which are an error otherwise */
 
-    /* Called once for each picture and each empty folder, from the thread that opens the set; NULL: nothing is
+    /* Called once for each picture and each empty folder, by the thread that opens the set; NULL: no one is
      * told. */
     void (*tell)(void *context, st_pictures_event event, const char *path, const char *text);
     void *context;
