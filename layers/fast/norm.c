@@ -12,9 +12,11 @@
 #include <string.h>
 
 enum { MOST = 512 / sizeof(st_real) }; /* sets that one thread processes at once, but for those by columns */
-/* Scratch: a channel or an image of x; weight times dy; norm_room; a tile's gradients or sums of segments. */
-enum { COPY, SCALED, ROOM, KEPT };
+/* Scratch: a channel or an image of x; weight times dy; norm_room; a tile's gradients or sums of segments;
+ * weights, biases and their gradients of each element. */
+enum { COPY, SCALED, ROOM, KEPT, SPREAD };
 enum { SEGMENT = 4096, LONG = 8 * SEGMENT }; /* longer sets of images are divided into segments */
+enum { BRIEF = 16 }; /* channels of groups that are shorter have a weight for each element */
 
 /* A set, or a part of one: `rows` rows of `length` elements, `stride` apart. */
 typedef struct norm_set {
@@ -349,7 +351,8 @@ typedef struct set_division {
     ptrdiff_t segments; /* of a long set of an image, unless it has one weight; otherwise 0 */
     ptrdiff_t tile;     /* sets of images whose gradients are kept before they are added in order */
     bool narrow;        /* channels of a batch are processed by columns: many fill a line of the cache */
-    bool by_element;    /* each element of a set has a weight and a bias instead */
+    bool by_element;    /* each element of a set has a weight and a bias instead, */
+    ptrdiff_t spread;   /* of a copy, if this is not 0: so many elements in turn have the same */
     ptrdiff_t apart;    /* of the weights of adjacent sets of an image; 0: they have the same */
 } set_division;
 
@@ -384,10 +387,12 @@ static int plan_division(st_layer *l, const void *given)
     p->norm = *(const norm_plan *)given;
     p->length = elements / images / p->norm.sets;
     p->parts = affine && p->norm.by_channel && !p->norm.of_batch ? l->x.n[1] / p->norm.groups : 1;
-    const bool single = p->parts > 1 && p->parts == p->length; /* parts of one element */
-    if (single) p->parts = 1;
-    p->by_element = affine && (!p->norm.by_channel || single);
-    p->apart = single ? p->length : p->by_element ? 0 : p->parts;
+    const ptrdiff_t part = p->length / p->parts;
+    const bool brief = p->parts > 1 && part < BRIEF;
+    p->spread = brief && part > 1 ? part : 0;
+    if (brief) p->parts = 1;
+    p->by_element = affine && (!p->norm.by_channel || brief);
+    p->apart = brief ? p->length : p->by_element ? 0 : p->parts;
     p->narrow = p->norm.of_batch && p->length < OCTET;
     p->tile = tile_of(p, images);
     const bool alike = p->by_element || !affine; /* no weight is that of a whole set */
@@ -399,7 +404,8 @@ static int plan_division(st_layer *l, const void *given)
     if (st_layer_scratch(l, ST_SHAPE(p->narrow ? elements / images * ROOM_OF_COLUMN : 0))) return -1;
     const bool keeps = affine && !p->norm.of_batch && !p->by_element;
     const ptrdiff_t sums = p->segments * (ptrdiff_t)(sizeof(norm_sums) / sizeof(st_real));
-    return st_layer_scratch(l, ST_SHAPE(keeps ? 2 * p->tile * p->parts : sums));
+    if (st_layer_scratch(l, ST_SHAPE(keeps ? 2 * p->tile * p->parts : sums))) return -1;
+    return st_layer_scratch(l, ST_SHAPE(p->spread ? 2 * l->params : 0, elements / images));
 }
 
 /* Pieces of a pass: some sets; columns of all of them, of which the gradients of elements are added; segments
@@ -423,27 +429,57 @@ typedef struct norm_pass {
     st_real *kept;                  /* pairs of them, from the first set on; NULL: they are added */
 } norm_pass;
 
+/* Parameters of channels as those of elements, and gradients of elements, which are 0. */
+static void spread_parameters(norm_pass *p)
+{
+    const ptrdiff_t n = p->plan->spread, channels = p->c->param[NORM_WEIGHT].shape.n[0];
+    st_real *to = st_data(st_scratch(p->c, SPREAD)), *weight = to, *bias = weight + n * channels,
+            *dweight = bias + n * channels, *dbias = dweight + n * channels;
+    for (ptrdiff_t k = 0; k < channels; k++)
+        for (ptrdiff_t i = 0; i < n; i++, to++) *to = p->weight[k];
+    for (ptrdiff_t k = 0; k < channels; k++)
+        for (ptrdiff_t i = 0; i < n; i++, to++) *to = p->bias[k];
+    p->weight = weight, p->bias = bias;
+    if (!p->dweight) return;
+    memset(dweight, 0, (size_t)(2 * n * channels) * sizeof *dweight);
+    p->dweight = dweight, p->dbias = dbias;
+}
+
+/* Adds the gradients of elements to those of channels. */
+static void gather_gradients(const norm_pass *p)
+{
+    const ptrdiff_t n = p->plan->spread;
+    const st_real *from = p->dweight;
+    for (int i = NORM_WEIGHT; i <= NORM_BIAS && n > 0 && from; i++) {
+        st_real *to = st_data(st_grad(p->c, i));
+        for (ptrdiff_t k = 0; k < p->c->param[i].shape.n[0]; k++)
+            for (ptrdiff_t end = 0; end < n; end++) to[k] += *from++;
+    }
+}
+
 static norm_pass pass_over(const st_call *c, st_tensor x, st_tensor dy, st_tensor to, bool gradient)
 {
     const set_division *plan = c->plan;
     const bool batch = plan->norm.of_batch;
     const ptrdiff_t length = plan->length, rows = batch ? c->images : 1,
                     stride = batch ? plan->norm.sets * length : length;
-    return (norm_pass){ .c = c,
-                        .plan = plan,
-                        .set = { rows, length, stride },
-                        .end = batch ? plan->norm.sets : c->images * plan->norm.sets,
-                        .together = together(plan, c->images, c->layer->impl->run->threads),
-                        .x = st_data(x),
-                        .dy = st_data(dy),
-                        .weight = c->layer->params > NORM_WEIGHT ? st_data(c->param[NORM_WEIGHT]) : NULL,
-                        .bias = c->layer->params > NORM_BIAS ? st_data(c->param[NORM_BIAS]) : NULL,
-                        .to = st_data(to),
-                        .mean = st_data(st_memory(c, NORM_MEAN)),
-                        .deviation = st_data(st_memory(c, NORM_DEVIATION)),
-                        .dweight = gradient ? st_data(st_grad(c, NORM_WEIGHT)) : NULL,
-                        .dbias = gradient && c->layer->params > NORM_BIAS ? st_data(st_grad(c, NORM_BIAS))
-                                                                          : NULL };
+    norm_pass p = { .c = c,
+                    .plan = plan,
+                    .set = { rows, length, stride },
+                    .end = batch ? plan->norm.sets : c->images * plan->norm.sets,
+                    .together = together(plan, c->images, c->layer->impl->run->threads),
+                    .x = st_data(x),
+                    .dy = st_data(dy),
+                    .weight = c->layer->params > NORM_WEIGHT ? st_data(c->param[NORM_WEIGHT]) : NULL,
+                    .bias = c->layer->params > NORM_BIAS ? st_data(c->param[NORM_BIAS]) : NULL,
+                    .to = st_data(to),
+                    .mean = st_data(st_memory(c, NORM_MEAN)),
+                    .deviation = st_data(st_memory(c, NORM_DEVIATION)),
+                    .dweight = gradient ? st_data(st_grad(c, NORM_WEIGHT)) : NULL,
+                    .dbias =
+                        gradient && c->layer->params > NORM_BIAS ? st_data(st_grad(c, NORM_BIAS)) : NULL };
+    if (plan->spread) spread_parameters(&p);
+    return p;
 }
 
 /* The index of the first weight of set k. */
@@ -591,18 +627,25 @@ INLINE void add_lanes(int octets, int from, ptrdiff_t count, ptrdiff_t apart, co
                       const st_real *dy, const st_real *mean, const st_real *scale, st_real *const to[2],
                       ptrdiff_t at)
 {
-    octet sum[2][ELEMENT_OCTETS] = { { { 0 } } };
-    for (int k = 0; k < 2 && to[k]; k++) EACH(v, octets) sum[k][v] = OCTET_OF(to[k], at + v * OCTET);
+    octet weights[ELEMENT_OCTETS], biases[ELEMENT_OCTETS];
+    EACH(v, octets) weights[v] = biases[v] = OCTET_OF(to[0], at + v * OCTET);
+    if (to[1]) EACH(v, octets) biases[v] = OCTET_OF(to[1], at + v * OCTET);
     x += at, dy += at;
     for (ptrdiff_t r = 0; r < count; r++, x += apart, dy += apart) EACH(v, octets)
         {
             const octet g = OCTET_OF(dy, v * OCTET);
-            sum[0][v] += (OCTET_OF(x, v * OCTET) - mean[r]) * scale[r] * g, sum[1][v] += g;
+            weights[v] += (OCTET_OF(x, v * OCTET) - mean[r]) * scale[r] * g, biases[v] += g;
         }
-    for (int k = 0; k < 2 && to[k]; k++) EACH(v, octets)
-    if (from == 0) *(octet_at *)(to[k] + at + v * OCTET) = sum[k][v];
-    else
-        for (int lane = from; lane < OCTET; lane++) to[k][at + lane] = sum[k][0][lane];
+    if (from > 0)
+        for (int lane = from; lane < OCTET; lane++) {
+            to[0][at + lane] = weights[0][lane];
+            if (to[1]) to[1][at + lane] = biases[0][lane];
+        }
+    else EACH(v, octets)
+        {
+            *(octet_at *)(to[0] + at + v * OCTET) = weights[v];
+            if (to[1]) *(octet_at *)(to[1] + at + v * OCTET) = biases[v];
+        }
 }
 
 /* Adds the gradients of the weights and biases of n elements of `count` sets from k on, which have the same
@@ -896,6 +939,7 @@ static void each_set(const st_call *c, st_tensor x, st_tensor dy, st_tensor to, 
     if (!st_is_null(to) && p.plan->segments > 0) by_segments(&p);
     else if (in_order && threads > 1) by_tiles(&p, threads);
     else each_some_sets(&p, in_order ? 1 : MOST_THREADS);
+    gather_gradients(&p);
 }
 
 static st_tensor contiguous(st_tensor x, st_tensor copy)
@@ -946,6 +990,7 @@ static void gradient_alone(const st_call *c, st_tensor x, st_tensor y, st_tensor
         for (ptrdiff_t k = 0; k < each; k++)
             adjoint_sets(&p, i * each + k, 1, st_data(copy) + k * p.set.length, p.set.length);
     }
+    gather_gradients(&p);
 }
 
 /* ---- the algorithms ---------------------------------------------------------------------------------- */
