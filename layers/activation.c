@@ -164,7 +164,8 @@ static int hardtanh_plan(st_layer *l, st_shape x, st_shape *y)
 {
     const st_hardtanh_options *o = l->options;
     if (o->min_val >= o->max_val)
-        return st_layer_refuse(l, "min_val is %g, expected less than max_val, %g", o->min_val, o->max_val);
+        return st_layer_refuse(l, "min_val is %g, expected less than max_val, %g", o->min_val + 0,
+                               o->max_val + 0);
     return plan_function(l, &hardtanh_function, x, y);
 }
 

@@ -41,8 +41,9 @@ static int may_hold(const st_layer_type *type, int children, st_layer *const chi
 {
     if (children > 0 && !child) return st_error_set("%s: the list of layers is NULL", type->name);
     if (type->children == ST_LAYER_ANY ? children < 0 : children != type->children)
-        return st_error_set("%s: holds %d layers, expected %s%d", type->name, children,
-                            type->children < 0 ? "at least " : "", type->children < 0 ? 0 : type->children);
+        return st_error_set("%s: holds %d layer%s, expected %s%d", type->name, children,
+                            children == 1 ? "" : "s", type->children < 0 ? "at least " : "",
+                            type->children < 0 ? 0 : type->children);
     int names = 0;
     while (type->child_names && type->child_names[names]) names++;
     if (type->child_names && children > names)

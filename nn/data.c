@@ -71,7 +71,7 @@ st_dataset *st_dataset_tensors(st_tensor x, st_tensor y)
 {
     if (st_is_null(x) || st_is_null(y) || x.shape.rank < 1 || y.shape.rank < 1 ||
         x.shape.n[0] != y.shape.n[0]) {
-        st_error_set("st_dataset_tensors: x %s and y %s, expected [N, ...] and [N, ...]",
+        st_error_set("st_dataset_tensors: x %s and y %s, expected [N, ...] and [N, ...] with one N",
                      st_shape_text(x.shape).text, st_shape_text(y.shape).text);
         return NULL;
     }

@@ -29,7 +29,7 @@ st_optim *st_optim_new(const st_optim_kind *kind, const void *options)
     void *own = array_new(kind->name, 1, kind->options_size);
     if (own && options) memcpy(own, options, kind->options_size);
     if (o && own && st_options_resolve(kind->name, kind->fields, own) == 0) {
-        *o = (st_optim){ kind, own, st_options_number(kind->fields, own, "lr"), kind->states };
+        *o = (st_optim){ kind, own, st_options_number(kind->fields, own, "lr") + 0, kind->states };
         if (!kind->plan || kind->plan(o) == 0) return o;
     }
     free(own);

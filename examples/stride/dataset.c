@@ -45,7 +45,8 @@ static int split(const char *given, paths *p)
         if (at) *at++ = '\0';
     }
     for (int i = 0; i < p->count; i++)
-        if (access(p->path[i], R_OK)) return st_error_set("%.200s: %s", p->path[i], strerror(errno));
+        if (!*p->path[i] && p->count > 1) return st_error_set("%.200s: an empty name beside a comma", given);
+        else if (access(p->path[i], R_OK)) return st_error_set("%.200s: %s", p->path[i], strerror(errno));
     return 0;
 }
 
@@ -525,6 +526,33 @@ static int (*const kinds[])(dataset *s, const paths *p) = {
     open_mnist, open_cifar10, open_table, open_npy, open_idx, open_pictures,
 };
 
+/* Refuses options of another kind of data than the set's, which is opened; NULL: MNIST's. */
+static int check_kind(const dataset *s, const dataset_options *o, int (*kind)(dataset *s, const paths *p))
+{
+    const struct {
+        int (*kind)(dataset *s, const paths *p);
+        const char *of, *name;
+        bool given;
+    } options[] = {
+        { open_pictures, "pictures", "size", o->size != NULL },
+        { open_pictures, "pictures", "colour", o->colour > 0 },
+        { open_pictures, "pictures", "skip-bad", o->skip_bad },
+        { open_table, "tables", "image", o->image != NULL },
+        { open_table, "tables", "label", o->label != NULL },
+        { open_table, "tables", "features", o->features != NULL },
+        { open_table, "tables", "delimiter", o->delimiter != NULL },
+        { open_table, "tables", "header", o->header > 0 },
+        { open_table, "tables", "missing", o->missing > 0 },
+        { open_table, "tables", "targets", o->targets > 0 },
+        { open_npy, ".npy arrays", "layout", o->layout > 0 },
+    };
+    if (o->net || o->matched) return 0; /* some are a net's, or those of the set to train on */
+    for (size_t i = 0; i < sizeof options / sizeof *options; i++)
+        if (options[i].given && options[i].kind != kind)
+            return st_error_set("%.200s: --%s is an option of %s", s->text, options[i].name, options[i].of);
+    return 0;
+}
+
 static int open_path(dataset *s, const dataset_options *o)
 {
     paths p;
@@ -532,7 +560,7 @@ static int open_path(dataset *s, const dataset_options *o)
     p.o = o;
     int status;
     for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++)
-        if ((status = kinds[i](s, &p)) != OTHER) return status;
+        if ((status = kinds[i](s, &p)) != OTHER) return status ? status : check_kind(s, o, kinds[i]);
     if (path_is_folder(p.path[0]))
         return st_error_set("%.200s: contains neither MNIST nor CIFAR-10 nor folders of pictures", p.path[0]);
     return st_error_set(
@@ -544,7 +572,9 @@ int dataset_open(dataset *s, const dataset_options *o, FILE *messages)
 {
     *s = (dataset){ 0 };
     mnist m;
-    int status = o->data ? open_path(s, o) : mnist_find(&m, messages) || take_mnist(s, &m) ? -1 : 0;
+    int status = o->data                                         ? open_path(s, o)
+                 : mnist_find(&m, messages) || take_mnist(s, &m) ? -1
+                                                                 : check_kind(s, o, NULL);
     if (status) dataset_close(s);
     return status;
 }

@@ -192,6 +192,9 @@ static int make_net(job *j)
     if (j->loss.kind->classes && target.rank > 0)
         return st_error_set("--loss %s needs classes, the targets are %s: use mse, huber or bce",
                             loss_word(j->s->loss).text, st_shape_text(target).text);
+    if (target.rank > 0 && !st_shape_equal(y, target))
+        return st_error_set("the network's output is %s, the targets are %s", st_shape_text(y).text,
+                            st_shape_text(target).text);
     if (st_net_build(j->net, j->s->batch, (uint64_t)j->s->seed)) return -1;
     return take_weights(j);
 }

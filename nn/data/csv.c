@@ -295,8 +295,8 @@ static int read_rows(table *t)
         if (t->count == 0) first = t->r.fields;
         if (t->count <= 1) second = t->r.fields, quoted = t->r.quoted;
         if (t->r.fields != second && !header)
-            return st_error_set("%s: line %td: %td columns, expected %td", t->r.name,
-                                (ptrdiff_t)t->r.row.line, t->r.fields, second);
+            return st_error_set("%s: line %td: %td column%s, expected %td", t->r.name,
+                                (ptrdiff_t)t->r.row.line, t->r.fields, t->r.fields == 1 ? "" : "s", second);
         if (keep_row(t)) return -1;
     }
     if (status == 0 && t->count == 0) return st_error_set("%s: no numbers", t->r.name);
@@ -305,8 +305,8 @@ static int read_rows(table *t)
     t->columns = first;
     if (named && take_names(t, first, second, quoted)) return -1;
     if (!named && first != second)
-        return st_error_set("%s: line %td: %td columns, expected %td", t->r.name, (ptrdiff_t)t->rows[1].line,
-                            second, first);
+        return st_error_set("%s: line %td: %td column%s, expected %td", t->r.name, (ptrdiff_t)t->rows[1].line,
+                            second, second == 1 ? "" : "s", first);
     if (drop_trailing(t)) return -1;
     for (ptrdiff_t i = 0; i < t->columns && t->name; i++) t->sorted[i] = &t->name[i];
     if (t->name) qsort(t->sorted, (size_t)t->columns, sizeof *t->sorted, compare_names);

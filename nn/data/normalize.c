@@ -103,17 +103,25 @@ static moments merge(moments a, moments b)
                       a.squares + b.squares + shift * shift * (a.count * b.count / count) };
 }
 
-/* Samples in turn, [N, C, ...] contiguous: those of `table`, unless NULL, from `first` on. */
-static void add_samples(moments *sum, ptrdiff_t channels, st_tensor x, const st_dataset *table,
-                        ptrdiff_t first)
+/* Samples in turn, [N, C, ...] contiguous, from `first` on: those of `table`, unless NULL. 0, or -1 with an
+ * error. */
+static int add_samples(moments *sum, ptrdiff_t channels, st_tensor x, const st_dataset *table,
+                       ptrdiff_t first)
 {
     ptrdiff_t area = st_numel(x) / (x.shape.n[0] * channels);
     const st_real *at = st_data(x);
     for (ptrdiff_t i = 0; i < x.shape.n[0]; i++) {
         const double *exact = table ? table_exact(table, first + i) : NULL;
-        for (ptrdiff_t c = 0; c < channels; c++, at += area)
+        for (ptrdiff_t c = 0; c < channels; c++, at += area) {
             sum[c] = merge(sum[c], moments_of(area, at, exact ? exact + c * area : NULL));
+            if (!isfinite(sum[c].mean) || !isfinite(sum[c].squares))
+                return st_error_set(
+                    "st_normalization_measure: sample %td has elements in channel %td that are "
+                    "not finite or too large",
+                    first + i, c);
+        }
     }
+    return 0;
 }
 
 static st_normalization *from_moments(ptrdiff_t channels, const moments *sum)
@@ -122,11 +130,6 @@ static st_normalization *from_moments(ptrdiff_t channels, const moments *sum)
     for (ptrdiff_t c = 0; n && c < channels; c++) {
         n->mean[c] = sum[c].mean;
         n->deviation[c] = sqrt(sum[c].squares / sum[c].count);
-        if (isfinite(n->mean[c]) && isfinite(sum[c].squares)) continue;
-        st_error_set("st_normalization_measure: channel %td has elements that are not finite or too large",
-                     c);
-        st_normalization_free(n);
-        n = NULL;
     }
     return n;
 }
@@ -151,7 +154,8 @@ static st_normalization *measure(const st_dataset *d, bool of_targets)
         const ptrdiff_t n = smallest(step, d->count - first);
         status = st_dataset_batch(d, NULL, first, n, st_narrow(x, 0, 0, n), st_narrow(y, 0, 0, n));
         if (status == 0)
-            add_samples(sum, channels, st_narrow(of_targets ? y : x, 0, 0, n), of_targets ? NULL : d, first);
+            status = add_samples(sum, channels, st_narrow(of_targets ? y : x, 0, 0, n), of_targets ? NULL : d,
+                                 first);
     }
     st_normalization *n = status == 0 ? from_moments(channels, sum) : NULL;
     if (n) n->of_targets = of_targets;

@@ -332,6 +332,7 @@ static const bad_table bad_tables[] = {
     { STRING("a,b\n1,2,0\n1,3,1\n"), { .label = -1 }, ": line 2: 3 columns, the header names 2" },
     { STRING("a,b,c,d\n1,2,0\n1,3,1\n"), { .label = -1 }, ": line 2: 3 columns, the header names 4" },
     { STRING("a,b\n\"1\",2,0\n\"2\",3\n"), { .label = -1 }, ": line 3: 2 columns, expected 3" },
+    { STRING("a,b\n1,2\n3\n"), { 0 }, ": line 3: 1 column, expected 2" },
     { STRING("y,a,a\n0,1,2\n"), { 0 }, ": columns 2 and 3 are both named a" },
     { STRING("a,y,a\n0,1,2\n"), { .features = "a", .label = 1 }, ": columns 1 and 3 are both named a" },
     { STRING("a,y,a\n0,1,2\n"), { .label_name = "a" }, ": columns 1 and 3 are both named a" },

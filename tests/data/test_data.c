@@ -276,7 +276,8 @@ TEST(tensors_are_a_data_set)
 TEST(tensors_that_do_not_agree_are_refused)
 {
     auto_tensor x = st_tensor_new(ST_SHAPE(3, 2)), y = st_tensor_new(ST_SHAPE(2));
-    expect_null(st_dataset_tensors(x, y), "st_dataset_tensors: x [3, 2] and y [2], expected [N, ...]");
+    expect_null(st_dataset_tensors(x, y),
+                "st_dataset_tensors: x [3, 2] and y [2], expected [N, ...] and [N, ...] with one N");
     expect_null(st_dataset_tensors(x, st_select(y, 0, 0)),
                 "st_dataset_tensors: x [3, 2] and y [], expected [N, ...]");
     expect_null(st_dataset_tensors(st_select(y, 0, 0), y),

@@ -150,7 +150,10 @@ TEST(what_is_not_finite_is_refused)
     for (int i = 0; i < 3; i++) {
         auto_tensor x = st_tensor_new(ST_SHAPE(40, 3, 2, 2));
         *st_at(x, ST_INDEX(20 + i, 1, 1, 0)) = (st_real)strange[i];
-        expect_null(measure(x), "st_normalization_measure: channel 1 ");
+        char expected[80];
+        snprintf(expected, sizeof expected, "st_normalization_measure: sample %d has elements in channel 1",
+                 20 + i);
+        expect_null(measure(x), expected);
     }
     auto_tensor x = st_tensor_new(ST_SHAPE(4, 3, 0));
     expect_null(measure(x), "st_normalization_measure: samples [3, 0] ");

@@ -397,7 +397,9 @@ reads_npy() {
         says '240 samples to train on, 80 to validate' && learnt validation &&
         succeeds eval --model "$tmp/npy.safetensors" --data "$digits/t10k-x.npy,$digits/t10k-y.npy" && says '^accuracy=(0.[89]|1)' &&
         fails '.*train-y.npy: a single number per sample' train --net relu --data "$digits/train-y.npy,$digits/train-x.npy" &&
-        fails '.*no labels' train --net relu --data "$digits/train-x.npy"
+        fails '.*no labels' train --net relu --data "$digits/train-x.npy" &&
+        fails '.*train-x.npy,: an empty name beside a comma' train --net relu --data "$digits/train-x.npy," &&
+        fails 'arrays in .*: --label is an option of tables' train --net "$net 4" --data "$digits/train-x.npy,$digits/train-y.npy" --label 0
 }
 reads_tables() {
     train --net "$net 4" --data "$digits/train.csv" --image 1x28x28 --validation "$digits/t10k.csv" --save "$tmp/csv.safetensors" &&
@@ -516,7 +518,10 @@ fits_data_and_net() {
         fails '.*empty: contains neither MNIST nor CIFAR-10' train --net relu --data "$tmp/empty" &&
         fails '.*empty/model: cannot be written|.*nowhere/model: ' train --net relu --data "$digits" --save "$tmp/nowhere/model" &&
         fails '.*log.txt: ' train --net relu --data "$digits" --log "$tmp/log.txt" --save "$tmp/none" &&
-        fails '--patience needs' train --net 'dense 4' --data "$digits/train.csv" --patience 3 --save "$tmp/none" && [ ! -e "$tmp/none" ]
+        fails '--patience needs' train --net 'dense 4' --data "$digits/train.csv" --patience 3 --save "$tmp/none" && [ ! -e "$tmp/none" ] &&
+        fails 'MNIST in .*: --size is an option of pictures' train --net "$net 10" --data "$digits" --size 9x9 &&
+        fails 'a table in .*: --layout is an option of .npy arrays' train --net 'dense 4' --data "$digits/train.csv" --layout nhwc &&
+        fails 'the network.s output is \[2\], the targets are \[1\]' train --net 'dense 2' --data "$digits/train.csv" --targets 1 --loss mse
 }
 # Records of CIFAR-10 whose class is how bright they are.
 makes_cifar10() {
@@ -1064,7 +1069,7 @@ caps_threads() {
 claim "more threads than there are get one line" caps_threads
 zero_is_meant() {
     succeeds train --net "$net 10" --data "$digits" --epochs 1 --quiet --lr 0 --optim sgd --log "$tmp/zero.csv" --save "$tmp/zero" &&
-        [ "$(tail -n 1 "$tmp/zero.csv" | cut -d , -f 3)" = -0 ] || because "--lr 0 takes another learning rate"
+        [ "$(tail -n 1 "$tmp/zero.csv" | cut -d , -f 3)" = 0 ] || because "--lr 0 takes another learning rate"
 }
 claim "a learning rate of 0 is not the default" zero_is_meant
 

@@ -1046,7 +1046,7 @@ TEST(a_type_that_is_missing_or_holds_no_layers_is_refused)
     st_layer *within = st_relu();
     auto_layer *flatten = st_flatten();
     assert_refused(st_layer_new(NULL, NULL, 0, NULL), "st_layer_new: the type");
-    assert_refused(st_layer_new(flatten->type, NULL, 1, &within), "flatten: holds 1 layers");
+    assert_refused(st_layer_new(flatten->type, NULL, 1, &within), "flatten: holds 1 layer, expected 0");
     st_layer_type named = branches_type;
     named.children = ST_LAYER_ANY;
     st_layer *three[] = { st_relu(), st_relu(), st_relu() };
@@ -1217,6 +1217,7 @@ TEST(inputs_that_do_not_fit_are_refused)
         /* axes */
         { st_groupnorm(.groups = 4), ST_SHAPE(2, 6, 3), "groups=4" },
         { st_hardtanh(.min_val = 1), s, "min_val is 1, expected less than max_val, 1" },
+        { st_hardtanh(.min_val = 1, .max_val = ST_ZERO), s, "expected less than max_val, 0" },
         { st_prelu(.num_parameters = 4), s, "num_parameters=4" },
         { st_prelu(.num_parameters = 4), ST_SHAPE(4), "num_parameters=4" },
         { st_layernorm(.axes = 3), ST_SHAPE(2, 6, 3), "axes=3" },
