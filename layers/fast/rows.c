@@ -331,6 +331,7 @@ typedef struct groups {
     ptrdiff_t count, pitch;
     const st_real *from, *share; /* the shares of means, `shared` apart, or NULL, */
     ptrdiff_t shared;
+    bool far;                /* the next ones are fetched */
     st_real none, *to, *end; /* the value without a tap; nothing is written beyond the end */
     st_real *places;         /* of maxima, beside `to` or, on the way back, `from`; NULL: they are not kept */
 } groups;
@@ -349,6 +350,13 @@ static ptrdiff_t rows_of_block(const picks *k, ptrdiff_t high)
 static ptrdiff_t planes_of_block(ptrdiff_t size)
 {
     return largest(BLOCK / size, 1);
+}
+
+/* Tests if n elements do not stay in the second cache. */
+static bool is_far(ptrdiff_t n)
+{
+    enum { NEAR = 1 << 20 };
+    return n > (ptrdiff_t)(NEAR / sizeof(st_real));
 }
 
 #define PICKS(M)                                                                                             \
@@ -405,6 +413,9 @@ static ptrdiff_t planes_of_block(ptrdiff_t size)
             const M##_mask has = how == SUMS ? weight != 0 : weight > NOWHERE;                               \
             const bool lacks = p->lacks;                                                                     \
             M##_pick(p, where, b->from, pitch, n, v);                                                        \
+            const ptrdiff_t next = BESIDE * pitch + p->from[0];                                              \
+            if (n > 1 && b->far) EACH(q, n) __builtin_prefetch(b->from + q * pitch + next);                  \
+            if (n > 1 && b->far && how == BACK) EACH(q, n) __builtin_prefetch(b->places + q * pitch + next); \
             if (how == BACK) M##_pick(p, where, b->places, pitch, n, from);                                  \
             if (how == BACK) EACH(q, n) sum[q] += MACHINE_PICK(M, from[q] == weight, v[q], zero);            \
             if (how == SUMS) EACH(q, n) v[q] = j == 0 ? v[q] * weight : sum[q] + v[q] * weight;              \
@@ -502,6 +513,7 @@ static ptrdiff_t planes_of_block(ptrdiff_t size)
                 M##_shares(rows, oh, n, columns, w->share);                                                  \
             const bool copied = !rows->ordered || b.from + (b.count - 1) * b.pitch + k->reach > end;         \
             if (copied) b.from = w->block;                                                                   \
+            b.far = !copied && is_far(w->planes * area);                                                     \
             for (ptrdiff_t l = 0; l < n; l++) {                                                              \
                 const tap *t = rows->taps + rows->begin[oh];                                                 \
                 const ptrdiff_t count = rows->begin[oh + 1] - rows->begin[oh];                               \
@@ -540,6 +552,7 @@ static ptrdiff_t planes_of_block(ptrdiff_t size)
                 b.to = w->half + i * out;                                                                    \
                 const bool copied = means || from + (b.count - 1) * b.pitch + k->reach > end;                \
                 b.from = copied ? w->block : from;                                                           \
+                b.far = !copied && is_far(w->planes * high * wide);                                          \
                 if (means && ((plane == 0 && i == 0) || (!shares->even && most % high > 0)))                 \
                     M##_shares(&shares[0], i % high, n, &shares[1], w->share);                               \
                 for (ptrdiff_t j = 0; j < n * wide && copied; j++)                                           \
@@ -574,6 +587,7 @@ enum { CACHE = 48 << 10 }; /* bytes that picks and their planes should fit */
             .pitch = step, .places = places, .to = to, .end = to + w->planes * (halved ? half->out : a->out) \
         };                                                                                                   \
         if (!halved) b.share = share, b.none = value;                                                        \
+        b.far = is_far(w->planes * a->size);                                                                 \
         for (ptrdiff_t g = 0; g < all; g += b.count) {                                                       \
             b.count = g >= direct ? 1 : halved ? smallest(BESIDE, direct - g) : direct;                      \
             b.from = g < direct ? from + g * step : w->block;                                                \
@@ -584,7 +598,7 @@ enum { CACHE = 48 << 10 }; /* bytes that picks and their planes should fit */
             if (halved) {                                                                                    \
                 groups first = b, then = b;                                                                  \
                 first.to = w->half, first.end = w->half + b.count * k->out + MACHINE_LANES(M);               \
-                then.from = w->half, then.pitch = k->out, then.share = share;                                \
+                then.from = w->half, then.pitch = k->out, then.share = share, then.far = false;              \
                 M##_pick_groups(k, SUMS, &first);                                                            \
                 M##_pick_groups(&half->picks, SUMS, &then);                                                  \
             } else M##_pick_groups(k, how, &b);                                                              \
