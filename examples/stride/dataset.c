@@ -454,7 +454,8 @@ static bool is_trained_on_digits(const model *m)
 int dataset_open_for(dataset *s, const model *m, dataset_options *o)
 {
     if (!o->data && !is_trained_on_digits(m))
-        return st_error_set("the net was trained on %.250s: give --data", st_net_metadata(m->net, "data"));
+        return st_error_set("the net was trained on %.250s: give --%s", st_net_metadata(m->net, "data"),
+                            o->asked ? o->asked : "data");
     dataset_recall(o, m->net);
     o->matched = true;
     o->classes = m->loss.kind->classes;

@@ -18,6 +18,7 @@
 /* Options of the command line; NULL: not given. */
 typedef struct dataset_options {
     const char *data;
+    const char *asked;            /* the option that gives it; NULL: data */
     const char *size, *image;     /* HxW of pictures, CxHxW of a table's rows */
     const char *label, *features; /* a table's columns, by name or number, by patterns */
     const char *delimiter;        /* of a table */

@@ -85,7 +85,7 @@ static void write_int8(const settings *s, const char *path)
 {
     model m;
     dataset from;
-    dataset_options options = { .data = s->calibrate };
+    dataset_options options = { .data = s->calibrate, .asked = "calibrate" };
     if (model_open(&m, s->model, 64)) return;
     if (dataset_open_for(&from, &m, &options) == 0) {
         compare_int8(&m, &from, path, s->name);
@@ -122,6 +122,8 @@ static int run(void *settings_, int count, char **operands)
     if (!f && strchr(name ? name : path, '.') && strspn(path, "./") != strlen(path))
         return subcommand_refuse(&command_export, "%s: expected .onnx, .c, .safetensors, .net, or a folder",
                                  path);
+    if (s->model == command_export.options[0].fallback && path_is_model(path))
+        return subcommand_refuse(&command_export, "%s is a saved net: give the file to write, too", path);
     const bool as_c = f && !f->write;
     if (!as_c && (s->int8 || s->name))
         return subcommand_refuse(&command_export, "--%s is for .c, not %s", s->int8 ? "int8" : "name", path);

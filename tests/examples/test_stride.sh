@@ -960,6 +960,7 @@ exports_int8() {
         refuses '--calibrate is for --int8' export --model "$model" --calibrate "$digits" "$small" &&
         refuses '--calibrate needs a value' export --int8 "$small" --calibrate &&
         fails '.*nowhere' export --model "$model" --int8 --calibrate "$tmp/nowhere" "$small" &&
+        fails '.*trained on .*/train.csv: give --calibrate' export --model "$tmp/hint" --int8 "$small" &&
         fails '.*' export --model "$model" --int8 --calibrate "$digits/train-y.npy" "$small" &&
         [ ! -e "$small" ] || because "a file after an error" || return
     succeeds eval --model "$model" "$digits" && mv "$out" "$tmp/evaluated" &&
@@ -985,7 +986,8 @@ exports() {
     succeeds export --model "$model" "$tmp/same.safetensors" && cmp "$model" "$tmp/same.safetensors" &&
         succeeds export --model "$model" "$tmp/layers.net" && grep -q '^conv2d 6 5 stride=2$' "$tmp/layers.net" &&
         succeeds summary "$tmp/layers.net" || because ".net" || return
-    fails '.*nowhere/weights: No such file' export --model "$model" "$tmp/nowhere/weights"
+    fails '.*nowhere/weights: No such file' export --model "$model" "$tmp/nowhere/weights" &&
+        refuses '.*same.safetensors is a saved net: give the file to write, too' export "$tmp/same.safetensors" && cmp "$model" "$tmp/same.safetensors"
 }
 benches() {
     succeeds bench-model "$networks/mlp.net" --batches 1,8 --seconds 0.01 --threads 1 && says '^ +1 +[0-9]+ +[0-9]+$' && says '^ +8 +[0-9]+ +[0-9]+$' &&
