@@ -28,7 +28,7 @@
 #include <tgmath.h>
 
 enum { TOGETHER = 16 };                  /* taps that are added up first */
-enum { AHEAD = 2048 / sizeof(st_real) }; /* rows are fetched so far before they are read, */
+enum { AHEAD = 8192 / sizeof(st_real) }; /* rows are fetched so far before they are read, */
 enum { SOON = 1024 / sizeof(st_real) };  /* and so far before they are written */
 enum { LINE = 64 / sizeof(st_real) };    /* is fetched at once */
 enum { BESIDE = 4 };                     /* vectors at once */
@@ -791,6 +791,7 @@ INLINE bool all_within(ptrdiff_t n, const st_real *x, st_real low, st_real high)
         ptrdiff_t from[BESIDE];                                                                              \
         EACH(v, beside) from[v] = smallest(i + v * LANES, largest(n - LANES, 0));                            \
         EACH(v, beside) most[v] = AT(M, top + from[v]), at[v] = (M##_vector){ 0 } + (st_real)t->from;        \
+        EACH(v, beside) __builtin_prefetch(top + from[v] + AHEAD);                                           \
         for (ptrdiff_t k = 1; k < count; k++) {                                                              \
             const st_real *next = top + k * step;                                                            \
             const M##_vector row = (M##_vector){ 0 } + (st_real)t[k].from;                                   \
