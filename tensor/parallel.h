@@ -27,8 +27,8 @@ typedef struct parallel_pool {
     int (*set)(int threads); /* st_set_num_threads, of a number that is not negative */
     int (*wanted)(void);     /* st_num_threads */
     int (*check)(void);      /* -1 with an error: the environment's number of threads is not a number */
-    bool (*share)(int threads, ptrdiff_t count, parallel_work *work,
-                  void *context); /* false: the pool is in use */
+    /* parallel_for with more than one thread; false: the pool is in use */
+    bool (*share)(int threads, ptrdiff_t count, parallel_work *work, void *context);
 } parallel_pool;
 
 /* NULL in the core, where work runs in the caller; tensor/threads/ puts its pool in (tables.h). */

@@ -159,7 +159,7 @@ int tensor_axis(st_tensor x, int axis, const char *who)
 ptrdiff_t st_numel(st_tensor x)
 {
     if (st_is_null(x)) return 0;
-    size_t count = 1; /* unsigned: before a size of 0, an empty view's other sizes may overflow it */
+    size_t count = 1; /* unsigned: the sizes of an empty view may overflow it before one is 0 */
     for (int i = 0; i < x.shape.rank; i++) count *= (size_t)x.shape.n[i];
     return (ptrdiff_t)count;
 }

@@ -132,10 +132,10 @@ st_tensor st_as_strided(st_tensor x, st_shape s, const ptrdiff_t *stride, ptrdif
 
 void st_fill(st_tensor y, st_real value); /* y = value */
 void st_copy(st_tensor y, st_tensor x);   /* y = x */
-void st_add(st_tensor y, st_real alpha,
-            st_tensor x); /* y += alpha x; if an element is in y several times, all are added */
+/* y += alpha x; an element that is in y several times gets the sum */
+void st_add(st_tensor y, st_real alpha, st_tensor x);
 void st_scale(st_tensor y, st_real alpha); /* y *= alpha; y must not overlap itself */
-void st_mul(st_tensor y, st_tensor x);     /* y *= x; likewise */
+void st_mul(st_tensor y, st_tensor x);     /* y *= x; y must not overlap itself */
 void st_map(st_tensor y, st_real (*f)(st_real x, void *context), void *context, st_tensor x); /* y = f(x) */
 
 /* Iterates over views of the same shape, row by row: row() gets the row's length n, and for views[i] a

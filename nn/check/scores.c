@@ -7,8 +7,7 @@
 #include <math.h>
 
 typedef struct counts {
-    ptrdiff_t
-        *matrix; /* by target and argmax; NULL: targets among the `top` largest outputs are predictions */
+    ptrdiff_t *matrix; /* by target and argmax; NULL: counts targets among the `top` largest outputs */
     int top;
     double correct, predictions;
 } counts;

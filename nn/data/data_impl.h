@@ -6,11 +6,10 @@
 #include "nn/data.h"
 
 /* All bytes of a file, plain or gzipped, and a zero after them; to be freed. NULL with an error that names
- * the file, or begins with `who`: no path, missing, truncated, corrupt, larger than 4 GiB. Memory grows with
- * what is read. */
+ * the file, or begins with `who`: no path, missing, truncated, corrupt, larger than 4 GiB; in a text, a byte
+ * that is 0. Memory grows with the bytes that are read. */
 char *data_read(const char *who, const char *path, ptrdiff_t *size);
-char *data_read_text(const char *who, const char *path,
-                     ptrdiff_t *size); /* a zero byte is an error at once */
+char *data_read_text(const char *who, const char *path, ptrdiff_t *size);
 
 /* Pixels, 0 to 255, and classes. */
 typedef struct byte_images {

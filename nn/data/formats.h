@@ -38,9 +38,9 @@ typedef enum st_csv_missing { ST_CSV_REFUSE, ST_CSV_MEAN, ST_CSV_DROP } st_csv_m
 
 /* Zeros: a class in the first column, features in the others. */
 typedef struct st_csv_options {
-    char
-        delimiter; /* 0: a comma, semicolon or tab, found in the first line. ' ': any number of blanks; blanks
-                       around a line are ignored */
+    /* 0: a comma, semicolon or tab, found in the first line. ' ': any number of blanks; blanks around a line
+     * are ignored. */
+    char delimiter;
     st_csv_header header; /* of the first line that is not empty */
     int label;            /* the column of the class, or the first of the targets, from 0; negative: from the
                              last, -1; or ST_CSV_FIND_LABEL */

@@ -34,8 +34,7 @@ static const char *after_match(const char *pattern, char c)
 /* Tests if a name matches a pattern, in which * stands for any text. */
 static bool matches_pattern(const char *pattern, const char *name)
 {
-    const char *star = NULL,
-               *from = NULL; /* the last * and the part of the name that it does not cover yet */
+    const char *star = NULL, *from = NULL; /* the last *, and the rest of the name after it */
     while (*name) {
         const char *after = *pattern && *pattern != '*' ? after_match(pattern, *name) : NULL;
         if (*pattern == '*') star = pattern++, from = name;

@@ -307,8 +307,7 @@ static const struct counterpart {
     const char *type;
     const char *op; /* the one node that it is; NULL: what `add` makes of it */
     const char *(*add)(graph_place at, const char *x);
-    const char *attribute,
-        *option; /* the node's one attribute, and the layer's option that it is; NULL: none */
+    const char *attribute, *option; /* the node's one attribute is this option of the layer; NULL: none */
 } counterparts[] = {
     { "conv2d", NULL, add_conv2d },
     { "conv_transpose2d", NULL, add_conv_transpose2d },
