@@ -95,8 +95,8 @@ int st_train_run(st_net *n, const st_dataset *d, st_train_options options, st_tr
             while (!run.stop && train_next(&t)) {
                 if (t.parts) t.parts->gradients(&t);
                 else {
-                    st_tensor y = st_net_forward(n, t.x, ST_TRAIN);
-                    st_net_backward(n, train_loss(&t, y), (st_tensor){ 0 });
+                    st_tensor y = st_net_forward(n, t.x, ST_TRAIN), dy = train_loss(&t, y);
+                    st_net_backward(n, dy, (st_tensor){ 0 });
                 }
                 if (train_measure(&t) || train_tell(&t, ST_ON_GRADIENTS) || train_step(&t)) break;
                 train_tell(&t, ST_ON_STEP);

@@ -80,7 +80,7 @@ bool train_next(trainer *t);
 /* Loads part s of options.micro_batches of the current batch, with gradients of 0. */
 int train_fetch_part(trainer *t, int s);
 
-/* The derivative of the loaded batch's loss with respect to y. */
+/* Computes the loss of the loaded batch, sets of_batch, and returns the derivative with respect to y. */
 st_tensor train_loss(trainer *t, st_tensor y);
 
 /* After the gradients: sets the batch's loss and the learning rate. True: the run ends. */
