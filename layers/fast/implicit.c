@@ -117,7 +117,8 @@ static int plan(st_layer *l, const void *given)
     implicit_plan *d = st_layer_plan_data(l, sizeof *d);
     if (!d) return -1;
     l->impl->hooks.whole = w.out[0] * w.out[1] <= SMALL;
-    *d = (implicit_plan){ .w = w,
+    *d = (implicit_plan){ .whole = w,
+                          .w = w,
                           .groups = groups,
                           .k = kernel_of(l),
                           .machine = l->impl->machine,

@@ -121,8 +121,9 @@ typedef struct taps_tables {
 /* The plan's data; begins with the members of conv_plan. Taps that no window reads in the image are left
  * out. */
 typedef struct implicit_plan {
-    window w;
+    window whole; /* as the layer has it */
     int groups;
+    window w;               /* of the taps in use */
     int kernel[2], skip[2]; /* of the layer; taps that are left out before those of w */
     st_real *kept;          /* the weights of the others; NULL: all are used */
     const kernel *k;

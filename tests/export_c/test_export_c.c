@@ -319,6 +319,21 @@ TEST(random_nets_give_what_the_reference_engine_gives)
     use_engine(NULL);
 }
 
+TEST(taps_that_an_algorithm_leaves_out_are_written)
+{
+    const char *const engines[] = { "reference", NULL };
+    for (int i = 0; i < 2; i++) {
+        use_engine(engines[i]);
+        st_net *n = sample_net(
+            ST_SHAPE(2, 1, 9),
+            st_sequence(st_conv2d(.out_channels = 3, .kernel = { 3 }, .padding = { 1 }),
+                        st_conv_transpose2d(.out_channels = 2, .kernel = { 3 }, .padding = { 1 })));
+        assert_int_equal(st_net_export_c(n, source_of(i), (st_export_c_options){ 0 }), 0);
+        st_net_free(n);
+    }
+    assert_int_equal(shell("cmp net0.c net1.c && rm net0.c net1.c"), 0);
+}
+
 static ptrdiff_t class_of(st_tensor y, ptrdiff_t i)
 {
     ptrdiff_t classes = y.shape.n[1], best = 0;

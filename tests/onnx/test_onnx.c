@@ -187,6 +187,15 @@ TEST(options_are_attributes)
     drop(m);
 }
 
+TEST(a_kernel_is_as_given_where_no_window_reads_all_of_its_taps)
+{
+    auto_net *n = built(ST_SHAPE(2, 1, 9), st_conv2d(.out_channels = 3, .kernel = { 3 }, .padding = { 1 }));
+    Onnx__ModelProto *m = exported(n);
+    assert_ints(m->graph->node[0], "kernel_shape", 2, (const int64_t[]){ 3, 3 });
+    assert_ints(m->graph->node[0], "pads", 4, (const int64_t[]){ 1, 1, 1, 1 });
+    drop(m);
+}
+
 /* ---- every layer --------------------------------------------------------------------------------- */
 
 static const Onnx__TensorProto *constant(const Onnx__GraphProto *graph, const char *name)
