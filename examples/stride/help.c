@@ -45,7 +45,7 @@ static const char network_help[] =
     "as the text itself.\n\n"
     "A layer is a name, values and options: conv 32 3x3 stride=2 no_bias. A single number stands for both of "
     "a pair. # begins a comment. conv, conv_transpose, pad and linear stand for conv2d, conv_transpose2d, "
-    "pad2d and dense.\n\n"
+    "pad2d and dense, global_maxpool and global_avgpool for these poolings of the whole image.\n\n"
     "input 1x28x28 may come first: the shape of an image, channels, height and width. It must agree with the "
     "data.\n\n"
     "padding=same keeps the size; it needs a stride of 1. For an even kernel the bottom and the right have "

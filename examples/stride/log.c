@@ -100,8 +100,10 @@ int log_recall(const char *path, int before, history *to)
                 status = st_error_set("%s: line %d is not of a log", path, number);
             break;
         }
+        if (number == 1 && !json && strncmp(line, "epoch,", 6) != 0)
+            status = st_error_set("%s: line 1 is not of a log, which begins with epoch", path);
         st_train_report r = report_of(line, json);
-        if (r.epoch >= before) break;
+        if (status || r.epoch >= before) break;
         if (r.epoch > 0 && !history_keep(&r, to)) status = -1;
     }
     if (ferror(from)) status = st_error_set("%s: %s", path, strerror(errno));

@@ -20,10 +20,10 @@
  *     value      = integer | number | integer [ "x" integer ] | word
  *
  * Names and fields are those of layers/layers.h, by each type's own table; conv, conv_transpose, pad and
- * linear stand for conv2d, conv_transpose2d, pad2d and dense. Values without a name belong to a type's
- * first field and to required fields right after it: conv2d's out_channels and kernel, maxpool's kernel,
- * dropout's p. A single integer stands for both of a pair. padding=same keeps the size; it needs an odd
- * kernel and a stride of 1. `sequence` holds a chain, `residual` a body and an optional projection,
+ * linear stand for conv2d, conv_transpose2d, pad2d and dense, global_maxpool and global_avgpool for these
+ * poolings of the whole image. Values without a name belong to a type's first field and to required fields
+ * right after it: conv2d's out_channels and kernel, maxpool's kernel, dropout's p. A single integer stands
+ * for both of a pair. padding=same keeps the size; it needs a stride of 1. `sequence` holds a chain, `residual` a body and an optional projection,
  * `concat` its branches, `max_unpool` a pooling and what comes after it; several layers of a branch are a
  * sequence. A flatten is inserted before a dense whose input is an image. */
 #ifndef STRIDE_EXAMPLES_STRIDE_NETWORK_H

@@ -620,7 +620,7 @@ TEST(reading_a_log_has_an_end)
         history h = { 0 };
         FILE *to = fopen(path, "w");
         assert_non_null(to);
-        for (int i = 0; i < lines; i++) fputs("0\n", to);
+        for (int i = 0; i < lines; i++) fputs(i == 0 ? "epoch,\n" : "0\n", to);
         fclose(to);
         if (lines > 1000001) expect_failure(log_recall(path, 2, &h), "has more than 1000001 lines");
         else assert_int_equal(log_recall(path, 2, &h), 0);

@@ -268,7 +268,8 @@ reports() { # what a run was, and several of them in one page
     head -n 3 "$tmp/log.jsonl" >"$tmp/other.jsonl"
     succeeds report "$tmp/log.jsonl" "$tmp/other.jsonl" --output "$tmp/compared.html" && holds "$tmp/compared.html" 'log.jsonl","of":0,"count":4,.*other.jsonl","of":0,"count":3,' || return
     fails '.*none.csv: No such file' report "$tmp/none.csv" && fails '.*expected a log.s name to end in' report "$tmp/first" &&
-        refuses '--output and .* are the same file' report "$tmp/log.jsonl" --output "$tmp/log.jsonl"
+        refuses '--output and .* are the same file' report "$tmp/log.jsonl" --output "$tmp/log.jsonl" &&
+        fails '.*train.csv: line 1 is not of a log' report "$digits/train.csv" --output "$tmp/none.html"
 }
 needs_no_flags() {
     succeeds eval --model "$model" --data "$digits" || return
