@@ -117,8 +117,9 @@ INLINE void spread_mean(ptrdiff_t area, st_real part, st_real *dx)
 #define BITS_AT(M, at) ((M##_mask)AT(M, at))
 #define PICK_BITS(mask, a, b) (((mask) & (a)) | (~(mask) & (b)))
 
-/* Vectors go down a channel, so that a row that two windows share is searched once. What they write beyond
- * the end of a row is overwritten by the next one. Unless `exact`, there must be no NaN: the result tells. */
+/* Vectors go down a channel, so that a row that two windows share is searched once; pairs share none, and are
+ * searched row by row. What vectors write beyond the end of a row is overwritten by the next one. Unless
+ * `exact`, there must be no NaN: the result tells. */
 #define FIND(M)                                                                                              \
     typedef struct M##_maxima {                                                                              \
         M##_vector best;                                                                                     \
@@ -170,36 +171,38 @@ INLINE void spread_mean(ptrdiff_t area, st_real part, st_real *dx)
     {                                                                                                        \
         const window *w = &p->w;                                                                             \
         const ptrdiff_t n = w->out[1], wide = w->size[1];                                                    \
+        const ptrdiff_t tall = f.padded || n <= MACHINE_LANES(M) ? w->out[0] : 1;                            \
         M##_vector sum = { 0 };                                                                              \
         for (; channels > 0; channels--, x += p->area, y += p->count) {                                      \
-            for (ptrdiff_t i = 0; i < n; i += MACHINE_LANES(M)) {                                            \
-                if (n >= MACHINE_LANES(M)) i = lanes_within(i, MACHINE_LANES(M), n);                         \
-                M##_mask word = { 0 };                                                                       \
-                M##_maxima most = { { 0 }, { 0 } };                                                          \
-                const st_real *first = x + i * f.right - w->before[1];                                       \
-                for (ptrdiff_t oh = 0; oh < w->out[0]; oh++) {                                               \
-                    const ptrdiff_t top = oh * f.down - w->before[0];                                        \
-                    bool begun = f.high == f.down + 1 && oh > 0;                                             \
-                    M##_maxima last = most;                                                                  \
-                    most.place -= f.down * f.wide;                                                           \
-                    for (int kh = 0; kh < f.high; kh++) {                                                    \
-                        if (f.padded && (top + kh < 0 || top + kh >= w->size[0])) continue;                  \
-                        if (kh == 0 && begun) continue;                                                      \
-                        last = M##_row(p, f, exact, first + (top + kh) * wide, i, kh * f.wide, &sum);        \
-                        most = begun ? M##_greater(most, last, exact) : last;                                \
-                        begun = true;                                                                        \
+            for (ptrdiff_t begin = 0; begin < w->out[0]; begin += tall)                                      \
+                for (ptrdiff_t i = 0; i < n; i += MACHINE_LANES(M)) {                                        \
+                    if (n >= MACHINE_LANES(M)) i = lanes_within(i, MACHINE_LANES(M), n);                     \
+                    M##_mask word = { 0 };                                                                   \
+                    M##_maxima most = { { 0 }, { 0 } };                                                      \
+                    const st_real *first = x + i * f.right - w->before[1];                                   \
+                    for (ptrdiff_t oh = begin; oh < begin + tall; oh++) {                                    \
+                        const ptrdiff_t top = oh * f.down - w->before[0];                                    \
+                        bool begun = f.high == f.down + 1 && oh > 0;                                         \
+                        M##_maxima last = most;                                                              \
+                        most.place -= f.down * f.wide;                                                       \
+                        for (int kh = 0; kh < f.high; kh++) {                                                \
+                            if (f.padded && (top + kh < 0 || top + kh >= w->size[0])) continue;              \
+                            if (kh == 0 && begun) continue;                                                  \
+                            last = M##_row(p, f, exact, first + (top + kh) * wide, i, kh * f.wide, &sum);    \
+                            most = begun ? M##_greater(most, last, exact) : last;                            \
+                            begun = true;                                                                    \
+                        }                                                                                    \
+                        AT(M, y + oh * n + i) = most.best;                                                   \
+                        word |= most.place << (int)((size_t)oh % PACKED * BYTE);                             \
+                        const bool full = (size_t)oh % PACKED == PACKED - 1 || oh == w->out[0] - 1;          \
+                        st_real *to =                                                                        \
+                            place ? place + (f.padded ? (size_t)oh / PACKED : (size_t)oh) * (size_t)n + i    \
+                                  : NULL;                                                                    \
+                        if (to && !f.padded) AT(M, to) = __builtin_convertvector(most.place, M##_vector);    \
+                        else if (to && full) AT(M, to) = (M##_vector)word, word = (M##_mask){ 0 };           \
+                        most = last;                                                                         \
                     }                                                                                        \
-                    AT(M, y + oh * n + i) = most.best;                                                       \
-                    word |= most.place << (int)((size_t)oh % PACKED * BYTE);                                 \
-                    const bool full = (size_t)oh % PACKED == PACKED - 1 || oh == w->out[0] - 1;              \
-                    st_real *to =                                                                            \
-                        place ? place + (f.padded ? (size_t)oh / PACKED : (size_t)oh) * (size_t)n + i        \
-                              : NULL;                                                                        \
-                    if (to && !f.padded) AT(M, to) = __builtin_convertvector(most.place, M##_vector);        \
-                    else if (to && full) AT(M, to) = (M##_vector)word, word = (M##_mask){ 0 };               \
-                    most = last;                                                                             \
                 }                                                                                            \
-            }                                                                                                \
             if (place) place += p->words;                                                                    \
         }                                                                                                    \
         const M##_mask lost = sum != sum;                                                                    \
