@@ -110,7 +110,6 @@ static int run_plan(st_layer *l)
 /* After a failure the layer has its parameters and states, and is to be planned again. */
 int st_layer_plan(st_layer *l, st_shape x, st_shape *y)
 {
-    bool reference;
     if (!layer_given(l, "st_layer_plan")) return -1;
     layer_impl *own = l->impl;
     const int params = l->params, states = l->states;
@@ -119,7 +118,7 @@ int st_layer_plan(st_layer *l, st_shape x, st_shape *y)
     if (x.rank < 1 || count == 0)
         return st_layer_refuse(l, "the input is %s, expected a batch [N, ...] of at least one",
                                st_shape_text(x).text);
-    if (engine_choose(&own->machine, &reference)) return -1;
+    if ((own->machine = engine_choose()) < 0) return -1;
     if (own->run) own->run->ready = false;
     free(l->plan);
     l->plan = NULL;
@@ -132,7 +131,7 @@ int st_layer_plan(st_layer *l, st_shape x, st_shape *y)
     own->partial = 0;
     own->hooks = (layer_hooks){ l->type->forward, l->type->backward, l->type->gradient, NULL };
     int status = run_plan(l);
-    if (status == 0 && layer_fast_executor && !reference) status = layer_fast_executor->choose(l);
+    if (status == 0 && layer_fast_executor && !engine_is_reference()) status = layer_fast_executor->choose(l);
     if (own->run && status == 0 && (l->params != params || l->states != states))
         status = st_layer_refuse(l, "an input of %s needs %d parameters and %d states, it has %d and %d",
                                  st_shape_text(x).text, l->params, l->states, params, states);

@@ -19,6 +19,11 @@ void tally_add(tally *sum, tally t)
         sum->predictions += t.predictions;
 }
 
+st_metrics tally_score(tally sum)
+{
+    return (st_metrics){ sum.loss / sum.weight, sum.correct / sum.predictions };
+}
+
 ptrdiff_t train_class_of(st_tensor y, ptrdiff_t i)
 {
     const ptrdiff_t classes = y.shape.n[1], area = st_numel(y) / y.shape.n[0] / classes;
@@ -61,7 +66,7 @@ int train_mean(const char *who, tally sum, st_metrics *score)
     if (st_error()) return -1;
     if (sum.weight == 0)
         return st_error_set("%s: nothing counts: all targets are ignored or have a class weight of 0", who);
-    *score = (st_metrics){ sum.loss / sum.weight, sum.correct / sum.predictions };
+    *score = tally_score(sum);
     return 0;
 }
 

@@ -58,11 +58,6 @@ st_tensor train_loss(trainer *t, st_tensor y)
     return dy;
 }
 
-st_metrics train_training_score(const trainer *t)
-{
-    return (st_metrics){ t->sum.loss / t->sum.weight, t->sum.correct / t->sum.predictions };
-}
-
 bool train_measure(trainer *t)
 {
     st_run *run = t->run;
@@ -113,7 +108,7 @@ bool train_step(trainer *t)
     t->samples += (double)t->images;
     t->seconds += system_seconds() - t->step_began;
     r->batch = t->batch, r->step = t->step;
-    r->training = train_training_score(t);
+    r->training = tally_score(t->sum);
     r->seconds = system_seconds() - t->began;
     r->samples_per_second = t->samples / t->seconds;
     return false;

@@ -68,7 +68,7 @@ static int begin(trainer *t)
     if (!train_tell(t, ST_ON_BEGIN) && t->parts) t->parts->begin(t);
     train_stops(t);
     run->result.resumed = run->report.step = t->step;
-    if (t->epoch > 1 && t->batch == 0) run->result.training = train_training_score(t);
+    if (t->epoch > 1 && t->batch == 0) run->result.training = tally_score(t->sum);
     return 0;
 }
 

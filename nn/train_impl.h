@@ -9,6 +9,7 @@ typedef struct tally {
     double loss, weight, correct, predictions;
 } tally;
 void tally_add(tally *sum, tally t);
+st_metrics tally_score(tally sum);
 
 /* Samples, and memory for a batch of them. Errors begin with `who`. */
 typedef struct train_batches {
@@ -88,9 +89,6 @@ bool train_measure(trainer *t);
 
 /* Runs the optimizer, and updates the report. True: the run ends by an error. */
 bool train_step(trainer *t);
-
-/* Means over this epoch so far. */
-st_metrics train_training_score(const trainer *t);
 
 /* ---- batches (batches.c) ------------------------------------------------------------------------------ */
 

@@ -13,20 +13,17 @@ bool engine_is_reference(void)
     return name && strcmp(name, "reference") == 0;
 }
 
-int engine_choose(int *machine, bool *reference)
+int engine_choose(void)
 {
     const char *name = getenv("STRIDE_ENGINE");
-    *machine = 0;
-    *reference = engine_is_reference();
-    if (*reference) return 0;
-    if (engine_machines) return engine_machines->choose(name && name[0] ? name : NULL, machine);
+    if (engine_is_reference()) return 0;
+    if (engine_machines) return engine_machines->choose(name && name[0] ? name : NULL);
     return name && name[0] ? st_error_set("STRIDE_ENGINE=%s: expected reference", name) : 0;
 }
 
 const char *engine_name(void)
 {
-    int machine;
-    bool reference;
-    if (engine_choose(&machine, &reference)) return NULL;
-    return reference || !engine_machines ? "reference" : engine_machines->name(machine);
+    const int machine = engine_choose();
+    if (machine < 0) return NULL;
+    return engine_is_reference() || !engine_machines ? "reference" : engine_machines->name(machine);
 }

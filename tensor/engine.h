@@ -10,9 +10,9 @@
 
 bool engine_is_reference(void);
 
-/* Chooses an instruction set, which algorithms know by its index. -1 with an error: an unknown name, an
- * instruction set that this processor does not have, or (tensor/fast/machine.h) a wrong STRIDE_WINOGRAD. */
-int engine_choose(int *machine, bool *reference);
+/* The index of the instruction set to run, for algorithms. -1 with an error: an unknown name, an instruction
+ * set that this processor does not have, or (tensor/fast/machine.h) a wrong STRIDE_WINOGRAD. */
+int engine_choose(void);
 
 /* "reference", or a text with everything that the results of the chosen algorithms depend on, for checkpoints
  * to compare; NULL with an error. */
@@ -20,12 +20,11 @@ const char *engine_name(void);
 
 /* The instruction sets. */
 typedef struct engine_sets {
-    int (*choose)(const char *name, int *machine); /* of that name; NULL: the best one */
+    int (*choose)(const char *name); /* the index of that name, or -1; NULL: of the best one */
     const char *(*name)(int machine);
 } engine_sets;
 
-/* NULL in the core; tensor/fast/ puts them in. Not const: clang would read the weak definition when it
- * compiles. */
+/* NULL in the core; tensor/fast/ puts them in (tables.h). */
 extern const engine_sets *engine_machines;
 
 #endif

@@ -113,10 +113,8 @@ const char *const engines[ENGINES] = { "reference", "generic", "avx2", "avx512" 
 
 bool choose_engine(const char *name)
 {
-    bool reference;
-    int machine;
     use_engine(name);
-    if (engine_choose(&machine, &reference) == 0) return true;
+    if (engine_choose() >= 0) return true;
     st_error_clear();
     use_engine(NULL);
     return false;

@@ -382,9 +382,8 @@ EACH_MACHINE(ROWS_OF)
 static st_row_function *by_vectors(loss_row which)
 {
     static st_row_function *const rows[][LOSS_ROWS] = { EACH_MACHINE(ROWS_OF_TABLE) };
-    int machine;
-    bool reference;
-    return engine_choose(&machine, &reference) ? NULL : rows[machine][which];
+    const int machine = engine_choose();
+    return machine < 0 ? NULL : rows[machine][which];
 }
 
 st_row_function *(*loss_row_by_vectors)(loss_row which) = by_vectors;

@@ -46,9 +46,8 @@ static optim_sweep *by_vectors(const st_optim_kind *kind)
         { &optim_kind_adamw, adamw_sweeps },
         { &optim_kind_rmsprop, rmsprop_sweeps },
     };
-    int machine;
-    bool reference;
-    if (engine_choose(&machine, &reference)) return NULL;
+    const int machine = engine_choose();
+    if (machine < 0) return NULL;
     for (size_t i = 0; i < sizeof all / sizeof *all; i++)
         if (all[i].kind == kind) return all[i].sweeps[machine];
     return NULL;

@@ -35,19 +35,15 @@ int machine_best(void)
     return machine;
 }
 
-static int choose(const char *name, int *machine)
+static int choose(const char *name)
 {
     const char *winograd = getenv("STRIDE_WINOGRAD");
     if (winograd && winograd[0] && strcmp(winograd, "on") != 0 && !machine_is_accurate())
         return st_error_set("STRIDE_WINOGRAD=%.80s: expected on or off", winograd);
-    if (!name) {
-        *machine = machine_best();
-        return 0;
-    }
+    if (!name) return machine_best();
     for (int i = 0; i < MACHINES; i++) {
         if (strcmp(name, names[i]) != 0) continue;
-        *machine = i;
-        return runs(name) ? 0 : st_error_set("STRIDE_ENGINE=%s: this machine has no such instructions", name);
+        return runs(name) ? i : st_error_set("STRIDE_ENGINE=%s: this machine has no such instructions", name);
     }
     return st_error_set("STRIDE_ENGINE=%s: expected reference, generic%s", name,
                         MACHINES == 1 ? "" : ", avx2 or avx512");
