@@ -22,8 +22,8 @@ enum {
     FEW = 8,                       /* windows are fewer than those of as many images */
     WINDOWS = 48,                  /* of a product, at least, where there are so many images */
     TABLES = 1 << 20,              /* the most entries of tables */
-    WAIT = 4,           /* the cost of waiting for an element, where some are left out of rows that */
-    APART = 1 << 17,    /* are not in cache: images of so many elements; */
+    WAIT = 72,          /* the cost of waiting for the elements that the windows of a tile have in a row, */
+    APART = 1 << 17,    /* which lie apart, of an image of so many elements, which is not in cache; */
     TRANSPOSE = 16,     /* the cost of transposing a vector of results, in products of vectors, */
     TRANSPOSE_LOW = 32, /* with fewer elements of an image than lanes; */
     ROWS = 16,          /* of packing a vector of weights, */
@@ -145,11 +145,11 @@ double implicit_channels_cost(const implicit_plan *d, const pass *p)
                  panels = (double)ceil_div(p->made, panel_of(d, p)),
                  images = (double)images_of(d, p, rows, columns),
                  waits = fmax(0, SUMS - images * vectors / panels) / images * panels;
-    const window *w = &d->w;
     const double image = read * (double)read_size(d, p, 0) * (double)read_size(d, p, 1),
-                 used = read * (double)smallest(read_size(d, p, 0), w->out[0] * w->kernel[0]) *
-                        (double)smallest(read_size(d, p, 1), w->out[1] * w->kernel[1]),
-                 waited = read_stride(d, p, 1) > 1 && image > APART ? WAIT * used : 0;
+                 tile = d->k->tall[smallest(panel_of(d, p) / d->k->lanes, d->k->wide) - 1],
+                 waited = read_stride(d, p, 1) > 1 && image > APART
+                              ? WAIT * (double)rows.products * read * (double)columns.elements / tile
+                              : 0;
     const ptrdiff_t border = columns.spans - (is_gather(d, p) ? 1 : phase_count(&d->w, 1));
     if ((double)rows.taps * (double)columns.taps * read > TABLES) return HUGE_VAL;
     return (double)rows.products * read *
