@@ -97,14 +97,16 @@ typedef struct dots {
 typedef struct gradient_pass {
     bool groups;  /* lanes are groups, */
     bool by_taps; /* taps, */
-    bool dots;    /* or windows; else narrow channels */
+    bool dots;    /* or windows; else narrow channels, */
+    window w;     /* and then images are laid out */
+    pass image;   /* as for these windows */
     part slides;  /* of dots: with a slide, windows of one wide channel; else */
     cover how;
-    bool straight;          /* narrow images are read in place */
-    ptrdiff_t images, rows; /* of a block */
-    ptrdiff_t *place, *number, *from, *to;
-    dots tables[2];          /* of a band, and of one that has a row less */
-    ptrdiff_t panel, result; /* elements of scratch */
+    bool straight;                         /* narrow images are read in place */
+    ptrdiff_t images, rows;                /* of a block */
+    ptrdiff_t *place, *number, *from, *to; /* of windows, and of taps */
+    dots tables[2];                        /* of a band, and of one that has a row less */
+    ptrdiff_t panel, result;               /* elements of scratch */
 } gradient_pass;
 
 /* With taps as lanes: the images of a block, the channels of the largest parts, and the vectors of a row of
@@ -235,6 +237,9 @@ void implicit_gradient(const st_call *c, const share *s, st_tensor wide, st_tens
  * channels of an image, in products of vectors. */
 double implicit_row_cost(const kernel *k, ptrdiff_t columns, ptrdiff_t apart);
 double implicit_layout_cost(const implicit_plan *d, const pass *p);
+
+/* The offsets of taps [channels, KH, KW] in planes of windows. */
+void implicit_fill_taps(const window *w, const planes *p, ptrdiff_t channels, ptrdiff_t *tap);
 
 /* Tests if vectors of rows are filled well. */
 bool implicit_by_rows(const kernel *k, ptrdiff_t width);

@@ -2,19 +2,21 @@
  *
  *     dW[o][k] += Σ_p narrow[o][p] wide[k + p]
  *
- * With enough narrow channels to fill vectors, they are lanes: elements of the wide planes are broadcast,
+ * With enough narrow channels to fill vectors, they are lanes: elements of wide images are broadcast,
  * wherever they are, and multiplied with rows of a transposed block of narrow images; the sum is
- * transposed at the end. Else lanes are windows, of which both sides have whole vectors, and are added up
- * at the end. */
+ * transposed at the end. Only images with a border are copied. Else lanes are windows, of which both sides
+ * have whole vectors, and are added up at the end. */
 #include "layers/fast/implicit.h"
 
 #include <math.h>
 
 enum {
-    SUM = 1 << 12,                     /* elements of a small sum */
-    RUN = (1 << 12) / sizeof(st_real), /* of a channel's windows that stay in the first cache */
-    WINDOWS = 1 << 9,                  /* windows of a small block */
-    SLID = 2,                          /* the most narrow channels of a group that are added up one by one */
+    SUM = 1 << 12,                      /* elements of a small sum */
+    RUN = (1 << 12) / sizeof(st_real),  /* of a channel's windows that stay in the first cache */
+    WINDOWS = 1 << 9,                   /* windows of a small block */
+    BAND = (1 << 19) / sizeof(st_real), /* elements of images with a border that stay in cache, */
+    LOW = 4,                            /* with so many rows of windows for each that is copied again */
+    SLID = 2,                           /* the most narrow channels of a group that are added up one by one */
     HORIZONTAL = 8, /* the cost of adding up the lanes of a vector, in products of vectors, */
     TRANSPOSE = 16, /* of transposing one, */
     END = 40,       /* and of adding one to the gradient at the end */
@@ -47,23 +49,55 @@ static void plan_dots(implicit_plan *d, gradient_pass *p, arena *a)
     if (extent < d->k->lanes) d->gather.p.in_place = false; /* a vector reads beyond an image */
 }
 
+/* The elements of images lie as for windows with a stride of 1, where none of those copied is left out. */
+static void plan_image(const implicit_plan *d, gradient_pass *g, arena *a)
+{
+    const ptrdiff_t phases = phase_count(&d->w, 0) * phase_count(&d->w, 1), high = d->w.out[0];
+    planes_piece *piece =
+        (planes_piece *)arena_take(a, phases * (ptrdiff_t)(sizeof *piece / sizeof(ptrdiff_t)));
+    window *w = &g->w;
+    *w = d->w;
+    for (int axis = 0; axis < 2; axis++) {
+        const ptrdiff_t reach = (w->kernel[axis] - 1) * w->dilation[axis];
+        if (window_padded(&d->w) && reach + 1 < w->stride[axis]) continue;
+        w->out[axis] = largest((w->out[axis] - 1) * w->stride[axis] + 1, w->size[axis] - reach);
+        w->stride[axis] = 1;
+    }
+    pass *p = &g->image;
+    *p = (pass){ .p = planes_of_windows(d->k, w, piece), .read = d->wide, .band = high };
+    const ptrdiff_t apart = d->w.stride[0] / w->stride[0],
+                    rows = BAND / (d->wide * (p->p.channel / p->p.rows)) - p->p.reach;
+    if (p->p.in_place || rows > (high - 1) * apart || rows < LOW * (p->p.reach + 1)) return;
+    p->band = ceil_div(high, ceil_div(high, ceil_div(rows, apart)));
+    planes_make_band(&p->p, (p->band - 1) * apart + 1);
+}
+
+/* Elements from one image to the next one. */
+static ptrdiff_t image_size(const implicit_plan *d, const pass *p)
+{
+    return p->p.in_place ? d->groups * d->wide * d->w.size[0] * d->w.size[1] : planes_size(&p->p, d->wide);
+}
+
 /* A block is as large as the sum to which its products are added: rows of an image, or several images. */
 static void plan_products(implicit_plan *d, gradient_pass *p, arena *a)
 {
-    const ptrdiff_t *n = d->w.out, lanes = kernel_padded(d->k, d->narrow), taps = d->wide * d->area,
+    const window *w = &d->w;
+    const pass *q = &p->image;
+    const ptrdiff_t *n = w->out, lanes = kernel_padded(d->k, d->narrow), taps = d->wide * d->area,
                     most = largest(largest(taps, SUM / lanes), WINDOWS);
-    p->images = d->gather.band < n[0] ? 1 : smallest(d->chunk, largest(1, WINDOWS / (n[0] * n[1])));
-    p->rows = p->images > 1 ? n[0] : smallest(d->gather.band, ceil_div(n[0], ceil_div(n[0] * n[1], most)));
-    const ptrdiff_t each = p->rows * n[1], windows = p->images * each,
-                    image = planes_size(&d->gather.p, d->wide);
-    p->place = arena_take(a, windows);
-    p->number = arena_take(a, windows);
+    p->images = q->band < n[0] ? 1 : smallest(d->chunk, largest(1, WINDOWS / (n[0] * n[1])));
+    p->rows = p->images > 1 ? n[0] : smallest(q->band, ceil_div(n[0], ceil_div(n[0] * n[1], most)));
+    const ptrdiff_t each = p->rows * n[1], windows = p->images * each, image = image_size(d, q);
+    p->place = arena_take(a, windows), p->number = arena_take(a, windows);
+    p->from = arena_take(a, taps);
     p->panel = largest(windows * lanes, taps * d->narrow);
     p->result = d->groups * taps * lanes;
     for (ptrdiff_t i = 0; p->place && i < windows; i++) {
-        p->place[i] = i / each * image + i % each / n[1] * d->gather.p.pitch + i % n[1];
+        const ptrdiff_t row = i % each / n[1] * (w->stride[0] / p->w.stride[0]);
+        p->place[i] = i / each * image + row * q->p.pitch + i % n[1] * (w->stride[1] / p->w.stride[1]);
         p->number[i] = i * lanes;
     }
+    if (p->from) implicit_fill_taps(&p->w, &q->p, d->wide, p->from);
 }
 
 /* The cost of an image's group, in products of vectors, by products; and by dots or slides. */
@@ -94,17 +128,21 @@ void implicit_plan_gradient(implicit_plan *d, arena *a)
     if (d->gather.part) p->slides = *d->gather.part;
     implicit_plan_slide(d, &d->gather, &p->slides, 0);
     if (d->wide > 1 || d->narrow > SLID) p->slides.slide = NULL;
-    p->dots = dots_cost(d) < products_cost(d);
-    if (!p->dots) p->slides.slide = NULL;
+    plan_image(d, p, a);
     const double by_groups = implicit_group_sums_cost(d), by_taps = implicit_taps_gradient_cost(d),
-                 others = (p->dots ? dots_cost : products_cost)(d) + implicit_layout_cost(d, &d->gather);
+                 by_dots = dots_cost(d) + implicit_layout_cost(d, &d->gather),
+                 products = products_cost(d) + implicit_layout_cost(d, &p->image),
+                 others = fmin(by_dots, products);
+    p->dots = by_dots < products;
+    if (!p->dots) p->slides.slide = NULL;
     p->groups = by_groups < fmin(others, by_taps);
-    p->by_taps = !p->groups && 1.1 * by_taps < others;
+    p->by_taps = !p->groups && by_taps < others;
     if (p->groups || p->by_taps) p->slides.slide = NULL;
     if (p->groups) implicit_plan_group_sums(d, p, a);
     if (p->groups || p->by_taps) return;
     (p->slides.slide ? plan_slides : p->dots ? plan_dots : plan_products)(d, p, a);
-    d->gather.plane = largest(d->gather.plane, p->images * planes_size(&d->gather.p, d->wide));
+    d->gather.plane = largest(d->gather.plane, p->images * (p->dots ? planes_size(&d->gather.p, d->wide)
+                                                                    : image_size(d, &p->image)));
 }
 
 /* ---- lanes are channels ------------------------------------------------------------------------------ */
@@ -134,10 +172,11 @@ static void add_products(const st_call *c, const group *g)
             kernel_transpose(d->k, s->made, rows * n[1],
                              g->narrow + i * g->next + s->first * area + first * n[1], area,
                              panel + i * rows * n[1] * lanes, lanes, NULL);
-        const st_real *wide = g->wide + (first - g->row) * d->gather.p.pitch;
+        const st_real *wide =
+            g->wide + (first - g->row) * (d->w.stride[0] / p->w.stride[0]) * p->image.p.pitch;
         kernel_product(d->k, s->taps, kernel_padded(d->k, s->made), g->images * rows * n[1], wide,
-                       d->gather.part->tap + s->tap, p->place, panel, p->number, g->result + s->tap * lanes,
-                       lanes, !g->first || first > 0);
+                       p->from + s->tap, p->place, panel, p->number, g->result + s->tap * lanes, lanes,
+                       !g->first || first > 0);
     }
 }
 
@@ -205,25 +244,33 @@ void implicit_gradient(const st_call *c, const share *s, st_tensor wide, st_tens
         return;
     }
     const bool slides = p->slides.slide, products = !p->dots;
-    const implicit_images from = implicit_images_of(wide);
-    const ptrdiff_t height = d->w.out[0], image = height * d->w.out[1] * d->narrow;
-    st_real *room = st_data(st_scratch(c, PLANES)), *dw = s->dw, *results = st_data(st_scratch(c, RESULT));
-    implicit_begin(c, &d->gather, p->images);
+    const pass *q = products ? &p->image : &d->gather;
+    const bool in_place = products && q->p.in_place;
+    const ptrdiff_t height = d->w.out[0], image = height * d->w.out[1] * d->narrow, all = wide.shape.n[0],
+                    area = d->w.size[0] * d->w.size[1],
+                    apart = products ? d->w.stride[0] / p->w.stride[0] : 1;
+    const st_tensor scratch = st_scratch(c, PLANES);
+    st_real *dw = s->dw, *results = st_data(st_scratch(c, RESULT));
+    if (!in_place) implicit_begin(c, q, p->images);
     if (p->dots && !p->straight) st_fill(st_narrow(st_scratch(c, PANEL), 0, 0, p->panel), 0);
     group g = { .next = d->groups * image, .s = s };
-    for (ptrdiff_t i = 0; i < from.count; i += p->images) {
-        g.images = smallest(p->images, from.count - i), g.first = i == 0;
-        const bool last = i + g.images == from.count;
+    for (ptrdiff_t i = 0; i < all; i += p->images) {
+        g.images = smallest(p->images, all - i), g.first = i == 0;
+        const bool last = i + g.images == all;
         const st_real *images = implicit_contiguous(st_narrow(narrow, 0, i, g.images), st_scratch(c, NARROW));
+        const st_tensor some = st_narrow(wide, 0, i, g.images);
+        const implicit_images from = implicit_images_of(some);
+        const st_real *laid = in_place ? implicit_contiguous(some, scratch) : NULL;
         for (ptrdiff_t number = s->group; number < s->end; number++) {
             g.narrow = images + number * image;
             g.sum = dw + number * d->narrow * d->wide * d->area;
             g.result = results + number * (p->result / d->groups);
             for (g.row = 0; g.row < height; g.row += g.rows) {
-                g.rows = ceil_div(height - g.row, ceil_div(height - g.row, d->gather.band));
-                g.wide =
-                    implicit_lay_out(d, &d->gather, &from, i, g.images, number, g.row, p->images == 1, room)
-                        .plane;
+                g.rows = ceil_div(height - g.row, ceil_div(height - g.row, q->band));
+                g.wide = in_place ? laid + number * d->wide * area
+                                  : implicit_lay_out(d, q, &from, 0, g.images, number, g.row * apart,
+                                                     p->images == 1, st_data(scratch))
+                                        .plane;
                 (slides ? add_slides : products ? add_products : add_dots)(c, &g);
             }
             if (last && slides) end_slides(c, &g);

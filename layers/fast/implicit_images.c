@@ -168,17 +168,15 @@ static part part_of(const implicit_plan *d, const pass *p, ptrdiff_t number)
                    .depth = d->narrow * f.taps * g.taps };
 }
 
-static void fill_gather(const implicit_plan *d, const pass *p, part *q)
+void implicit_fill_taps(const window *w, const planes *p, ptrdiff_t channels, ptrdiff_t *tap)
 {
-    const window *w = &d->w;
-    for (ptrdiff_t c = 0, k = 0; c < d->wide; c++)
+    for (ptrdiff_t c = 0; c < channels; c++)
         for (ptrdiff_t kh = 0; kh < w->kernel[0]; kh++)
-            for (ptrdiff_t kw = 0; kw < w->kernel[1]; kw++, k++) {
+            for (ptrdiff_t kw = 0; kw < w->kernel[1]; kw++) {
                 const ptrdiff_t a = kh % phase_count(w, 0), b = kw % phase_count(w, 1),
                                 i = kh * w->dilation[0] / w->stride[0],
                                 j = kw * w->dilation[1] / w->stride[1];
-                q->tap[k] = c * p->p.channel + planes_phase(&p->p, w, a, b) + i * p->p.pitch + j;
-                q->weight[k] = k;
+                *tap++ = c * p->channel + planes_phase(p, w, a, b) + i * p->pitch + j;
             }
 }
 
@@ -240,10 +238,10 @@ double implicit_row_cost(const kernel *k, ptrdiff_t columns, ptrdiff_t apart)
 double implicit_layout_cost(const implicit_plan *d, const pass *p)
 {
     const window *w = &d->w;
-    const bool gather = is_gather(d, p);
-    const ptrdiff_t apart = gather ? w->stride[1] : 1, across = gather ? phase_count(w, 1) : 1,
-                    pieces = gather ? phase_count(w, 0) * across : 1,
-                    height = gather ? w->size[0] : w->out[0], width = gather ? w->size[1] : w->out[1];
+    const bool wide = p != &d->scatter;
+    const ptrdiff_t apart = p->p.apart[1], across = apart > 1 ? phase_count(w, 1) : 1,
+                    pieces = p->p.apart[0] > 1 ? phase_count(w, 0) * across : across,
+                    height = wide ? w->size[0] : w->out[0], width = wide ? w->size[1] : w->out[1];
     const double row = ROW + implicit_row_cost(d->k, ceil_div(width, apart), apart);
     return p->p.in_place ? 0 : (double)p->read * ((double)pieces * PIECE + (double)(height * across) * row);
 }
@@ -333,7 +331,8 @@ static void plan_parts(implicit_plan *d, pass *p, ptrdiff_t parts, arena *a)
         if (q.of.count[0] == 0 || q.of.count[1] == 0) continue;
         q.tap = arena_take(a, q.depth);
         q.weight = arena_take(a, q.depth);
-        if (a->at && is_gather(d, p)) fill_gather(d, p, &q);
+        if (a->at && is_gather(d, p))
+            implicit_fill_taps(&d->w, &p->p, d->wide, q.tap), iota(q.weight, q.depth, 1);
         else if (a->at) fill_scatter(d, p, &q, n);
         implicit_plan_slide(d, p, &q, n);
         if (p->groups) implicit_number_groups(d, p, &q, a);
