@@ -26,7 +26,7 @@ enum {
 
 static const double PRODUCT = 1.3, FAR = 1.6; /* the cost of a product; more of transposing beyond NEAR */
 
-/* ---- tiles: c[to[i]] (+)= Σ_k a[number[k]] b[from[i] + step[k]], vectors i < R ------------------------- */
+/* ---- tiles: c[to[i]] (+)= Σ_k a[number[k]] b[from[i] + step[k]], i < R, of vectors -------------------- */
 
 typedef void group_tile(ptrdiff_t depth, const st_real *a, const ptrdiff_t *number, const st_real *b,
                         const ptrdiff_t *from, const ptrdiff_t *step, st_real *c, const ptrdiff_t *to,
@@ -34,6 +34,7 @@ typedef void group_tile(ptrdiff_t depth, const st_real *a, const ptrdiff_t *numb
 
 struct group_vectors {
     int lanes;
+    bool less; /* the next ones have fewer lanes, and round alike */
     group_tile *tile[ROWS];
 };
 
@@ -43,15 +44,17 @@ struct group_vectors {
                                           const st_real *b, const ptrdiff_t *from, const ptrdiff_t *step,    \
                                           st_real *c, const ptrdiff_t *to, const st_real *plus)              \
     {                                                                                                        \
+        enum { LANES = MACHINE_LANES(M) };                                                                   \
         M##_vector sum[R];                                                                                   \
         const st_real *at[R];                                                                                \
-        EACH(i, R) at[i] = b + from[i];                                                                      \
-        EACH(i, R) sum[i] = AT(M, plus ? plus : c + to[i]);                                                  \
+        EACH(i, R) at[i] = b + from[i] * LANES;                                                              \
+        EACH(i, R) sum[i] = AT(M, plus ? plus : c + to[i] * LANES);                                          \
         for (ptrdiff_t k = 0; k < depth; k++) {                                                              \
-            const M##_vector x = AT(M, a + number[k]);                                                       \
-            EACH(i, R) sum[i] = M##_FUSED(x, AT(M, at[i] + step[k]), sum[i]);                                \
+            const M##_vector x = AT(M, a + number[k] * LANES);                                               \
+            const ptrdiff_t next = step[k] * LANES;                                                          \
+            EACH(i, R) sum[i] = M##_FUSED(x, AT(M, at[i] + next), sum[i]);                                   \
         }                                                                                                    \
-        EACH(i, R) AT(M, c + to[i]) = sum[i];                                                                \
+        EACH(i, R) AT(M, c + to[i] * LANES) = sum[i];                                                        \
     }
 
 /* clang-format off */
@@ -60,7 +63,10 @@ struct group_vectors {
     DO(M, 7) DO(M, 8) DO(M, 9) DO(M, 10) DO(M, 11) DO(M, 12)
 #define NAME(M, R) M##_groups_##R,
 #define TILES(M) EACH_TILE(TILE, M)
-#define VECTORS(M) { MACHINE_LANES(M), { EACH_TILE(NAME, M) } },
+#define VECTORS(M) { MACHINE_LANES(M), M##_LESS, { EACH_TILE(NAME, M) } },
+#define avx512_LESS true
+#define avx2_LESS false
+#define generic_LESS false
 /* clang-format on */
 
 EACH_MACHINE(TILES)
@@ -118,16 +124,38 @@ static ptrdiff_t block_size(const implicit_plan *d, const pass *p)
     return p->read * b.high * b.pitch + b.at;
 }
 
-/* The first of the groups in vector `number`: the last vector overlaps the previous one. */
-static ptrdiff_t first_group(const implicit_plan *d, const group_vectors *v, ptrdiff_t number)
+/* Vector `number` of groups, and the first of them. The last one overlaps the previous one, and is narrower
+ * if that has the rest. */
+static const group_vectors *vector_at(const implicit_plan *d, ptrdiff_t number, ptrdiff_t *first)
 {
-    return smallest(number * v->lanes, d->groups - v->lanes);
+    const group_vectors *v = vectors_of(d);
+    *first = number * v->lanes;
+    if (*first + v->lanes <= d->groups) return v;
+    while (v->less && *first + v[1].lanes >= d->groups) v++;
+    *first = d->groups - v->lanes;
+    return v;
 }
 
-/* Rows that are transposed together, by way of a room that stays in the first cache. */
+/* The lanes of all vectors. */
+static ptrdiff_t all_lanes(const implicit_plan *d)
+{
+    const ptrdiff_t lanes = vectors_of(d)->lanes, whole = d->groups / lanes * lanes;
+    ptrdiff_t first;
+    return whole < d->groups ? whole + vector_at(d, whole / lanes, &first)->lanes : whole;
+}
+
+/* The number of lanes of the blocks of whole vectors, and of a narrower one. */
+static ptrdiff_t block_lanes(const implicit_plan *d)
+{
+    const ptrdiff_t lanes = vectors_of(d)->lanes;
+    return lanes + all_lanes(d) % lanes;
+}
+
+/* Rows that are transposed together: all, or some by way of a room that stays in the first cache. */
 static ptrdiff_t band_of(const implicit_plan *d, const pass *p)
 {
-    return smallest(read_size(d, p, 0), ceil_div(BAND, read_size(d, p, 1)));
+    const ptrdiff_t height = read_size(d, p, 0), width = read_size(d, p, 1);
+    return block_of(d, p).pitch == width ? height : smallest(height, ceil_div(BAND, width));
 }
 
 /* Transposes the channels of some groups of a contiguous image into a block. */
@@ -141,8 +169,9 @@ static void lay_out(const implicit_plan *d, const pass *p, const group_vectors *
     for (ptrdiff_t c = 0; c < p->read; c++, image += height * width, to += b.high * b.pitch * lanes)
         for (ptrdiff_t top = 0, rows; top < height; top += rows) {
             rows = smallest(band, height - top);
-            kernel_transpose(d->k, lanes, rows * width, image + top * width, p->read * height * width, room,
-                             lanes, NULL);
+            kernel_transpose(d->k, lanes, rows * width, image + top * width, p->read * height * width,
+                             b.pitch == width ? to : room, lanes, NULL);
+            if (b.pitch == width) continue;
             d->k->move(rows, width * lanes, room, width * lanes, to + top * b.pitch * lanes, b.pitch * lanes);
         }
 }
@@ -162,10 +191,11 @@ static double moving_cost(const implicit_plan *d, const pass *p)
 static double share_of(const implicit_plan *d, const pass *p)
 {
     const group_vectors *v = vectors_of(d);
-    const double bytes = v ? (double)block_size(d, p) * v->lanes * (double)sizeof(st_real) : HUGE_VAL,
+    const double bytes = v ? (double)block_size(d, p) * (double)block_lanes(d) * (double)sizeof(st_real)
+                           : HUGE_VAL,
                  entries = (double)(p->size[0] * p->size[1] + p->made * p->read * d->area);
     return bytes > BLOCK || entries > TABLES ? HUGE_VAL
-                                             : (double)ceil_div(d->groups, v->lanes) / (double)d->groups;
+                                             : (double)all_lanes(d) / (double)v->lanes / (double)d->groups;
 }
 
 double implicit_groups_cost(const implicit_plan *d, const pass *p, double windows)
@@ -185,8 +215,8 @@ void implicit_plan_groups(implicit_plan *d, pass *p, arena *a)
 {
     const ptrdiff_t lanes = vectors_of(d)->lanes,
                     image = d->groups * p->read * read_size(d, p, 0) * read_size(d, p, 1);
-    p->packed = implicit_take_packed(a, ceil_div(d->groups, lanes) * lanes * d->narrow * d->wide * d->area);
-    p->plane = block_size(d, p) * lanes + image;
+    p->packed = implicit_take_packed(a, all_lanes(d) * d->narrow * d->wide * d->area);
+    p->plane = block_size(d, p) * block_lanes(d) + image;
     p->panel = (p->made + band_of(d, p) * read_size(d, p, 1)) * lanes;
     p->result = p->made * p->size[0] * p->size[1] * lanes;
 }
@@ -200,10 +230,10 @@ static ptrdiff_t place_of(const implicit_plan *d, ptrdiff_t k)
     return (c * b.high + row * w->dilation[0]) * b.pitch + column * w->dilation[1];
 }
 
-/* The tables of a part, in vectors of groups: of its windows, in the block and in the results; of each k. */
+/* The tables of a part: of its windows, in the block and in the results; of each k. */
 void implicit_number_groups(const implicit_plan *d, const pass *p, part *q, arena *a)
 {
-    const ptrdiff_t lanes = vectors_of(d)->lanes, *n = q->of.count, pitch = block_of(d, p).pitch;
+    const ptrdiff_t *n = q->of.count, pitch = block_of(d, p).pitch;
     const bool gather = is_gather(d, p);
     const ptrdiff_t down = gather ? d->w.stride[0] * pitch : pitch, across = gather ? d->w.stride[1] : 1;
     q->vectors = n[0] * n[1];
@@ -211,15 +241,11 @@ void implicit_number_groups(const implicit_plan *d, const pass *p, part *q, aren
     q->step = arena_take(a, q->depth), q->number = arena_take(a, q->depth);
     for (ptrdiff_t i = 0; q->from && i < q->vectors; i++) {
         const ptrdiff_t row = i / n[1], column = i % n[1];
-        q->from[i] = (row * down + column * across) * lanes;
-        q->to[i] =
-            ((q->of.first[0] + row * p->apart[0]) * p->size[1] + q->of.first[1] + column * p->apart[1]) *
-            lanes;
+        q->from[i] = row * down + column * across;
+        q->to[i] = (q->of.first[0] + row * p->apart[0]) * p->size[1] + q->of.first[1] + column * p->apart[1];
     }
-    for (ptrdiff_t k = 0; q->from && k < q->depth; k++) {
-        q->step[k] = (gather ? place_of(d, k) : q->tap[k]) * lanes;
-        q->number[k] = q->weight[k] * lanes;
-    }
+    for (ptrdiff_t k = 0; q->from && k < q->depth; k++)
+        q->step[k] = gather ? place_of(d, k) : q->tap[k], q->number[k] = q->weight[k];
 }
 
 /* The gradient's: of each k, in the block and in the sums; of each window, in the block and in narrow
@@ -231,15 +257,13 @@ void implicit_plan_group_sums(implicit_plan *d, gradient_pass *p, arena *a)
     const ptrdiff_t area = d->w.size[0] * d->w.size[1], pitch = block_of(d, &d->gather).pitch;
     p->from = arena_take(a, taps), p->to = arena_take(a, taps);
     p->place = arena_take(a, windows), p->number = arena_take(a, windows);
-    for (ptrdiff_t k = 0; p->from && k < taps; k++) p->from[k] = place_of(d, k) * lanes, p->to[k] = k * lanes;
-    for (ptrdiff_t i = 0; p->from && i < windows; i++) {
-        p->place[i] = (i / n[1] * d->w.stride[0] * pitch + i % n[1] * d->w.stride[1]) * lanes;
-        p->number[i] = i * lanes;
-    }
+    for (ptrdiff_t k = 0; p->from && k < taps; k++) p->from[k] = place_of(d, k), p->to[k] = k;
+    for (ptrdiff_t i = 0; p->from && i < windows; i++)
+        p->place[i] = i / n[1] * d->w.stride[0] * pitch + i % n[1] * d->w.stride[1], p->number[i] = i;
     p->panel = (windows + largest(band_of(d, &d->gather) * d->w.size[1], d->narrow * taps)) * lanes;
-    p->result = ceil_div(d->groups, lanes) * d->narrow * taps * lanes;
+    p->result = all_lanes(d) * d->narrow * taps;
     d->gather.plane =
-        largest(d->gather.plane, block_size(d, &d->gather) * lanes + d->groups * d->wide * area);
+        largest(d->gather.plane, block_size(d, &d->gather) * block_lanes(d) + d->groups * d->wide * area);
 }
 
 /* ---- passes ----------------------------------------------------------------------------------------- */
@@ -248,20 +272,28 @@ void implicit_plan_group_sums(implicit_plan *d, gradient_pass *p, arena *a)
 void implicit_pack_groups(const st_layer *l, const pass *p)
 {
     const implicit_plan *d = l->plan;
-    const group_vectors *v = vectors_of(d);
-    const ptrdiff_t each = d->narrow * d->wide * d->area;
+    const ptrdiff_t lanes = vectors_of(d)->lanes, each = d->narrow * d->wide * d->area;
     const st_real *weight = implicit_weights(l);
-    for (ptrdiff_t i = 0; i * v->lanes < d->groups; i++)
-        kernel_transpose(d->k, v->lanes, each, weight + first_group(d, v, i) * each, each,
-                         p->packed + i * v->lanes * each, v->lanes, NULL);
+    for (ptrdiff_t i = 0, group; i * lanes < d->groups; i++) {
+        const group_vectors *v = vector_at(d, i, &group);
+        kernel_transpose(d->k, v->lanes, each, weight + group * each, each, p->packed + i * lanes * each,
+                         v->lanes, NULL);
+    }
 }
 
-/* Zeroes a block, whose borders stay so; returns what follows it, for an image that is not contiguous. */
-static st_tensor begin(const implicit_plan *d, const pass *p, const group_vectors *v, st_tensor room)
+/* Zeroes blocks, whose borders stay so; returns what follows them, for an image that is not contiguous. */
+static st_tensor begin(const implicit_plan *d, const pass *p, st_tensor room)
 {
-    const ptrdiff_t size = block_size(d, p) * v->lanes;
+    const ptrdiff_t size = block_size(d, p) * block_lanes(d);
     st_fill(st_narrow(room, 0, 0, size), 0);
     return st_narrow(room, 0, size, st_numel(room) - size);
+}
+
+/* The block of a vector, of `lanes` if it is whole. */
+static st_real *block_at(const implicit_plan *d, const pass *p, const group_vectors *v, ptrdiff_t lanes,
+                         st_real *laid)
+{
+    return v->lanes == lanes ? laid : laid + block_size(d, p) * lanes;
 }
 
 /* Some groups of an image, whose block is laid out; results begin with the bias. */
@@ -280,36 +312,40 @@ void implicit_make_groups(const st_call *c, const pass *p, const share *s, st_te
                           const st_real *bias)
 {
     const implicit_plan *d = c->plan;
-    const group_vectors *v = vectors_of(d);
-    const ptrdiff_t lanes = v->lanes, area = p->size[0] * p->size[1], each = d->narrow * d->wide * d->area;
+    const ptrdiff_t lanes = vectors_of(d)->lanes, area = p->size[0] * p->size[1],
+                    each = d->narrow * d->wide * d->area;
     st_real *laid = st_data(st_scratch(c, PLANES)), *plus = st_data(st_scratch(c, PANEL)),
             *room = plus + p->made * lanes, *result = st_data(st_scratch(c, RESULT)), *image_to = st_data(to);
-    const st_tensor copy = begin(d, p, v, st_scratch(c, PLANES));
+    const st_tensor copy = begin(d, p, st_scratch(c, PLANES));
     for (ptrdiff_t e = 0; e < p->made * lanes; e++) plus[e] = 0;
     for (ptrdiff_t i = 0; i < from.shape.n[0]; i++, image_to += d->groups * p->made * area) {
         const st_real *image = implicit_contiguous(st_select(from, 0, i), copy);
-        for (ptrdiff_t n = s->group / lanes; n * lanes < s->end; n++) {
-            const ptrdiff_t group = first_group(d, v, n), known = n * lanes - group;
+        for (ptrdiff_t n = s->group / lanes, group; n * lanes < s->end; n++) {
+            const group_vectors *v = vector_at(d, n, &group);
+            const ptrdiff_t known = n * lanes - group;
+            st_real *own = block_at(d, p, v, lanes, laid);
             if (bias)
-                kernel_transpose(d->k, lanes, p->made, bias + group * p->made, p->made, plus, lanes, NULL);
-            lay_out(d, p, v, image, group, laid, room);
-            make(d, p, v, laid, p->packed + n * lanes * each, plus, result);
+                kernel_transpose(d->k, v->lanes, p->made, bias + group * p->made, p->made, plus, v->lanes,
+                                 NULL);
+            lay_out(d, p, v, image, group, own, room);
+            make(d, p, v, own, p->packed + n * lanes * each, plus, result);
             for (ptrdiff_t m = 0; m < p->made; m++)
-                kernel_transpose(d->k, area, lanes - known, result + m * area * lanes + known, lanes,
+                kernel_transpose(d->k, area, v->lanes - known, result + m * area * v->lanes + known, v->lanes,
                                  image_to + (n * lanes * p->made + m) * area, p->made * area, NULL);
         }
     }
 }
 
 /* Adds the sums [narrow, wide, taps, lanes] of all vectors of groups to the gradient. */
-static void end_sums(const implicit_plan *d, const share *s, const group_vectors *v, const st_real *sum,
-                     st_real *room, st_real *dw)
+static void end_sums(const implicit_plan *d, const share *s, const st_real *sum, st_real *room, st_real *dw)
 {
-    const ptrdiff_t lanes = v->lanes, each = d->narrow * d->wide * d->area;
-    for (ptrdiff_t n = s->group / lanes; n * lanes < s->end; n++, sum += each * lanes) {
-        const ptrdiff_t first = first_group(d, v, n);
-        kernel_transpose(d->k, each, lanes, sum, lanes, room, each, NULL);
-        for (ptrdiff_t i = (n * lanes - first) * each; i < lanes * each; i++) dw[first * each + i] += room[i];
+    const ptrdiff_t lanes = vectors_of(d)->lanes, each = d->narrow * d->wide * d->area;
+    for (ptrdiff_t n = s->group / lanes, first; n * lanes < s->end; n++) {
+        const group_vectors *v = vector_at(d, n, &first);
+        kernel_transpose(d->k, each, v->lanes, sum, v->lanes, room, each, NULL);
+        for (ptrdiff_t i = (n * lanes - first) * each; i < v->lanes * each; i++)
+            dw[first * each + i] += room[i];
+        sum += each * v->lanes;
     }
 }
 
@@ -318,25 +354,26 @@ void implicit_sum_groups(const st_call *c, const share *s, st_tensor wide, st_te
     const implicit_plan *d = c->plan;
     const gradient_pass *g = &d->gradient;
     const pass *p = &d->gather;
-    const group_vectors *v = vectors_of(d);
-    const ptrdiff_t lanes = v->lanes, windows = d->w.out[0] * d->w.out[1], taps = d->wide * d->area;
+    const ptrdiff_t lanes = vectors_of(d)->lanes, windows = d->w.out[0] * d->w.out[1],
+                    taps = d->wide * d->area;
     st_real *laid = st_data(st_scratch(c, PLANES)), *dy = st_data(st_scratch(c, PANEL)),
             *room = dy + windows * lanes, *sums = st_data(st_scratch(c, RESULT));
-    const st_tensor copy = begin(d, p, v, st_scratch(c, PLANES));
+    const st_tensor copy = begin(d, p, st_scratch(c, PLANES));
     for (ptrdiff_t i = 0; i < g->result; i++) sums[i] = 0;
     for (ptrdiff_t i = 0; i < wide.shape.n[0]; i++) {
         const st_real *image = implicit_contiguous(st_select(wide, 0, i), copy),
                       *windows_of = implicit_contiguous(st_select(narrow, 0, i), st_scratch(c, NARROW));
         st_real *sum = sums;
-        for (ptrdiff_t n = s->group / lanes; n * lanes < s->end; n++) {
-            const ptrdiff_t group = first_group(d, v, n);
-            lay_out(d, p, v, image, group, laid, room);
-            for (ptrdiff_t o = 0; o < d->narrow; o++, sum += taps * lanes) {
-                kernel_transpose(d->k, lanes, windows, windows_of + (group * d->narrow + o) * windows,
-                                 d->narrow * windows, dy, lanes, NULL);
-                product(v, taps, windows, dy, g->number, laid, g->from, g->place, sum, g->to, NULL);
+        for (ptrdiff_t n = s->group / lanes, group; n * lanes < s->end; n++) {
+            const group_vectors *v = vector_at(d, n, &group);
+            st_real *own = block_at(d, p, v, lanes, laid);
+            lay_out(d, p, v, image, group, own, room);
+            for (ptrdiff_t o = 0; o < d->narrow; o++, sum += taps * v->lanes) {
+                kernel_transpose(d->k, v->lanes, windows, windows_of + (group * d->narrow + o) * windows,
+                                 d->narrow * windows, dy, v->lanes, NULL);
+                product(v, taps, windows, dy, g->number, own, g->from, g->place, sum, g->to, NULL);
             }
         }
     }
-    end_sums(d, s, v, sums, room, s->dw);
+    end_sums(d, s, sums, room, s->dw);
 }
