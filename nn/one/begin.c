@@ -108,3 +108,5 @@ typedef ptrdiff_t idx;
 typedef const ptrdiff_t cidx;
 typedef st_real num;
 typedef const st_real cnum;
+typedef st_tensor tsr;
+typedef const st_tensor ctsr;

@@ -559,9 +559,9 @@ function is_compact(path) {
 
 # Types that begin.c gives a short name, which goes over to const before them.
 function short_type(path, i, t) {
-    if (t == "const" && token[path, next_text(path, i)] ~ /^(st_real|ptrdiff_t)$/) return ""
-    if (t != "st_real" && t != "ptrdiff_t") return t
-    return (token[path, i - 1] ~ /^ *$/ && token[path, i - 2] == "const" ? "c" : "") (t == "st_real" ? "num" : "idx")
+    if (t == "const" && token[path, next_text(path, i)] in shorter) return ""
+    if (!(t in shorter)) return t
+    return (token[path, i - 1] ~ /^ *$/ && token[path, i - 2] == "const" ? "c" : "") shorter[t]
 }
 
 # Lines without indentation, of about 160 columns, which end where directives begin.
@@ -615,6 +615,7 @@ function source_text(path,    text, n, list, k, before) {
 
 BEGIN {
     OPERATOR = "[-+*/%&|<>=!^.#:]"
+    shorter["ptrdiff_t"] = "idx"; shorter["st_real"] = "num"; shorter["st_tensor"] = "tsr"
     n = split("_GNU_SOURCE _POSIX_C_SOURCE _XOPEN_SOURCE _DEFAULT_SOURCE _DARWIN_C_SOURCE", list, " ")
     for (i = 1; i <= n; i++) feature[list[i]] = 1
 }
