@@ -23,9 +23,10 @@
  * linear stand for conv2d, conv_transpose2d, pad2d and dense, global_maxpool and global_avgpool for these
  * poolings of the whole image. Values without a name belong to a type's first field and to required fields
  * right after it: conv2d's out_channels and kernel, maxpool's kernel, dropout's p. A single integer stands
- * for both of a pair. padding=same keeps the size; it needs a stride of 1. `sequence` holds a chain, `residual` a body and an optional projection,
- * `concat` its branches, `max_unpool` a pooling and what comes after it; several layers of a branch are a
- * sequence. A flatten is inserted before a dense whose input is an image. */
+ * for both of a pair. padding=same keeps the size; it needs a stride of 1. `sequence` holds a chain,
+ * `residual` a body and an optional projection, `concat` its branches, `max_unpool` a pooling and what comes
+ * after it; several layers of a branch are a sequence. A flatten is inserted before a dense whose input is an
+ * image. */
 #ifndef STRIDE_EXAMPLES_STRIDE_NETWORK_H
 #define STRIDE_EXAMPLES_STRIDE_NETWORK_H
 
