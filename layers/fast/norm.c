@@ -432,17 +432,14 @@ typedef struct norm_pass {
 /* Parameters of channels as those of elements, and gradients of elements, which are 0. */
 static void spread_parameters(norm_pass *p)
 {
-    const ptrdiff_t n = p->plan->spread, channels = p->c->param[NORM_WEIGHT].shape.n[0];
-    st_real *to = st_data(st_scratch(p->c, SPREAD)), *weight = to, *bias = weight + n * channels,
-            *dweight = bias + n * channels, *dbias = dweight + n * channels;
+    const ptrdiff_t n = p->plan->spread, channels = p->c->param[NORM_WEIGHT].shape.n[0], all = n * channels;
+    st_real *to = st_data(st_scratch(p->c, SPREAD));
     for (ptrdiff_t k = 0; k < channels; k++)
-        for (ptrdiff_t i = 0; i < n; i++, to++) *to = p->weight[k];
-    for (ptrdiff_t k = 0; k < channels; k++)
-        for (ptrdiff_t i = 0; i < n; i++, to++) *to = p->bias[k];
-    p->weight = weight, p->bias = bias;
+        for (ptrdiff_t i = k * n; i < k * n + n; i++) to[i] = p->weight[k], to[all + i] = p->bias[k];
+    p->weight = to, p->bias = to + all;
     if (!p->dweight) return;
-    memset(dweight, 0, (size_t)(2 * n * channels) * sizeof *dweight);
-    p->dweight = dweight, p->dbias = dbias;
+    p->dweight = to + 2 * all, p->dbias = to + 3 * all;
+    memset(p->dweight, 0, (size_t)(2 * all) * sizeof *to);
 }
 
 /* Adds the gradients of elements to those of channels. */
