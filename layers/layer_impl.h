@@ -47,7 +47,7 @@ struct st_layer_impl {
     int number, depth; /* the layer's number in its tree, depth first; the depth of layers below it */
     bool has_parent;   /* another layer's child, which cannot be given to a second one */
     unsigned frozen;   /* bit i: parameter i */
-    int machine;       /* the index of the instruction set, for algorithms */
+    int isa;           /* the index of the instruction set, for algorithms */
     layer_hooks hooks; /* of the type, or of the algorithm in use */
     void (*fill)(st_layer *l, void *tables); /* of the algorithm in use */
     size_t data, tables;                     /* bytes of plan data; of tables, for `fill` */

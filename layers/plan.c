@@ -118,7 +118,7 @@ int st_layer_plan(st_layer *l, st_shape x, st_shape *y)
     if (x.rank < 1 || count == 0)
         return st_layer_refuse(l, "the input is %s, expected a batch [N, ...] of at least one",
                                st_shape_text(x).text);
-    if ((own->machine = engine_choose()) < 0) return -1;
+    if ((own->isa = engine_choose()) < 0) return -1;
     if (own->run) own->run->ready = false;
     free(l->plan);
     l->plan = NULL;

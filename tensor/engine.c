@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-__attribute__((weak)) const engine_sets *engine_machines;
+__attribute__((weak)) const engine_sets *engine_isas;
 
 bool engine_is_reference(void)
 {
@@ -17,13 +17,13 @@ int engine_choose(void)
 {
     const char *name = getenv("STRIDE_ENGINE");
     if (engine_is_reference()) return 0;
-    if (engine_machines) return engine_machines->choose(name && name[0] ? name : NULL);
+    if (engine_isas) return engine_isas->choose(name && name[0] ? name : NULL);
     return name && name[0] ? st_error_set("STRIDE_ENGINE=%s: expected reference", name) : 0;
 }
 
 const char *engine_name(void)
 {
-    const int machine = engine_choose();
-    if (machine < 0) return NULL;
-    return engine_is_reference() || !engine_machines ? "reference" : engine_machines->name(machine);
+    const int isa = engine_choose();
+    if (isa < 0) return NULL;
+    return engine_is_reference() || !engine_isas ? "reference" : engine_isas->name(isa);
 }

@@ -11,7 +11,7 @@
 bool engine_is_reference(void);
 
 /* The index of the instruction set to run, for algorithms. -1 with an error: an unknown name, an instruction
- * set that this processor does not have, or (tensor/fast/machine.h) a wrong STRIDE_WINOGRAD. */
+ * set that this processor does not have, or (tensor/fast/isa.h) a wrong STRIDE_WINOGRAD. */
 int engine_choose(void);
 
 /* "reference", or a text with everything that the results of the chosen algorithms depend on, for checkpoints
@@ -21,10 +21,10 @@ const char *engine_name(void);
 /* The instruction sets. */
 typedef struct engine_sets {
     int (*choose)(const char *name); /* the index of that name, or -1; NULL: of the best one */
-    const char *(*name)(int machine);
+    const char *(*name)(int isa);
 } engine_sets;
 
 /* NULL in the core; tensor/fast/ puts them in (tables.h). */
-extern const engine_sets *engine_machines;
+extern const engine_sets *engine_isas;
 
 #endif

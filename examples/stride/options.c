@@ -260,7 +260,8 @@ static int parse(const subcommand *c, int argc, char **argv, void *settings)
     if (take_operands(c, argc, argv, settings)) return 2;
     if (argc - optind > c->most)
         return subcommand_refuse(c, "unexpected \"%s\"; usage: %s %s",
-                                 argv[optind + (c->operands[0] ? 0 : c->most)], subcommand_title(c), c->usage);
+                                 argv[optind + (c->operands[0] ? 0 : c->most)], subcommand_title(c),
+                                 c->usage);
     if (argc - optind < c->least)
         return subcommand_refuse(c, "missing argument; usage: %s %s", subcommand_title(c), c->usage);
     return 0;

@@ -226,13 +226,13 @@ static void prelu_gradient(const st_call *c, st_tensor x, st_tensor y, st_tensor
 /* ---- the algorithms --------------------------------------------------------------------------------- */
 
 /* `given` with the rows of the layer's instruction set. */
-static int plan_with(st_layer *l, const void *given, const activation_rows of_machine[])
+static int plan_with(st_layer *l, const void *given, const activation_rows of_isa[])
 {
     activation_rows *r = st_layer_plan_data(l, sizeof *r);
     if (!r) return -1;
     *r = *(const activation_rows *)given;
-    r->value = of_machine[l->impl->machine].value;
-    r->derivative = of_machine[l->impl->machine].derivative;
+    r->value = of_isa[l->impl->isa].value;
+    r->derivative = of_isa[l->impl->isa].derivative;
     return 0;
 }
 
@@ -252,7 +252,7 @@ static bool is_gelu_none(const st_layer *l)
 #define EACH_SHORT_OF(DO, NAME) DO(avx2, NAME) DO(generic, NAME)
 #define SHORT_NAMES(NAME) NAMES(avx2, NAME) NAMES(avx2, NAME) NAMES(generic, NAME)
 #else
-#define EACH_SHORT_OF EACH_MACHINE_OF
+#define EACH_SHORT_OF EACH_ISA_OF
 #define SHORT_NAMES(NAME) NAMES(generic, NAME)
 #endif
 
@@ -263,8 +263,8 @@ static bool is_gelu_none(const st_layer *l)
     ROWS(M, M##_gelu)
 #define GELU_NAMES(M, NAME) NAMES(M, M##_gelu)
 #define FUNCTION(NAME)                                                                                       \
-    EACH_MACHINE_OF(ROWS, NAME)                                                                              \
-    static const activation_rows NAME##_rows[] = { EACH_MACHINE_OF(NAMES, NAME) };
+    EACH_ISA_OF(ROWS, NAME)                                                                                  \
+    static const activation_rows NAME##_rows[] = { EACH_ISA_OF(NAMES, NAME) };
 #define ALGORITHM(NAME, ROWS_NAME, TYPE, SUITS, ...)                                                         \
     static int fast_##NAME##_plan(st_layer *l, const void *given)                                            \
     {                                                                                                        \
@@ -284,8 +284,8 @@ static bool is_gelu_none(const st_layer *l)
 
 EACH_SHORT_ACTIVATION(SHORT_ACTIVATION)
 EACH_EXPONENTIAL_ACTIVATION(EXPONENTIAL_ACTIVATION)
-EACH_MACHINE_OF(GELU, _)
-static const activation_rows gelu_none_rows[] = { EACH_MACHINE_OF(GELU_NAMES, _) };
+EACH_ISA_OF(GELU, _)
+static const activation_rows gelu_none_rows[] = { EACH_ISA_OF(GELU_NAMES, _) };
 ALGORITHM(gelu_none, gelu_none, gelu, is_gelu_none, forward, backward, .divides = true)
 ACTIVATION_OF(gelu_tanh, fast_gelu_tanh, gelu, activation_by_tanh)
 EACH_SHORT_OF(PRELU, _)

@@ -1,12 +1,12 @@
 /* bias.c: the gradient of a convolution's bias by vectors: dy summed over images and positions. */
 #include "layers/conv_impl.h"
 #include "layers/fast/algorithms.h"
-#include "tensor/fast/machine.h"
+#include "tensor/fast/isa.h"
 
 /* The sum of a plane, in 16 lanes; each adds few numbers. */
 static double sum_of(const st_real *x, ptrdiff_t count)
 {
-    enum { LANES = 16, SHORT = MACHINE_LANES(generic) };
+    enum { LANES = 16, SHORT = ISA_LANES(generic) };
     generic_vector part[LANES / SHORT] = { { 0 } };
     double sum = 0;
     ptrdiff_t whole = count / LANES * LANES;

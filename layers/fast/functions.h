@@ -23,7 +23,7 @@
 #ifndef STRIDE_LAYERS_FAST_FUNCTIONS_H
 #define STRIDE_LAYERS_FAST_FUNCTIONS_H
 
-#include "tensor/fast/machine.h"
+#include "tensor/fast/isa.h"
 
 #include <math.h>
 #include <stdint.h>

@@ -121,7 +121,7 @@ static int plan(st_layer *l, const void *given)
                           .w = w,
                           .groups = groups,
                           .k = kernel_of(l),
-                          .machine = l->impl->machine,
+                          .isa = l->impl->isa,
                           .wide = transposed ? y : x,
                           .narrow = transposed ? x : y,
                           .chunk = smallest(l->x.n[0], layer_chunk(l, l->x.n[0])),

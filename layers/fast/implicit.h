@@ -129,7 +129,7 @@ typedef struct implicit_plan {
     int kernel[2], skip[2]; /* of the layer; taps that are left out before those of w */
     st_real *kept;          /* the weights of the others; NULL: all are used */
     const kernel *k;
-    int machine;
+    int isa;
     ptrdiff_t wide, narrow, area; /* channels of a group; taps of a kernel */
     ptrdiff_t chunk, batch;       /* the most images of a call, and those of the batch */
     ptrdiff_t usual;              /* the images of a call that algorithms are chosen for: 1 if batch is 1 */

@@ -9,7 +9,7 @@
  *
  * This file is compiled with -ffp-contract=fast: multiply-adds are fused where the processor can. */
 #include "layers/fast/implicit.h"
-#include "tensor/fast/machine.h"
+#include "tensor/fast/isa.h"
 
 #include <math.h>
 
@@ -44,7 +44,7 @@ struct group_vectors {
                                           const st_real *b, const ptrdiff_t *from, const ptrdiff_t *step,    \
                                           st_real *c, const ptrdiff_t *to, const st_real *plus)              \
     {                                                                                                        \
-        enum { LANES = MACHINE_LANES(M) };                                                                   \
+        enum { LANES = ISA_LANES(M) };                                                                       \
         M##_vector sum[R];                                                                                   \
         const st_real *at[R];                                                                                \
         EACH(i, R) at[i] = b + from[i] * LANES;                                                              \
@@ -63,21 +63,21 @@ struct group_vectors {
     DO(M, 7) DO(M, 8) DO(M, 9) DO(M, 10) DO(M, 11) DO(M, 12)
 #define NAME(M, R) M##_groups_##R,
 #define TILES(M) EACH_TILE(TILE, M)
-#define VECTORS(M) { MACHINE_LANES(M), M##_LESS, { EACH_TILE(NAME, M) } },
+#define VECTORS(M) { ISA_LANES(M), M##_LESS, { EACH_TILE(NAME, M) } },
 #define avx512_LESS true
 #define avx2_LESS false
 #define generic_LESS false
 /* clang-format on */
 
-EACH_MACHINE(TILES)
-static const group_vectors vectors_of_machine[] = { EACH_MACHINE(VECTORS) };
+EACH_ISA(TILES)
+static const group_vectors vectors_of_isa[] = { EACH_ISA(VECTORS) };
 
 /* The widest vectors that groups fill; NULL: there are none. */
 static const group_vectors *vectors_of(const implicit_plan *d)
 {
-    enum { MACHINES = sizeof vectors_of_machine / sizeof *vectors_of_machine };
-    for (int i = d->machine; i < MACHINES && d->groups > 1; i++)
-        if (vectors_of_machine[i].lanes <= d->groups) return &vectors_of_machine[i];
+    enum { ISAS = sizeof vectors_of_isa / sizeof *vectors_of_isa };
+    for (int i = d->isa; i < ISAS && d->groups > 1; i++)
+        if (vectors_of_isa[i].lanes <= d->groups) return &vectors_of_isa[i];
     return NULL;
 }
 

@@ -208,7 +208,7 @@ void implicit_plan_slide(const implicit_plan *d, const pass *p, part *q, ptrdiff
     q->taps = (int)smallest(gather ? w->kernel[0] : f.taps, SLIDE_TAPS + 1);
     if (w->dilation[0] > 1 || q->stride > SLIDE_STRIDE || q->taps > SLIDE_TAPS || q->of.count[0] < SLIDE_LOW)
         return;
-    q->slide = slide_of(d->machine, q->of.count[1]);
+    q->slide = slide_of(d->isa, q->of.count[1]);
     q->slid = (slide_columns){ .count = p->read * (gather ? w->kernel[1] : g.taps),
                                .down = gather ? w->kernel[1] : -f.every * w->kernel[1],
                                .pitch = p->p.pitch };

@@ -1,12 +1,12 @@
 /* kernel.c: the matrix product, with the widest vectors of the processor.
  *
  * A tile of the result is accumulated in registers. Tiles are a macro with the instruction set as a parameter
- * (machine.h). This file is compiled with -ffp-contract=fast: multiply-adds are fused where the processor
+ * (isa.h). This file is compiled with -ffp-contract=fast: multiply-adds are fused where the processor
  * can. */
 #include "layers/fast/kernel.h"
 #include "tensor/counts.h"
 
-/* ---- tiles: R rows of W vectors, for machine M ------------------------------------------------------ */
+/* ---- tiles: R rows of W vectors, for instruction set M ---------------------------------------------- */
 
 #define VECTOR_AT(M, at, v) (*(M##_loose *)((at) + (v) * (ptrdiff_t)(sizeof(M##_vector) / sizeof(st_real))))
 
@@ -73,9 +73,9 @@
  * i. */
 #define SUMS_OF_LANES(M, total, vectors, count)                                                              \
     do {                                                                                                     \
-        M##_vector level[MACHINE_LANES(M)];                                                                  \
-        EACH(u, MACHINE_LANES(M)) level[u] = u < (count) ? (vectors)[u] : (M##_vector){ 0 };                 \
-        _Pragma("GCC unroll 4") for (int n = MACHINE_LANES(M) / 2; n > 0; n /= 2) EACH(u, n) level[u] =      \
+        M##_vector level[ISA_LANES(M)];                                                                      \
+        EACH(u, ISA_LANES(M)) level[u] = u < (count) ? (vectors)[u] : (M##_vector){ 0 };                     \
+        _Pragma("GCC unroll 4") for (int n = ISA_LANES(M) / 2; n > 0; n /= 2) EACH(u, n) level[u] =          \
             SHUFFLE(M, level[2 * u], level[2 * u + 1], M##_OF(EVEN)) +                                       \
             SHUFFLE(M, level[2 * u], level[2 * u + 1], M##_OF(ODD));                                         \
         (total) = level[0];                                                                                  \
@@ -87,7 +87,7 @@
                                              const ptrdiff_t *skip, const st_real *b, const ptrdiff_t *row,  \
                                              const ptrdiff_t *offset, st_real *c, ptrdiff_t pitch)           \
     {                                                                                                        \
-        enum { LANES = MACHINE_LANES(M), GROUPS = (R * D + LANES - 1) / LANES };                             \
+        enum { LANES = ISA_LANES(M), GROUPS = (R * D + LANES - 1) / LANES };                                 \
         M##_vector sum[R * D], x[R], total;                                                                  \
         st_real all[GROUPS * LANES];                                                                         \
         const st_real *at[D];                                                                                \
@@ -115,7 +115,7 @@
     M##_TARGET static void M##_transpose(const st_real *a, ptrdiff_t step, st_real *c, ptrdiff_t pitch,      \
                                          const st_real *plus)                                                \
     {                                                                                                        \
-        enum { LANES = MACHINE_LANES(M), HALF = LANES / 2 };                                                 \
+        enum { LANES = ISA_LANES(M), HALF = LANES / 2 };                                                     \
         M##_vector v[LANES], w[LANES];                                                                       \
         for (int i = 0; i < LANES; i++) v[i] = VECTOR_AT(M, a + i * step, 0) + VECTOR_AT(M, plus, 0);        \
         for (int n = LANES; n > 1; n /= 2) {                                                                 \
@@ -139,18 +139,18 @@
     M##_TARGET static void M##_move(ptrdiff_t rows, ptrdiff_t count, const st_real *from, ptrdiff_t step,    \
                                     st_real *to, ptrdiff_t pitch)                                            \
     {                                                                                                        \
-        if (count >= MACHINE_LANES(M)) MOVE_ROWS(M##_loose, MACHINE_LANES(M))                                \
-        else if (count >= MACHINE_LANES(generic)) MOVE_ROWS(generic_loose, MACHINE_LANES(generic))           \
+        if (count >= ISA_LANES(M)) MOVE_ROWS(M##_loose, ISA_LANES(M))                                        \
+        else if (count >= ISA_LANES(generic)) MOVE_ROWS(generic_loose, ISA_LANES(generic))                   \
         else if (count > 0) MOVE_ROWS(st_real, 1)                                                            \
     }
 
 /* Nothing is read beyond the last element. */
 #define SPLIT_ROWS(M)                                                                                        \
     for (; rows > 0; rows--, from += step, to += pitch)                                                      \
-        for (ptrdiff_t i = 0; i < count; i += MACHINE_LANES(M)) {                                            \
-            i = smallest(i, count - MACHINE_LANES(M));                                                       \
+        for (ptrdiff_t i = 0; i < count; i += ISA_LANES(M)) {                                                \
+            i = smallest(i, count - ISA_LANES(M));                                                           \
             const M##_vector u = VECTOR_AT(M, from + 2 * i, 0),                                              \
-                             v = VECTOR_AT(M, from + 2 * i + MACHINE_LANES(M) - 1, 0);                       \
+                             v = VECTOR_AT(M, from + 2 * i + ISA_LANES(M) - 1, 0);                           \
             VECTOR_AT(M, to + i, 0) = SHUFFLE(M, u, v, M##_OF(SPLIT));                                       \
         }
 
@@ -158,9 +158,9 @@
     M##_TARGET static void M##_split(ptrdiff_t rows, ptrdiff_t count, const st_real *from, ptrdiff_t step,   \
                                      st_real *to, ptrdiff_t pitch)                                           \
     {                                                                                                        \
-        if (count >= MACHINE_LANES(M)) {                                                                     \
+        if (count >= ISA_LANES(M)) {                                                                         \
             SPLIT_ROWS(M)                                                                                    \
-        } else if (count >= MACHINE_LANES(generic)) {                                                        \
+        } else if (count >= ISA_LANES(generic)) {                                                            \
             SPLIT_ROWS(generic)                                                                              \
         } else {                                                                                             \
             for (ptrdiff_t i = 0; i < rows * count; i++)                                                     \
@@ -175,7 +175,7 @@
     M##_TARGET static void M##_pick_out(ptrdiff_t rows, ptrdiff_t count, ptrdiff_t apart,                    \
                                         const st_real *from, ptrdiff_t step, st_real *to, ptrdiff_t pitch)   \
     {                                                                                                        \
-        enum { LANES = MACHINE_LANES(M) };                                                                   \
+        enum { LANES = ISA_LANES(M) };                                                                       \
         const int lanes = (int)smallest(count, LANES);                                                       \
         int begin[LANES] = { 0 }, keep[LANES] = { 0 }, vectors = 0;                                          \
         M##_mask order = { 0 };                                                                              \
@@ -196,11 +196,11 @@
 
 #define WEAVE_ROWS(M)                                                                                        \
     for (; rows > 0; rows--, u += step_u, v += step_v, to += pitch)                                          \
-        for (ptrdiff_t i = 0; i < count; i += MACHINE_LANES(M)) {                                            \
-            i = smallest(i, count - MACHINE_LANES(M));                                                       \
+        for (ptrdiff_t i = 0; i < count; i += ISA_LANES(M)) {                                                \
+            i = smallest(i, count - ISA_LANES(M));                                                           \
             const M##_vector even = VECTOR_AT(M, u + i, 0), odd = VECTOR_AT(M, v + i, 0);                    \
             __builtin_prefetch(to + pitch + 2 * i, 1);                                                       \
-            __builtin_prefetch(to + pitch + 2 * i + MACHINE_LANES(M), 1);                                    \
+            __builtin_prefetch(to + pitch + 2 * i + ISA_LANES(M), 1);                                        \
             VECTOR_AT(M, to + 2 * i, 0) = SHUFFLE(M, even, odd, M##_OF(LOWER));                              \
             VECTOR_AT(M, to + 2 * i, 1) = SHUFFLE(M, even, odd, M##_OF(UPPER));                              \
         }
@@ -209,7 +209,7 @@
     M##_TARGET static void M##_weave(ptrdiff_t rows, ptrdiff_t count, const st_real *u, ptrdiff_t step_u,    \
                                      const st_real *v, ptrdiff_t step_v, st_real *to, ptrdiff_t pitch)       \
     {                                                                                                        \
-        if (count >= MACHINE_LANES(M)) {                                                                     \
+        if (count >= ISA_LANES(M)) {                                                                         \
             WEAVE_ROWS(M)                                                                                    \
         } else {                                                                                             \
             for (ptrdiff_t row = 0; row < rows; row++)                                                       \
@@ -225,7 +225,7 @@
                                     const st_real *end, ptrdiff_t runs, const ptrdiff_t *from,               \
                                     const ptrdiff_t *length, st_real *to, ptrdiff_t pitch)                   \
     {                                                                                                        \
-        enum { LANES = MACHINE_LANES(M) };                                                                   \
+        enum { LANES = ISA_LANES(M) };                                                                       \
         for (ptrdiff_t k = 0; k < depth; k++) {                                                              \
             st_real *next = to + k * pitch;                                                                  \
             for (ptrdiff_t r = 0; r < runs; next += length[r++]) {                                           \
@@ -277,14 +277,14 @@
     SPREADS_OF_##REGISTERS(SPREAD, M) DOTS_OF_##REGISTERS(DOT, M)                                            \
     TRANSPOSE(M) PACK(M) MOVE(M) SPLIT(M) WEAVE(M)                                                           \
     static const kernel M = {                                                                                \
-        .name = #M, .lanes = MACHINE_LANES(M), SIZES_OF_##REGISTERS, .transpose = M##_transpose,             \
+        .name = #M, .lanes = ISA_LANES(M), SIZES_OF_##REGISTERS, .transpose = M##_transpose,             \
         .pack = M##_pack, .move = M##_move, .split = M##_split, .pick = M##_PICK, .weave = M##_weave,        \
         TILES_OF_##REGISTERS(NAME, M) SPREADS_OF_##REGISTERS(SPREAD_NAME, M)                                 \
         DOTS_OF_##REGISTERS(DOT_NAME, M)                                                                     \
     };
 /* clang-format on */
 
-/* ---- machines -------------------------------------------------------------------------------------- */
+/* ---- instruction sets ------------------------------------------------------------------------------ */
 
 #ifdef avx2_TARGET
 #ifndef __clang__
@@ -300,7 +300,7 @@ KERNEL(generic, 16_REGISTERS)
 #endif
 
 #define ADDRESS(M) &M,
-const kernel *const kernel_of_machine[] = { EACH_MACHINE(ADDRESS) };
+const kernel *const kernel_of_isa[] = { EACH_ISA(ADDRESS) };
 
 /* ---- products of any size -------------------------------------------------------------------------- */
 
@@ -509,7 +509,7 @@ void kernel_dot(const kernel *k, ptrdiff_t rows, ptrdiff_t columns, ptrdiff_t de
                 ptrdiff_t step, const ptrdiff_t *from, const ptrdiff_t *skip, const st_real *b,
                 const ptrdiff_t *row, const ptrdiff_t *offset, st_real *c, ptrdiff_t pitch)
 {
-    machine_bits keep[2 * MOST_LANES]; /* masks: from MOST_LANES on all bits */
+    isa_bits keep[2 * MOST_LANES]; /* masks: from MOST_LANES on all bits */
     for (int e = 0; e < 2 * MOST_LANES; e++) keep[e] = -(e >= MOST_LANES);
     for (ptrdiff_t i = 0, high; i < rows; i += high) {
         high = share(rows - i, k->high);
@@ -530,11 +530,11 @@ ptrdiff_t kernel_padded(const kernel *k, ptrdiff_t count)
 
 const kernel *kernel_narrower(const kernel *k, ptrdiff_t most)
 {
-    enum { MACHINES = sizeof kernel_of_machine / sizeof *kernel_of_machine };
+    enum { ISAS = sizeof kernel_of_isa / sizeof *kernel_of_isa };
     int i = 0;
-    while (kernel_of_machine[i] != k) i++;
-    for (; i < MACHINES; i++)
-        if (kernel_of_machine[i]->lanes <= most) return kernel_of_machine[i];
+    while (kernel_of_isa[i] != k) i++;
+    for (; i < ISAS; i++)
+        if (kernel_of_isa[i]->lanes <= most) return kernel_of_isa[i];
     return NULL;
 }
 

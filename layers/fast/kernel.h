@@ -22,7 +22,7 @@
 #define STRIDE_LAYERS_FAST_KERNEL_H
 
 #include "layers/layer_impl.h"
-#include "tensor/fast/machine.h"
+#include "tensor/fast/isa.h"
 #include "tensor/inline.h"
 
 enum { KERNEL_TALL = 12, KERNEL_WIDE = 4 }; /* rows and vectors of the largest tile, */
@@ -76,12 +76,12 @@ typedef struct kernel {
                   ptrdiff_t step_v, st_real *to, ptrdiff_t pitch);
 } kernel;
 
-/* The kernels for all instruction sets (tensor/fast/machine.h), and for the one that a layer was planned
+/* The kernels for all instruction sets (tensor/fast/isa.h), and for the one that a layer was planned
  * for. */
-extern const kernel *const kernel_of_machine[];
+extern const kernel *const kernel_of_isa[];
 INLINE const kernel *kernel_of(const st_layer *l)
 {
-    return kernel_of_machine[l->impl->machine];
+    return kernel_of_isa[l->impl->isa];
 }
 
 /* The kernel with the widest vectors that `most` elements fill, of k and those below it; NULL: there is

@@ -1,4 +1,4 @@
-/* lanes.h: inner loops of layers, compiled for each instruction set (tensor/fast/machine.h).
+/* lanes.h: inner loops of layers, compiled for each instruction set (tensor/fast/isa.h).
  *
  * Results are bit-identical for every instruction set: no fused multiply-add, and sums in a fixed number of
  * lanes. */
@@ -6,7 +6,7 @@
 #define STRIDE_LAYERS_FAST_LANES_H
 
 #include "layers/layer_impl.h"
-#include "tensor/fast/machine.h"
+#include "tensor/fast/isa.h"
 #include "tensor/inline.h"
 
 #if defined(__x86_64__) && !defined(STRIDE_GENERIC)

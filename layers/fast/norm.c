@@ -47,8 +47,8 @@ typedef st_real octet __attribute__((vector_size(OCTET * sizeof(st_real))));
 typedef st_real octet_at
     __attribute__((vector_size(OCTET * sizeof(st_real)), aligned(sizeof(st_real)), may_alias));
 
-typedef machine_bits octet_mask __attribute__((vector_size(OCTET * sizeof(st_real))));
-typedef machine_bits octet_mask_at
+typedef isa_bits octet_mask __attribute__((vector_size(OCTET * sizeof(st_real))));
+typedef isa_bits octet_mask_at
     __attribute__((vector_size(OCTET * sizeof(st_real)), aligned(sizeof(st_real)), may_alias));
 
 INLINE void add_exactly(norm_sums *to, ptrdiff_t n, const st_real *g, st_real shift, const st_real *x,
@@ -118,7 +118,7 @@ typedef struct norm_rows {
 
 /* Adds an octet, without the lanes that `kept` leaves out, unless it is NULL. */
 INLINE void add_octet(const norm_rows *rows, const st_real *at_g, const st_real *at_x, st_real mean,
-                      const machine_bits *kept, octet *sum, octet *product)
+                      const isa_bits *kept, octet *sum, octet *product)
 {
     const octet g = *(const octet_at *)at_g, x = *(const octet_at *)at_x;
     octet a = rows->shifted ? g - mean : g;
@@ -130,7 +130,7 @@ INLINE void add_octet(const norm_rows *rows, const st_real *at_g, const st_real 
 /* The sums of row k by lanes. The last octet ends with the row; what is added already is left out. */
 INLINE void add_octets(const norm_rows *rows, ptrdiff_t k, octet *sum, octet *product)
 {
-    static const machine_bits ones[2 * OCTET] = { 0, 0, 0, 0, 0, 0, 0, 0, -1, -1, -1, -1, -1, -1, -1, -1 };
+    static const isa_bits ones[2 * OCTET] = { 0, 0, 0, 0, 0, 0, 0, 0, -1, -1, -1, -1, -1, -1, -1, -1 };
     const st_real *g = rows->g + k * rows->apart, *x = rows->x + k * rows->apart, mean = rows->mean[k];
     octet s = { 0 }, p = { 0 };
     ptrdiff_t i = 0;
@@ -835,7 +835,7 @@ INLINE void run(const norm_pass *p, ptrdiff_t i)
 /* Tests if this processor can run functions marked WIDE. */
 static bool has_wide(const st_layer *l)
 {
-    return machine_bytes(l->impl->machine) >= 32;
+    return isa_bytes(l->impl->isa) >= 32;
 }
 
 /* The scratch of a type that sees the whole batch is not a thread's. */

@@ -38,9 +38,9 @@ typedef struct pooling {
     st_real weight;               /* of each element in the mean of a channel */
     ptrdiff_t margin;             /* vectors read and write at most so many elements beyond a channel, */
     ptrdiff_t edge;               /* which lie in the next `edge` channels */
-    machine_bits number[NOWHERE]; /* 0, 1, ...: in memory, as instructions broadcast what they read */
+    isa_bits number[NOWHERE];     /* 0, 1, ...: in memory, as instructions broadcast what they read */
     ptrdiff_t room;               /* elements of each row of */
-    machine_bits *tables;
+    isa_bits *tables;
     /* [room]: -1 for what is no window, from window -KW on; [room]: the columns of a window left of the
      * image; [stride, room]: -1 for what is no column of the image, of those that window i reads at i *
      * stride + j */
@@ -130,11 +130,10 @@ INLINE void spread_mean(ptrdiff_t area, st_real part, st_real *dx)
     M##_TARGET INLINE M##_maxima M##_greater(M##_maxima a, M##_maxima b, bool exact)                         \
     {                                                                                                        \
         const M##_mask stays = a.best != a.best;                                                             \
-        if (exact) b.best = MACHINE_PICK(M, stays, a.best, b.best);                                          \
+        if (exact) b.best = ISA_PICK(M, stays, a.best, b.best);                                              \
         if (exact) b.place = PICK_BITS(stays, a.place, b.place);                                             \
         const M##_mask exceeds = ~(b.best <= a.best);                                                        \
-        return (M##_maxima){ MACHINE_PICK(M, exceeds, b.best, a.best),                                       \
-                             PICK_BITS(exceeds, b.place, a.place) };                                         \
+        return (M##_maxima){ ISA_PICK(M, exceeds, b.best, a.best), PICK_BITS(exceeds, b.place, a.place) };   \
     }                                                                                                        \
                                                                                                              \
     /* The maxima of a row of windows i, i + 1, ..., which begins at x and has the position `first`. */      \
@@ -144,20 +143,20 @@ INLINE void spread_mean(ptrdiff_t area, st_real part, st_real *dx)
         const M##_vector zero = { 0 };                                                                       \
         const M##_mask none = { 0 };                                                                         \
         const window *w = &p->w;                                                                             \
-        const machine_bits *left = p->tables + p->room + i, *beyond = left + p->room;                        \
+        const isa_bits *left = p->tables + p->room + i, *beyond = left + p->room;                            \
         const ptrdiff_t inside = w->size[1] + w->before[1] - (w->out[1] - 1) * f.right;                      \
         M##_maxima most = { zero, none };                                                                    \
         for (int kw = 0; kw < f.wide; kw++) {                                                                \
             const st_real *at = x + kw / f.right * f.right;                                                  \
             M##_maxima next = { AT(M, at), none + p->number[first + kw] };                                   \
             if (f.right == 2) {                                                                              \
-                const M##_vector more = AT(M, at + MACHINE_LANES(M));                                        \
+                const M##_vector more = AT(M, at + ISA_LANES(M));                                            \
                 next.best = kw % 2 ? SHUFFLE(M, next.best, more, M##_OF(ODD))                                \
                                    : SHUFFLE(M, next.best, more, M##_OF(EVEN));                              \
             }                                                                                                \
             if (f.padded && (kw < w->before[1] || kw >= inside)) {                                           \
                 const M##_mask out = BITS_AT(M, beyond + kw % f.right * p->room + kw / f.right);             \
-                next.best = MACHINE_PICK(M, out, zero - (st_real)INFINITY, next.best);                       \
+                next.best = ISA_PICK(M, out, zero - (st_real)INFINITY, next.best);                           \
             }                                                                                                \
             if (!exact) *sum += next.best;                                                                   \
             most = kw > 0 ? M##_greater(most, next, exact) : next;                                           \
@@ -171,12 +170,12 @@ INLINE void spread_mean(ptrdiff_t area, st_real part, st_real *dx)
     {                                                                                                        \
         const window *w = &p->w;                                                                             \
         const ptrdiff_t n = w->out[1], wide = w->size[1];                                                    \
-        const ptrdiff_t tall = f.padded || n <= MACHINE_LANES(M) ? w->out[0] : 1;                            \
+        const ptrdiff_t tall = f.padded || n <= ISA_LANES(M) ? w->out[0] : 1;                                \
         M##_vector sum = { 0 };                                                                              \
         for (; channels > 0; channels--, x += p->area, y += p->count) {                                      \
             for (ptrdiff_t begin = 0; begin < w->out[0]; begin += tall)                                      \
-                for (ptrdiff_t i = 0; i < n; i += MACHINE_LANES(M)) {                                        \
-                    if (n >= MACHINE_LANES(M)) i = lanes_within(i, MACHINE_LANES(M), n);                     \
+                for (ptrdiff_t i = 0; i < n; i += ISA_LANES(M)) {                                            \
+                    if (n >= ISA_LANES(M)) i = lanes_within(i, ISA_LANES(M), n);                             \
                     M##_mask word = { 0 };                                                                   \
                     M##_maxima most = { { 0 }, { 0 } };                                                      \
                     const st_real *first = x + i * f.right - w->before[1];                                   \
@@ -207,7 +206,7 @@ INLINE void spread_mean(ptrdiff_t area, st_real part, st_real *dx)
         }                                                                                                    \
         const M##_mask lost = sum != sum;                                                                    \
         bool any = false;                                                                                    \
-        for (int k = 0; k < MACHINE_LANES(M); k++) any |= lost[k] != 0;                                      \
+        for (int k = 0; k < ISA_LANES(M); k++) any |= lost[k] != 0;                                          \
         return !any;                                                                                         \
     }                                                                                                        \
                                                                                                              \
@@ -231,13 +230,13 @@ INLINE void spread_mean(ptrdiff_t area, st_real part, st_real *dx)
     M##_TARGET INLINE void M##_gather(const pooling *p, form f, ptrdiff_t channels, const st_real *dy,       \
                                       const st_real *place, st_real *dx)                                     \
     {                                                                                                        \
-        enum { LANES = MACHINE_LANES(M) };                                                                   \
+        enum { LANES = ISA_LANES(M) };                                                                       \
         const window w = p->w;                                                                               \
         const ptrdiff_t n = w.out[1], wide = w.size[1], vectors = ceil_div(wide, f.right);                   \
         for (; channels > 0; channels--, dy += p->count, place += p->words, dx += p->area)                   \
             for (ptrdiff_t begin = (vectors - 1) / LANES * LANES; begin >= 0; begin -= LANES) {              \
                 const ptrdiff_t i = vectors < LANES ? 0 : lanes_within(begin, LANES, vectors);               \
-                const machine_bits *outside = p->tables + w.kernel[1] + i;                                   \
+                const isa_bits *outside = p->tables + w.kernel[1] + i;                                       \
                 ptrdiff_t row = -w.before[0]; /* of dx, from the padding on: row kh of windows t */          \
                 for (ptrdiff_t t = 0; row < w.size[0]; t++)                                                  \
                     for (int kh = 0; kh < f.down; kh += f.rows, row += f.rows) {                             \
@@ -278,7 +277,7 @@ INLINE void spread_mean(ptrdiff_t area, st_real part, st_real *dx)
     {                                                                                                        \
         const form f = p->f;                                                                                 \
         for (; p->pairs && channels > 0; channels--, dy += p->count, place += p->words, dx += p->area)       \
-            spread_channel(MACHINE_LANES(M), &p->w, dy, place, dx);                                          \
+            spread_channel(ISA_LANES(M), &p->w, dy, place, dx);                                              \
         if (p->pairs) return;                                                                                \
         if (p->three && f.right == 1)                                                                        \
             M##_gather(p, (form){ 3, 3, 1, 1, 1, 0, true }, channels, dy, place, dx);                        \
@@ -290,7 +289,7 @@ INLINE void spread_mean(ptrdiff_t area, st_real part, st_real *dx)
         else M##_gather(p, (form){ f.high, f.wide, f.down, 1, 1, 0, true }, channels, dy, place, dx);        \
     }
 
-/* ---- channels, for each machine -------------------------------------------------------------------- */
+/* ---- channels, for each instruction set ------------------------------------------------------------ */
 
 /* Functions of a kind of pooling; the last argument computes a channel of means. */
 #define FORWARD(M, KIND, ...)                                                                                \
@@ -312,8 +311,8 @@ INLINE void spread_mean(ptrdiff_t area, st_real part, st_real *dx)
 #define STAMP(M)                                                                                             \
     FORWARD(M, mean, *y = (st_real)sum_by_quads(p->area, x) * p->weight)                                     \
     BACKWARD(M, mean, spread_mean(p->area, *dy * p->weight, dx))                                             \
-    FORWARD(M, means, mean_pairs(MACHINE_LANES(M), &p->w, x, y))                                             \
-    BACKWARD(M, means, spread_channel(MACHINE_LANES(M), &p->w, dy, NULL, dx))                                \
+    FORWARD(M, means, mean_pairs(ISA_LANES(M), &p->w, x, y))                                                 \
+    BACKWARD(M, means, spread_channel(ISA_LANES(M), &p->w, dy, NULL, dx))                                    \
     FIND(M)                                                                                                  \
     M##_TARGET static void M##_maxima_of(const pooling *p, ptrdiff_t channels, const st_real *x, st_real *y, \
                                          st_real *place)                                                     \
@@ -327,11 +326,11 @@ INLINE void spread_mean(ptrdiff_t area, st_real part, st_real *dx)
 #define ROW_OF_TABLE(M)                                                                                      \
     { { M##_mean, M##_means, M##_maxima_of }, { M##_mean_back, M##_means_back, M##_maxima_back } },
 
-EACH_MACHINE(STAMP)
+EACH_ISA(STAMP)
 static const struct {
     pool_forward *forward[KINDS];
     pool_backward *backward[KINDS];
-} machines[] = { EACH_MACHINE(ROW_OF_TABLE) };
+} isas[] = { EACH_ISA(ROW_OF_TABLE) };
 
 /* ---- the algorithms -------------------------------------------------------------------------------- */
 
@@ -413,7 +412,7 @@ static void fill(st_layer *l, void *tables)
     p->tables = tables;
     for (ptrdiff_t i = 0; i < room; i++) {
         p->tables[i] = i < reach || i >= reach + w->out[1] ? -1 : 0;
-        p->tables[room + i] = (machine_bits)largest(w->before[1] - i * stride, 0);
+        p->tables[room + i] = (isa_bits)largest(w->before[1] - i * stride, 0);
     }
     for (ptrdiff_t i = 0; i < stride * room; i++) {
         const ptrdiff_t column = i % room * stride + i / room - w->before[1];
@@ -431,7 +430,7 @@ static st_real *between_margins(const st_call *c, int i)
 static void forward(const st_call *c, st_tensor x, st_tensor y)
 {
     const pooling *p = c->plan;
-    pool_forward *run = machines[c->layer->impl->machine].forward[p->kind];
+    pool_forward *run = isas[c->layer->impl->isa].forward[p->kind];
     const ptrdiff_t planes = x.shape.n[1], channels = x.shape.n[0] * planes, count = p->count;
     const bool saves = p->kind == MAXIMA && !c->layer->impl->run->inference_only, whole = st_is_contiguous(x);
     st_real *image = between_margins(c, IMAGE), *best = between_margins(c, RESULT), *to = st_data(y);
@@ -458,7 +457,7 @@ static void backward(const st_call *c, st_tensor x, st_tensor y, st_tensor dy, s
 {
     (void)x, (void)y;
     const pooling *p = c->plan;
-    pool_backward *run = machines[c->layer->impl->machine].backward[p->kind];
+    pool_backward *run = isas[c->layer->impl->isa].backward[p->kind];
     const ptrdiff_t channels = dx.shape.n[0] * dx.shape.n[1], count = p->count;
     st_real *copy = between_margins(c, RESULT), *image = between_margins(c, IMAGE);
     st_real *places = between_margins(c, PLACES), *from = st_data(dy), *to = st_data(dx);

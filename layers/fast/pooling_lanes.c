@@ -32,7 +32,7 @@ INLINE const st_real *hidden(const st_real *x)
 
 /* ---- taps, for each instruction set -------------------------------------------------------------------- */
 
-typedef machine_bits lane_numbers[POOL_LANES];
+typedef isa_bits lane_numbers[POOL_LANES];
 
 /* Functions of the elements of each window. */
 typedef struct taps_functions {
@@ -49,7 +49,7 @@ typedef struct taps_functions {
     void (*sorted)(const lanes_call *b, const st_real *weight, const st_real *d, st_real *sum);
     /* The numbers and the mean of the elements that `rank` and `other` others come before, the greatest
      * first; equal ones keep their order. If both are the same array, `number` is the element's place. */
-    void (*chosen)(const lanes_call *b, const machine_bits *rank, const machine_bits *other, st_real *number,
+    void (*chosen)(const lanes_call *b, const isa_bits *rank, const isa_bits *other, st_real *number,
                    st_real *other_number, st_real *mean);
     /* dx = d weight[rank]; weight has POOL_LANES elements, or more. */
     void (*by_rank)(const lanes_call *b, const st_real *weight, const st_real *d);
@@ -95,7 +95,7 @@ INLINE void sort(ptrdiff_t n, lanes *s)
 
 /* sort_few, ranks_few: n is a constant, so that elements of a vector of windows are in registers. */
 #define TAP(M, b, i, k) AT(M, (b)->x + (b)->offset[i] + (k))
-#define EACH_VECTOR(M, k) for (int k = 0; k < POOL_LANES; k += MACHINE_LANES(M))
+#define EACH_VECTOR(M, k) for (int k = 0; k < POOL_LANES; k += ISA_LANES(M))
 INLINE ptrdiff_t taps_of(const lanes_call *b, ptrdiff_t n)
 {
     return n > 0 ? n : b->taps;
@@ -124,7 +124,7 @@ INLINE ptrdiff_t taps_of(const lanes_call *b, ptrdiff_t n)
                 const M##_vector x = TAP(M, b, i, k);                                                        \
                 const M##_mask more = x > m;                                                                 \
                 s += full ? x : (M##_vector)((x > lowest) & (M##_mask)x);                                    \
-                at = MACHINE_PICK(M, more, zero + (st_real)i, at);                                           \
+                at = ISA_PICK(M, more, zero + (st_real)i, at);                                               \
                 m = BY(M, max, x, m);                                                                        \
                 if (weight) product += weight[i] * x;                                                        \
             }                                                                                                \
@@ -144,7 +144,7 @@ INLINE ptrdiff_t taps_of(const lanes_call *b, ptrdiff_t n)
                                          const st_real *place, const st_real *d, const st_real *weight,      \
                                          const st_real *slope)                                               \
     {                                                                                                        \
-        enum { LANES = MACHINE_LANES(M) };                                                                   \
+        enum { LANES = ISA_LANES(M) };                                                                       \
         for (int k = 0; k < POOL_LANES; k += 2 * LANES) {                                                    \
             M##_vector each[2], at[2], more[2], by[2];                                                       \
             M##_mask is[2];                                                                                  \
@@ -251,7 +251,7 @@ INLINE ptrdiff_t taps_of(const lanes_call *b, ptrdiff_t n)
         }                                                                                                    \
         for (ptrdiff_t i = 0; i < b->taps; i++) {                                                            \
             const M##_vector here = TAP(M, b, i, k);                                                         \
-            M##_mask own = (M##_mask){ 0 } + (machine_bits)i;                                                \
+            M##_mask own = (M##_mask){ 0 } + (isa_bits)i;                                                    \
             for (ptrdiff_t j = 0; j < i; j++) {                                                              \
                 const M##_mask more = here > TAP(M, b, j, k);                                                \
                 own += more;                                                                                 \
@@ -277,8 +277,8 @@ INLINE ptrdiff_t taps_of(const lanes_call *b, ptrdiff_t n)
         if (place) M##_choose(u, rank == first, AT(M, b->places + b->offset[i] + k), x);                     \
         else M##_choose(u, rank == first, number, x), M##_choose(v, rank == second, number, x);              \
     }                                                                                                        \
-    M##_TARGET INLINE void M##_chosen_of(const lanes_call *b, int n, const machine_bits *wanted,             \
-                                         const machine_bits *other, st_real *number, st_real *other_number,  \
+    M##_TARGET INLINE void M##_chosen_of(const lanes_call *b, int n, const isa_bits *wanted,                 \
+                                         const isa_bits *other, st_real *number, st_real *other_number,      \
                                          st_real *mean)                                                      \
     {                                                                                                        \
         EACH_VECTOR(M, k)                                                                                    \
@@ -299,21 +299,21 @@ INLINE ptrdiff_t taps_of(const lanes_call *b, ptrdiff_t n)
         }                                                                                                    \
     }                                                                                                        \
     OF_TAPS(M, chosen,                                                                                       \
-            (const lanes_call *b, const machine_bits *rank, const machine_bits *other, st_real *number,      \
+            (const lanes_call *b, const isa_bits *rank, const isa_bits *other, st_real *number,              \
              st_real *other_number, st_real *mean),                                                          \
             b, rank, other, number, other_number, mean)                                                      \
                                                                                                              \
     M##_TARGET INLINE M##_vector M##_weights_of(const lanes_call *b, M##_mask rank, const st_real *weight)   \
     {                                                                                                        \
         M##_vector own = { 0 };                                                                              \
-        if (M##_SHUFFLES && b->taps <= MACHINE_LANES(M))                                                     \
+        if (M##_SHUFFLES && b->taps <= ISA_LANES(M))                                                         \
             own = SHUFFLE_BY(M, AT(M, weight), AT(M, weight), rank);                                         \
-        else if (M##_SHUFFLES && b->taps <= 2 * MACHINE_LANES(M))                                            \
-            own = SHUFFLE_BY(M, AT(M, weight), AT(M, weight + MACHINE_LANES(M)), rank);                      \
-        else if (b->taps > POOL_LANES) EACH(l, MACHINE_LANES(M)) own[l] = weight[rank[l]];                   \
+        else if (M##_SHUFFLES && b->taps <= 2 * ISA_LANES(M))                                                \
+            own = SHUFFLE_BY(M, AT(M, weight), AT(M, weight + ISA_LANES(M)), rank);                          \
+        else if (b->taps > POOL_LANES) EACH(l, ISA_LANES(M)) own[l] = weight[rank[l]];                       \
         else                                                                                                 \
             for (ptrdiff_t i = 0; i < b->taps; i++)                                                          \
-                own = MACHINE_PICK(M, rank == (machine_bits)i, (M##_vector){ 0 } + weight[i], own);          \
+                own = ISA_PICK(M, rank == (isa_bits)i, (M##_vector){ 0 } + weight[i], own);                  \
         return own;                                                                                          \
     }                                                                                                        \
     M##_TARGET INLINE void M##_by_rank_of(const lanes_call *b, int n, const st_real *weight,                 \
@@ -333,7 +333,7 @@ INLINE ptrdiff_t taps_of(const lanes_call *b, ptrdiff_t n)
     M##_TARGET INLINE void M##_reached_of(const lanes_call *b, ptrdiff_t n, const st_real *uniform,          \
                                           st_real *sums, bool *open)                                         \
     {                                                                                                        \
-        enum { LANES = MACHINE_LANES(M) };                                                                   \
+        enum { LANES = ISA_LANES(M) };                                                                       \
         const M##_vector zero = { 0 };                                                                       \
         const st_real error =                                                                                \
             sizeof(st_real) == sizeof(double) ? 0 : (st_real)(b->taps + 2) * ST_REAL_EPSILON;                \
@@ -353,8 +353,8 @@ INLINE ptrdiff_t taps_of(const lanes_call *b, ptrdiff_t n)
                                  away = (M##_vector)((M##_mask)left[v] & size);                              \
                 const M##_mask here = (x > 0) & (left[v] >= 0);                                              \
                 nearest[v] = BY(M, min, away, nearest[v]);                                                   \
-                at[v] = MACHINE_PICK(M, here, AT(M, b->places + b->offset[t] + k + v * LANES), at[v]);       \
-                value[v] = MACHINE_PICK(M, here, x, value[v]);                                               \
+                at[v] = ISA_PICK(M, here, AT(M, b->places + b->offset[t] + k + v * LANES), at[v]);           \
+                value[v] = ISA_PICK(M, here, x, value[v]);                                                   \
                 left[v] -= BY(M, max, x, zero);                                                              \
             }                                                                                                \
             EACH(v, 2)                                                                                       \
@@ -367,7 +367,7 @@ INLINE ptrdiff_t taps_of(const lanes_call *b, ptrdiff_t n)
                 AT(M, b->place + k + v * LANES) = at[v], AT(M, b->y + k + v * LANES) = value[v];             \
             }                                                                                                \
         }                                                                                                    \
-        machine_bits any = 0;                                                                                \
+        isa_bits any = 0;                                                                                    \
         EACH_WINDOW(k) any |= unsure[k];                                                                     \
         *open = any != 0;                                                                                    \
     }                                                                                                        \
@@ -383,8 +383,8 @@ INLINE ptrdiff_t taps_of(const lanes_call *b, ptrdiff_t n)
             {                                                                                                \
                 const M##_vector x = TAP(M, b, t, k);                                                        \
                 const M##_mask here = (x > lowest) & (count == AT(M, wanted + k));                           \
-                at = MACHINE_PICK(M, here, AT(M, b->places + b->offset[t] + k), at);                         \
-                value = MACHINE_PICK(M, here, x, value);                                                     \
+                at = ISA_PICK(M, here, AT(M, b->places + b->offset[t] + k), at);                             \
+                value = ISA_PICK(M, here, x, value);                                                         \
                 count += (M##_vector)((x > lowest) & (M##_mask)(zero + 1));                                  \
             }                                                                                                \
             AT(M, b->place + k) = at, AT(M, b->y + k) = value;                                               \
@@ -394,7 +394,7 @@ INLINE ptrdiff_t taps_of(const lanes_call *b, ptrdiff_t n)
     static const taps_functions M##_taps = { M##_maximum, M##_spread,  M##_give,    M##_sorted,              \
                                              M##_chosen,  M##_by_rank, M##_reached, M##_counted };
 
-EACH_MACHINE(TAPS)
+EACH_ISA(TAPS)
 
 /* ---- maxima and sums ----------------------------------------------------------------------------------- */
 
@@ -701,9 +701,9 @@ INLINE void advance(lanes_call *b)
 #define ADJOINTS_OF(M, NAME) M##_##NAME##_adjoints,
 
 #define ALGORITHM(NAME, ...)                                                                                 \
-    EACH_MACHINE_OF(STAMP, NAME)                                                                             \
-    static lanes_function *const NAME##_values_of[] = { EACH_MACHINE_OF(VALUES_OF, NAME) };                  \
-    static lanes_function *const NAME##_adjoints_of[] = { EACH_MACHINE_OF(ADJOINTS_OF, NAME) };              \
+    EACH_ISA_OF(STAMP, NAME)                                                                                 \
+    static lanes_function *const NAME##_values_of[] = { EACH_ISA_OF(VALUES_OF, NAME) };                      \
+    static lanes_function *const NAME##_adjoints_of[] = { EACH_ISA_OF(ADJOINTS_OF, NAME) };                  \
     static int NAME##_plan(st_layer *l, const void *given)                                                   \
     {                                                                                                        \
         static const lanes_form form = { NAME##_values_of, NAME##_adjoints_of, __VA_ARGS__ };                \

@@ -20,7 +20,7 @@ typedef struct peaks {
     ptrdiff_t size[2], out[2], dilation[2], wide; /* wide: the elements of the widest column of windows */
     ptrdiff_t pitch, row_pitch;                   /* out[1] and size[1], in whole vectors */
     pool_span *rows, *columns;
-    machine_bits *index;   /* [wide, pitch]: the column of element k of each window, or of its last one */
+    isa_bits *index;       /* [wide, pitch]: the column of element k of each window, or of its last one */
     st_real *number;       /* the same as numbers */
     bool near_by;          /* those of a vector of windows are in two vectors of a row */
     st_real *most, *place; /* [H, pitch]; `most` is the room for rows as lanes, too */
@@ -49,7 +49,7 @@ static peaks peaks_in(const st_layer *l, st_real *room, const ptrdiff_t size[2],
     p.wide = wide, p.pitch = padded(out[1]), p.row_pitch = padded(size[1]);
     p.rows = (pool_span *)(void *)room, p.columns = p.rows + out[0];
     p.number = (st_real *)(void *)(p.columns + out[1]);
-    p.index = (machine_bits *)(void *)(p.number + wide * p.pitch);
+    p.index = (isa_bits *)(void *)(p.number + wide * p.pitch);
     p.most = p.number + 2 * wide * p.pitch;
     p.place = p.most + size[0] * p.pitch;
     return p;
@@ -62,15 +62,15 @@ static void index_columns(peaks *p)
     p->wide = 1, p->near_by = true;
     for (ptrdiff_t c = 0; c < p->out[1]; c++) p->wide = largest(p->wide, p->columns[c].count);
     for (ptrdiff_t k = 0; k < p->wide; k++) {
-        machine_bits *index = p->index + k * p->pitch;
+        isa_bits *index = p->index + k * p->pitch;
         for (ptrdiff_t c = 0; c < p->pitch; c++) {
             const pool_span span = p->columns[smallest(c, p->out[1] - 1)];
             const ptrdiff_t at = span.first + smallest(k, largest(span.count - 1, 0)) * p->dilation[1];
-            index[c] = (machine_bits)at, p->number[k * p->pitch + c] = (st_real)at;
+            index[c] = (isa_bits)at, p->number[k * p->pitch + c] = (st_real)at;
         }
         /* Columns of a dilated window that the border cuts may decrease. */
         for (ptrdiff_t c = 0; c < p->pitch; c++) {
-            const machine_bits beyond = index[c] - index[c / p->kernel->lanes * p->kernel->lanes];
+            const isa_bits beyond = index[c] - index[c / p->kernel->lanes * p->kernel->lanes];
             if (beyond < 0 || beyond >= 2 * p->kernel->lanes) p->near_by = false;
         }
     }
@@ -79,15 +79,15 @@ static void index_columns(peaks *p)
 #define PEAKS(M)                                                                                             \
     M##_TARGET INLINE void M##_keep(const M##_vector *v, ptrdiff_t n, st_real *to, const st_real *end)       \
     {                                                                                                        \
-        if (end - to >= MACHINE_LANES(M)) AT(M, to) = *v;                                                    \
-        else memcpy(to, v, (size_t)smallest(n, MACHINE_LANES(M)) * sizeof *to);                              \
+        if (end - to >= ISA_LANES(M)) AT(M, to) = *v;                                                        \
+        else memcpy(to, v, (size_t)smallest(n, ISA_LANES(M)) * sizeof *to);                                  \
     }                                                                                                        \
                                                                                                              \
     /* The elements of a row at p->index[at], ... */                                                         \
     M##_TARGET INLINE M##_vector M##_fetch(const peaks *p, const st_real *row, ptrdiff_t at, bool loose)     \
     {                                                                                                        \
-        enum { LANES = MACHINE_LANES(M) };                                                                   \
-        const machine_bits *index = p->index + at;                                                           \
+        enum { LANES = ISA_LANES(M) };                                                                       \
+        const isa_bits *index = p->index + at;                                                               \
         const st_real *from = row + index[0];                                                                \
         if (M##_SHUFFLES && loose)                                                                           \
             return SHUFFLE_BY(M, AT(M, from), AT(M, from + LANES), (M##_mask)AT(M, index) - index[0]);       \
@@ -99,7 +99,7 @@ static void index_columns(peaks *p)
     /* The maxima of columns in each row of the image, and then those of rows. */                            \
     M##_TARGET static void M##_find(const peaks *p, const st_real *x, st_real *y, st_real *place)            \
     {                                                                                                        \
-        enum { LANES = MACHINE_LANES(M) };                                                                   \
+        enum { LANES = ISA_LANES(M) };                                                                       \
         const ptrdiff_t n = p->out[1], pitch = p->pitch, wide = p->size[1];                                  \
         for (ptrdiff_t r = 0; r < p->size[0]; r++, x += wide) {                                              \
             const bool loose = p->near_by && p->x_end - x >= wide + 2 * LANES;                               \
@@ -108,8 +108,8 @@ static void index_columns(peaks *p)
                 for (ptrdiff_t k = 1; k < p->wide; k++) {                                                    \
                     const M##_vector v = M##_fetch(p, x, k * pitch + c, loose);                              \
                     const M##_mask exceeds = ~(v <= most) & (most == most);                                  \
-                    most = MACHINE_PICK(M, exceeds, v, most);                                                \
-                    at = MACHINE_PICK(M, exceeds, AT(M, p->number + k * pitch + c), at);                     \
+                    most = ISA_PICK(M, exceeds, v, most);                                                    \
+                    at = ISA_PICK(M, exceeds, AT(M, p->number + k * pitch + c), at);                         \
                 }                                                                                            \
                 AT(M, p->most + r * pitch + c) = most;                                                       \
                 AT(M, p->place + r * pitch + c) = at + (st_real)(r * wide);                                  \
@@ -122,8 +122,8 @@ static void index_columns(peaks *p)
                 for (ptrdiff_t k = 1; k < p->rows[r].count; k++) {                                           \
                     const M##_vector v = AT(M, p->most + first + k * next);                                  \
                     const M##_mask exceeds = ~(v <= most) & (most == most);                                  \
-                    most = MACHINE_PICK(M, exceeds, v, most);                                                \
-                    at = MACHINE_PICK(M, exceeds, AT(M, p->place + first + k * next), at);                   \
+                    most = ISA_PICK(M, exceeds, v, most);                                                    \
+                    at = ISA_PICK(M, exceeds, AT(M, p->place + first + k * next), at);                       \
                 }                                                                                            \
                 M##_keep(&most, n - c, y + c, p->y_end);                                                     \
                 M##_keep(&at, n - c, place + c, p->place_end);                                               \
@@ -134,7 +134,7 @@ static void index_columns(peaks *p)
     M##_TARGET INLINE void M##_rows_of(const peaks *p, const st_real *x, pool_span rows, st_real *best,      \
                                        st_real *at)                                                          \
     {                                                                                                        \
-        enum { LANES = MACHINE_LANES(M) };                                                                   \
+        enum { LANES = ISA_LANES(M) };                                                                       \
         const ptrdiff_t wide = p->size[1], next = p->dilation[0] * wide;                                     \
         x += rows.first * wide;                                                                              \
         for (ptrdiff_t i = 0; i < wide; i += LANES) {                                                        \
@@ -147,8 +147,8 @@ static void index_columns(peaks *p)
                 M##_mask exceeds = ~(v <= most) & (most == most);                                            \
                 if (k == 0) exceeds = ~(M##_mask){ 0 };                                                      \
                 const st_real number = (st_real)(rows.first + k * p->dilation[0]);                           \
-                most = MACHINE_PICK(M, exceeds, v, most);                                                    \
-                row = MACHINE_PICK(M, exceeds, (M##_vector){ 0 } + number, row);                             \
+                most = ISA_PICK(M, exceeds, v, most);                                                        \
+                row = ISA_PICK(M, exceeds, (M##_vector){ 0 } + number, row);                                 \
             }                                                                                                \
             AT(M, best + i) = most, AT(M, at + i) = row;                                                     \
         }                                                                                                    \
@@ -158,7 +158,7 @@ static void index_columns(peaks *p)
     M##_TARGET static void M##_find_few(const peaks *p, ptrdiff_t channels, const st_real *x, st_real *y,    \
                                         st_real *place)                                                      \
     {                                                                                                        \
-        enum { LANES = MACHINE_LANES(M) };                                                                   \
+        enum { LANES = ISA_LANES(M) };                                                                       \
         const ptrdiff_t total = channels * p->out[0], area = p->size[0] * p->size[1], pitch = p->row_pitch;  \
         st_real *best = p->most, *at = best + LANES_MOST * pitch, *columns = at + LANES_MOST * pitch,        \
                 *rows = columns + LANES_MOST * pitch;                                                        \
@@ -181,10 +181,9 @@ static void index_columns(peaks *p)
                     const M##_vector u = AT(M, v + step * LANES), here = AT(M, in + step * LANES);           \
                     const M##_mask exceeds = (~(u <= most) & (most == most)) |                               \
                                              (((u == most) | ((u != u) & (most != most))) & (here < row));   \
-                    most = MACHINE_PICK(M, exceeds, u, most);                                                \
-                    row = MACHINE_PICK(M, exceeds, here, row);                                               \
-                    column =                                                                                 \
-                        MACHINE_PICK(M, exceeds, (M##_vector){ 0 } + (st_real)(span.first + step), column);  \
+                    most = ISA_PICK(M, exceeds, u, most);                                                    \
+                    row = ISA_PICK(M, exceeds, here, row);                                                   \
+                    column = ISA_PICK(M, exceeds, (M##_vector){ 0 } + (st_real)(span.first + step), column); \
                 }                                                                                            \
                 row = row * (st_real)p->size[1] + column;                                                    \
                 for (ptrdiff_t l = 0; l < n; l++) {                                                          \
@@ -208,9 +207,9 @@ static void index_columns(peaks *p)
     }
 
 #define ROW_OF_TABLE(M) M##_peaks,
-EACH_MACHINE(PEAKS)
+EACH_ISA(PEAKS)
 static void (*const peaks_of[])(const peaks *p, ptrdiff_t channels, const st_real *x, st_real *y,
-                                st_real *place) = { EACH_MACHINE(ROW_OF_TABLE) };
+                                st_real *place) = { EACH_ISA(ROW_OF_TABLE) };
 
 /* dx[place] += dy */
 static void add_at_places(ptrdiff_t n, const st_real *place, const st_real *dy, st_real *dx)
@@ -321,7 +320,7 @@ static void grid_forward(const st_call *c, st_tensor x, st_tensor y)
         if (!p->shared || at.channel == 0) set_grid(c, &at, &k, divided);
         if (kept) places = st_data(st_memory(c, PLACES)) + i * most;
         k.x_end = image + channels * w->size[0] * w->size[1];
-        peaks_of[c->layer->impl->machine](&k, 1, from, divided ? found : to, places);
+        peaks_of[c->layer->impl->isa](&k, 1, from, divided ? found : to, places);
         for (ptrdiff_t o = 0; o < w->out[0] * w->out[1]; o++, to++) {
             if (!divided) continue;
             double sum = 0;
@@ -399,7 +398,7 @@ static void pyramid_forward(const st_call *c, st_tensor x, st_tensor y)
             index_columns(&k);
             k.x_end = image + channels * size[0] * size[1];
             k.y_end = end_of(y), k.place_end = end_of(st_memory(c, PLACES));
-            peaks_of[c->layer->impl->machine](&k, channels, image, to, places);
+            peaks_of[c->layer->impl->isa](&k, channels, image, to, places);
             to += channels * parts * parts, places += channels * parts * parts;
         }
     }
@@ -484,7 +483,7 @@ static void unpool_forward(const st_call *c, st_tensor x, st_tensor y)
         }
         if (at.channel == 0) image = image_of(c, x, i / channels, IMAGE);
         k.x_end = image + channels * area;
-        peaks_of[c->layer->impl->machine](&k, 1, image + at.channel * area, most, places);
+        peaks_of[c->layer->impl->isa](&k, 1, image + at.channel * area, most, places);
         memset(to, 0, (size_t)area * sizeof *to);
         add_at_places(count, places, from, to);
     }

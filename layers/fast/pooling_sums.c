@@ -400,8 +400,8 @@ static void importances_back(const st_call *c, bool gradient, st_tensor x, st_te
 #define FORM_OF(M, NAME) { M##_##NAME##_terms, M##_##NAME##_values, M##_##NAME##_slopes, M##_##NAME##_back },
 
 #define ALGORITHM(NAME, SUMS, ...)                                                                           \
-    EACH_MACHINE_OF(STAMP, NAME)                                                                             \
-    static const sums_functions NAME##_functions[] = { EACH_MACHINE_OF(FORM_OF, NAME) };                     \
+    EACH_ISA_OF(STAMP, NAME)                                                                                 \
+    static const sums_functions NAME##_functions[] = { EACH_ISA_OF(FORM_OF, NAME) };                         \
     static int NAME##_plan(st_layer *l, const void *given)                                                   \
     {                                                                                                        \
         static const sums_form form = { SUMS, NAME##_functions, __VA_ARGS__ };                               \

@@ -55,7 +55,7 @@ typedef struct picks {
     ptrdiff_t reach;           /* and those of all rows, up to the last one of a vector */
     ptrdiff_t room;            /* for so many of them */
     pick *pick;
-    machine_bits *index;
+    isa_bits *index;
     st_real *weight;
 } picks;
 
@@ -147,7 +147,7 @@ static void leave(const kernel *k, ptrdiff_t n, ptrdiff_t size, ptrdiff_t pitch,
     M##_TARGET INLINE void M##_sum_rows(ptrdiff_t n, const tap *t, ptrdiff_t count, const st_real *x,        \
                                         ptrdiff_t pitch, bool loose, st_real *to)                            \
     {                                                                                                        \
-        enum { LANES = MACHINE_LANES(M) };                                                                   \
+        enum { LANES = ISA_LANES(M) };                                                                       \
         if (!loose && n < LANES) {                                                                           \
             for (ptrdiff_t i = 0; i < n; i++) {                                                              \
                 st_real sum = count > 0 ? t[0].weight * x[t[0].from * pitch + i] : 0;                        \
@@ -205,7 +205,7 @@ static void leave(const kernel *k, ptrdiff_t n, ptrdiff_t size, ptrdiff_t pitch,
                                       const st_real *from)                                                   \
     {                                                                                                        \
         ptrdiff_t i = 0;                                                                                     \
-        for (; i < n && to + i + MACHINE_LANES(M) <= end; i += MACHINE_LANES(M))                             \
+        for (; i < n && to + i + ISA_LANES(M) <= end; i += ISA_LANES(M))                                     \
             AT(M, to + i) += weight * AT(M, from + i);                                                       \
         for (; i < n; i++) to[i] += weight * from[i];                                                        \
     }
@@ -214,14 +214,13 @@ static void leave(const kernel *k, ptrdiff_t n, ptrdiff_t size, ptrdiff_t pitch,
 
 /* 1 / counts, or 0 for none. */
 #define SHARE(M, counts)                                                                                     \
-    MACHINE_PICK(M, (counts) > 0, 1 / MACHINE_PICK(M, (counts) > 0, counts, (counts) + 1),                   \
-                 (counts) - (counts))
+    ISA_PICK(M, (counts) > 0, 1 / ISA_PICK(M, (counts) > 0, counts, (counts) + 1), (counts) - (counts))
 
 #define COLUMN_SUMS(M)                                                                                       \
     /* The number of elements of a mean in each of n rows from row r on. */                                  \
     M##_TARGET INLINE void M##_count_rows(M##_vector *counts, const sparse *rows, ptrdiff_t r, ptrdiff_t n)  \
     {                                                                                                        \
-        st_real count[MACHINE_LANES(M)] = { 0 };                                                             \
+        st_real count[ISA_LANES(M)] = { 0 };                                                                 \
         for (ptrdiff_t l = 0; l < n; l++) count[l] = rows->counted[(r + l) % rows->out];                     \
         *counts = AT(M, count);                                                                              \
     }                                                                                                        \
@@ -230,7 +229,7 @@ static void leave(const kernel *k, ptrdiff_t n, ptrdiff_t size, ptrdiff_t pitch,
     M##_TARGET INLINE void M##_sum_columns(const sparse *a, st_real value, const st_real *from,              \
                                            const st_real *counted, M##_vector counts, st_real *to)           \
     {                                                                                                        \
-        enum { LANES = MACHINE_LANES(M) };                                                                   \
+        enum { LANES = ISA_LANES(M) };                                                                       \
         const ptrdiff_t *begin = a->begin, out = a->out;                                                     \
         const tap *taps = a->taps;                                                                           \
         M##_vector none = (M##_vector){ 0 } + value;                                                         \
@@ -256,14 +255,14 @@ static void leave(const kernel *k, ptrdiff_t n, ptrdiff_t size, ptrdiff_t pitch,
     {                                                                                                        \
         const sparse *columns = &w->plan->axis[1];                                                           \
         for (ptrdiff_t i = 0; i < columns->out; i++) {                                                       \
-            st_real *at = w->out_columns + i * MACHINE_LANES(M);                                             \
+            st_real *at = w->out_columns + i * ISA_LANES(M);                                                 \
             AT(M, at) = AT(M, at) * SHARE(M, counts * columns->counted[i]);                                  \
         }                                                                                                    \
     }                                                                                                        \
                                                                                                              \
     M##_TARGET INLINE void M##_sums_of_rows(const work *w, const st_real *x, st_real *y)                     \
     {                                                                                                        \
-        enum { LANES = MACHINE_LANES(M) };                                                                   \
+        enum { LANES = ISA_LANES(M) };                                                                       \
         const rows_plan *p = w->plan;                                                                        \
         const sparse rows = p->axis[0], columns = p->axis[1];                                                \
         const ptrdiff_t total = w->planes * rows.out, area = rows.size * columns.size;                       \
@@ -292,7 +291,7 @@ static void leave(const kernel *k, ptrdiff_t n, ptrdiff_t size, ptrdiff_t pitch,
                                                                                                              \
     M##_TARGET INLINE void M##_sums_back(const work *w, const st_real *dy, st_real *dx)                      \
     {                                                                                                        \
-        enum { LANES = MACHINE_LANES(M) };                                                                   \
+        enum { LANES = ISA_LANES(M) };                                                                       \
         const rows_plan *p = w->plan;                                                                        \
         const sparse rows = p->axis[0], columns = p->axis[1];                                                \
         const ptrdiff_t total = w->planes * rows.out, area = rows.size * columns.size;                       \
@@ -364,7 +363,7 @@ static bool is_far(ptrdiff_t n)
     M##_TARGET INLINE void M##_pick(const pick *p, M##_mask where, const st_real *row, ptrdiff_t pitch,      \
                                     int n, M##_vector *v)                                                    \
     {                                                                                                        \
-        enum { LANES = MACHINE_LANES(M) };                                                                   \
+        enum { LANES = ISA_LANES(M) };                                                                       \
         const int *from = p->from, parts = p->parts;                                                         \
         EACH(q, n) v[q] = AT(M, row + q * pitch + from[0]);                                                  \
         if (parts == 0) return;                                                                              \
@@ -392,7 +391,7 @@ static bool is_far(ptrdiff_t n)
                 const st_real *at = row + q * pitch;                                                         \
                 M##_vector u = AT(M, at + from[i]), next = AT(M, at + from[i + 1]);                          \
                 u = SHUFFLE_BY(M, u, next, where);                                                           \
-                v[q] = MACHINE_PICK(M, far, u, v[q]);                                                        \
+                v[q] = ISA_PICK(M, far, u, v[q]);                                                            \
             }                                                                                                \
         }                                                                                                    \
     }                                                                                                        \
@@ -401,7 +400,7 @@ static bool is_far(ptrdiff_t n)
     M##_TARGET INLINE void M##_pick_some(const picks *k, picking how, ptrdiff_t at, ptrdiff_t taps, int n,   \
                                          const groups *b, ptrdiff_t i, bool whole)                           \
     {                                                                                                        \
-        enum { LANES = MACHINE_LANES(M) };                                                                   \
+        enum { LANES = ISA_LANES(M) };                                                                       \
         const M##_vector zero = { 0 };                                                                       \
         M##_vector sum[BESIDE], place[BESIDE], v[BESIDE], from[BESIDE];                                      \
         const ptrdiff_t pitch = b->pitch, out = k->out;                                                      \
@@ -417,17 +416,17 @@ static bool is_far(ptrdiff_t n)
             if (n > 1 && b->far) EACH(q, n) __builtin_prefetch(b->from + q * pitch + next);                  \
             if (n > 1 && b->far && how == BACK) EACH(q, n) __builtin_prefetch(b->places + q * pitch + next); \
             if (how == BACK) M##_pick(p, where, b->places, pitch, n, from);                                  \
-            if (how == BACK) EACH(q, n) sum[q] += MACHINE_PICK(M, from[q] == weight, v[q], zero);            \
+            if (how == BACK) EACH(q, n) sum[q] += ISA_PICK(M, from[q] == weight, v[q], zero);                \
             if (how == SUMS) EACH(q, n) v[q] = j == 0 ? v[q] * weight : sum[q] + v[q] * weight;              \
-            if (how == SUMS && lacks) EACH(q, n) sum[q] = MACHINE_PICK(M, has, v[q], sum[q]);                \
+            if (how == SUMS && lacks) EACH(q, n) sum[q] = ISA_PICK(M, has, v[q], sum[q]);                    \
             else if (how == SUMS) EACH(q, n) sum[q] = v[q];                                                  \
-            if (how == MAXIMA && lacks) EACH(q, n) v[q] = MACHINE_PICK(M, weight < 0, zero, v[q]);           \
+            if (how == MAXIMA && lacks) EACH(q, n) v[q] = ISA_PICK(M, weight < 0, zero, v[q]);               \
             if (how == MAXIMA) EACH(q, n)                                                                    \
                 {                                                                                            \
                     M##_mask exceeds = has;                                                                  \
                     if (j > 0) exceeds &= ~(v[q] <= sum[q]) & (sum[q] == sum[q]);                            \
-                    sum[q] = MACHINE_PICK(M, exceeds, v[q], sum[q]);                                         \
-                    place[q] = MACHINE_PICK(M, exceeds, weight, place[q]);                                   \
+                    sum[q] = ISA_PICK(M, exceeds, v[q], sum[q]);                                             \
+                    place[q] = ISA_PICK(M, exceeds, weight, place[q]);                                       \
                 }                                                                                            \
         }                                                                                                    \
         if (b->share) EACH(q, n) sum[q] = sum[q] * AT(M, b->share + q * b->shared + i);                      \
@@ -446,7 +445,7 @@ static bool is_far(ptrdiff_t n)
     /* n groups. */                                                                                          \
     M##_TARGET INLINE void M##_pick_each(const picks *k, picking how, int n, const groups *b)                \
     {                                                                                                        \
-        enum { LANES = MACHINE_LANES(M) };                                                                   \
+        enum { LANES = ISA_LANES(M) };                                                                       \
         ptrdiff_t at = 0, taps;                                                                              \
         for (ptrdiff_t begin = 0; begin < k->out; begin += LANES, at += taps) {                              \
             const ptrdiff_t i = k->out < LANES ? 0 : lanes_within(begin, LANES, k->out);                     \
@@ -464,7 +463,7 @@ static bool is_far(ptrdiff_t n)
         const bool places = how != SUMS && b.places;                                                         \
         ptrdiff_t n;                                                                                         \
         for (ptrdiff_t g = 0; g < b.count; g += n) {                                                         \
-            const ptrdiff_t room = b.end - b.to - MACHINE_LANES(M);                                          \
+            const ptrdiff_t room = b.end - b.to - ISA_LANES(M);                                              \
             n = g + BESIDE <= b.count && room >= BESIDE * k->out ? BESIDE : 1;                               \
             if (n == 1) M##_pick_each(k, how, 1, &b);                                                        \
             else M##_pick_each(k, how, BESIDE, &b);                                                          \
@@ -487,7 +486,7 @@ static bool is_far(ptrdiff_t n)
                                       st_real *share)                                                        \
     {                                                                                                        \
         for (ptrdiff_t l = 0; l < n; l++, share += columns->out, r = r + 1 < rows->out ? r + 1 : 0)          \
-            for (ptrdiff_t i = 0; i < columns->out; i += MACHINE_LANES(M)) {                                 \
+            for (ptrdiff_t i = 0; i < columns->out; i += ISA_LANES(M)) {                                     \
                 const M##_vector counts = AT(M, columns->counted + i) * rows->counted[r];                    \
                 AT(M, share + i) = SHARE(M, counts);                                                         \
             }                                                                                                \
@@ -497,7 +496,7 @@ static bool is_far(ptrdiff_t n)
     M##_TARGET INLINE void M##_rows_and_picks(const work *w, const sparse *rows, const sparse *columns,      \
                                               st_real value, const st_real *from, st_real *to)               \
     {                                                                                                        \
-        enum { LANES = MACHINE_LANES(M) };                                                                   \
+        enum { LANES = ISA_LANES(M) };                                                                       \
         const picks *k = &columns->picks;                                                                    \
         const ptrdiff_t wide = columns->size, out = columns->out, area = rows->size * wide,                  \
                         total = w->planes * rows->out, most = rows_of_block(k, rows->out);                   \
@@ -534,7 +533,7 @@ static bool is_far(ptrdiff_t n)
     M##_TARGET INLINE void M##_picks_and_rows(const work *w, const sparse *rows, const sparse *columns,      \
                                               const st_real *from, st_real *to)                              \
     {                                                                                                        \
-        enum { LANES = MACHINE_LANES(M) };                                                                   \
+        enum { LANES = ISA_LANES(M) };                                                                       \
         const picks *k = &columns->picks;                                                                    \
         const ptrdiff_t wide = columns->size, out = columns->out, high = rows->size,                         \
                         most = rows_of_block(k, high), some = planes_of_block(high * largest(wide, out));    \
@@ -597,7 +596,7 @@ enum { CACHE = 48 << 10 }; /* bytes that picks and their planes should fit */
             if (how == BACK && g >= direct) memcpy(w->share, places + g * step, bytes);                      \
             if (halved) {                                                                                    \
                 groups first = b, then = b;                                                                  \
-                first.to = w->half, first.end = w->half + b.count * k->out + MACHINE_LANES(M);               \
+                first.to = w->half, first.end = w->half + b.count * k->out + ISA_LANES(M);                   \
                 then.from = w->half, then.pitch = k->out, then.share = share, then.far = false;              \
                 M##_pick_groups(k, SUMS, &first);                                                            \
                 M##_pick_groups(&half->picks, SUMS, &then);                                                  \
@@ -632,7 +631,7 @@ INLINE void reverse(ptrdiff_t n, const st_real *restrict from, st_real *restrict
 #define RUNS(M)                                                                                              \
     M##_TARGET INLINE void M##_copy(ptrdiff_t n, const st_real *from, st_real *to)                           \
     {                                                                                                        \
-        for (ptrdiff_t i = 0; i < n; i += MACHINE_LANES(M)) AT(M, to + i) = AT(M, from + i);                 \
+        for (ptrdiff_t i = 0; i < n; i += ISA_LANES(M)) AT(M, to + i) = AT(M, from + i);                     \
     }                                                                                                        \
                                                                                                              \
     /* A row of y from a row of x; NULL: there is none. */                                                   \
@@ -642,17 +641,17 @@ INLINE void reverse(ptrdiff_t n, const st_real *restrict from, st_real *restrict
         const ptrdiff_t out = p->axis[1].out;                                                                \
         ptrdiff_t done = 0;                                                                                  \
         for (const column_run *r = p->runs; x && r < p->runs + p->run_count; r++) {                          \
-            for (; done < r->to; done += MACHINE_LANES(M)) AT(M, y + done) = value;                          \
+            for (; done < r->to; done += ISA_LANES(M)) AT(M, y + done) = value;                              \
             const st_real *from = x + r->from;                                                               \
             st_real *to = y + r->to;                                                                         \
             const M##_vector one = (M##_vector){ 0 } + *from;                                                \
             if (r->step == 1) M##_copy(r->count, from, to);                                                  \
             else if (r->step == 0)                                                                           \
-                for (ptrdiff_t i = 0; i < r->count; i += MACHINE_LANES(M)) AT(M, to + i) = one;              \
+                for (ptrdiff_t i = 0; i < r->count; i += ISA_LANES(M)) AT(M, to + i) = one;                  \
             else reverse(r->count, from, to);                                                                \
             done = r->to + r->count;                                                                         \
         }                                                                                                    \
-        for (; done < out; done += MACHINE_LANES(M)) AT(M, y + done) = value;                                \
+        for (; done < out; done += ISA_LANES(M)) AT(M, y + done) = value;                                    \
     }                                                                                                        \
                                                                                                              \
     /* A row of dx from a row of dy: the longest run of adjacent columns is copied, the others are added. */ \
@@ -663,16 +662,16 @@ INLINE void reverse(ptrdiff_t n, const st_real *restrict from, st_real *restrict
         const ptrdiff_t wide = p->axis[1].size, first = longest ? longest->from : wide,                      \
                         end = longest ? first + longest->count : wide;                                       \
         const st_real *from = longest ? dy + longest->to : dy;                                               \
-        for (ptrdiff_t i = 0; i < first; i += MACHINE_LANES(M)) AT(M, dx + i) = none;                        \
+        for (ptrdiff_t i = 0; i < first; i += ISA_LANES(M)) AT(M, dx + i) = none;                            \
         M##_copy(end - first, from, dx + first);                                                             \
-        for (ptrdiff_t i = end; i < wide; i += MACHINE_LANES(M)) AT(M, dx + i) = none;                       \
+        for (ptrdiff_t i = end; i < wide; i += ISA_LANES(M)) AT(M, dx + i) = none;                           \
         for (const column_run *r = p->runs; r < p->runs + p->run_count; r++)                                 \
             if (r != longest) add_run(r, dy + r->to, dx);                                                    \
     }                                                                                                        \
                                                                                                              \
     M##_TARGET INLINE void M##_by_runs(const work *w, bool back, const st_real *x, st_real *y)               \
     {                                                                                                        \
-        enum { LANES = MACHINE_LANES(M) };                                                                   \
+        enum { LANES = ISA_LANES(M) };                                                                       \
         const rows_plan *p = w->plan;                                                                        \
         const sparse rows = back ? p->back[0] : p->axis[0], columns = back ? p->back[1] : p->axis[1];        \
         const ptrdiff_t wide = columns.size, out = columns.out, area = rows.size * wide,                     \
@@ -786,7 +785,7 @@ INLINE bool all_within(ptrdiff_t n, const st_real *x, st_real low, st_real high)
                                              const st_real *top, ptrdiff_t step, ptrdiff_t i, st_real *best, \
                                              st_real *place)                                                 \
     {                                                                                                        \
-        enum { LANES = MACHINE_LANES(M) };                                                                   \
+        enum { LANES = ISA_LANES(M) };                                                                       \
         M##_vector most[BESIDE], at[BESIDE];                                                                 \
         ptrdiff_t from[BESIDE];                                                                              \
         EACH(v, beside) from[v] = smallest(i + v * LANES, largest(n - LANES, 0));                            \
@@ -800,8 +799,8 @@ INLINE bool all_within(ptrdiff_t n, const st_real *x, st_real low, st_real high)
             {                                                                                                \
                 const M##_vector u = AT(M, next + from[v]);                                                  \
                 const M##_mask exceeds = ~(u <= most[v]) & (most[v] == most[v]);                             \
-                most[v] = MACHINE_PICK(M, exceeds, u, most[v]);                                              \
-                if (place) at[v] = MACHINE_PICK(M, exceeds, row, at[v]);                                     \
+                most[v] = ISA_PICK(M, exceeds, u, most[v]);                                                  \
+                if (place) at[v] = ISA_PICK(M, exceeds, row, at[v]);                                         \
             }                                                                                                \
         }                                                                                                    \
         EACH(v, beside) AT(M, best + from[v]) = most[v];                                                     \
@@ -811,7 +810,7 @@ INLINE bool all_within(ptrdiff_t n, const st_real *x, st_real low, st_real high)
     M##_TARGET INLINE void M##_maxima_of_columns(const rows_plan *p, ptrdiff_t oh, const st_real *x,         \
                                                  bool goes_on, st_real *best, st_real *place)                \
     {                                                                                                        \
-        enum { LANES = MACHINE_LANES(M) };                                                                   \
+        enum { LANES = ISA_LANES(M) };                                                                       \
         const sparse *rows = &p->axis[0];                                                                    \
         const ptrdiff_t n = p->axis[1].size, first = rows->begin[oh], last = rows->begin[oh + 1];            \
         const tap *t = rows->taps + first;                                                                   \
@@ -837,8 +836,8 @@ INLINE bool all_within(ptrdiff_t n, const st_real *x, st_real low, st_real high)
                 }                                                                                            \
                 M##_mask exceeds = ~(v <= most) & (most == most);                                            \
                 if (k == first) exceeds = ~(M##_mask){ 0 };                                                  \
-                most = MACHINE_PICK(M, exceeds, v, most);                                                    \
-                if (place) at = MACHINE_PICK(M, exceeds, (M##_vector){ 0 } + (st_real)row, at);              \
+                most = ISA_PICK(M, exceeds, v, most);                                                        \
+                if (place) at = ISA_PICK(M, exceeds, (M##_vector){ 0 } + (st_real)row, at);                  \
             }                                                                                                \
             AT(M, best + i) = most;                                                                          \
             if (place) AT(M, place + i) = at;                                                                \
@@ -847,7 +846,7 @@ INLINE bool all_within(ptrdiff_t n, const st_real *x, st_real low, st_real high)
                                                                                                              \
     M##_TARGET INLINE void M##_maxima_of_rows(const work *w, ptrdiff_t r, bool placed)                       \
     {                                                                                                        \
-        enum { LANES = MACHINE_LANES(M) };                                                                   \
+        enum { LANES = ISA_LANES(M) };                                                                       \
         const sparse *rows = &w->plan->axis[0], *columns = &w->plan->axis[1];                                \
         const M##_vector zero = { 0 };                                                                       \
         const bool single = w->plan->single;                                                                 \
@@ -870,17 +869,17 @@ INLINE bool all_within(ptrdiff_t n, const st_real *x, st_real low, st_real high)
                     exceeds |= ((v == most) | ((v != v) & (most != most))) & (at < row);                     \
                 }                                                                                            \
                 if (k == columns->begin[i]) exceeds = ~(M##_mask){ 0 };                                      \
-                most = MACHINE_PICK(M, exceeds, v, most);                                                    \
+                most = ISA_PICK(M, exceeds, v, most);                                                        \
                 if (!placed) continue;                                                                       \
-                row = MACHINE_PICK(M, exceeds, at, row);                                                     \
-                column = MACHINE_PICK(M, exceeds, zero + (st_real)from, column);                             \
+                row = ISA_PICK(M, exceeds, at, row);                                                         \
+                column = ISA_PICK(M, exceeds, zero + (st_real)from, column);                                 \
             }                                                                                                \
             AT(M, w->out_columns + i * LANES) = most;                                                        \
             if (!placed) continue;                                                                           \
             const M##_mask is = (row >= 0) & (row < (st_real)rows->size) & (column >= 0) &                   \
                                 (column < (st_real)columns->size);                                           \
             AT(M, w->columns + (columns->pitch + i) * LANES) =                                               \
-                MACHINE_PICK(M, is, row * (st_real)columns->size + column, zero - 1);                        \
+                ISA_PICK(M, is, row * (st_real)columns->size + column, zero - 1);                            \
         }                                                                                                    \
     }                                                                                                        \
                                                                                                              \
@@ -888,7 +887,7 @@ INLINE bool all_within(ptrdiff_t n, const st_real *x, st_real low, st_real high)
     M##_TARGET INLINE void M##_pick_maxima(const work *w, const st_real *row, const st_real *rows,           \
                                            bool loose, ptrdiff_t n, st_real *y, st_real *places)             \
     {                                                                                                        \
-        enum { LANES = MACHINE_LANES(M) };                                                                   \
+        enum { LANES = ISA_LANES(M) };                                                                       \
         const sparse *size = w->plan->axis;                                                                  \
         const picks k = size[1].picks;                                                                       \
         const M##_vector zero = { 0 };                                                                       \
@@ -900,11 +899,11 @@ INLINE bool all_within(ptrdiff_t n, const st_real *x, st_real low, st_real high)
             M##_vector most, from = zero;                                                                    \
             M##_pick(&k.pick[at], (M##_mask)AT(M, k.index + at * LANES), row, 0, 1, &most);                  \
             M##_vector column = AT(M, k.weight + at * LANES);                                                \
-            if (k.pick[at].lacks) most = MACHINE_PICK(M, column > NOWHERE, most, zero - (st_real)INFINITY);  \
+            if (k.pick[at].lacks) most = ISA_PICK(M, column > NOWHERE, most, zero - (st_real)INFINITY);      \
             if (places) M##_pick(&k.pick[at], (M##_mask)AT(M, k.index + at * LANES), rows, 0, 1, &from);     \
             at++;                                                                                            \
             for (ptrdiff_t j = 1; j < taps; j++, at++) {                                                     \
-                const machine_bits *index = k.index + at * LANES;                                            \
+                const isa_bits *index = k.index + at * LANES;                                                \
                 const M##_vector here = AT(M, k.weight + at * LANES);                                        \
                 M##_vector v, in = zero;                                                                     \
                 M##_pick(&k.pick[at], (M##_mask)AT(M, index), row, 0, 1, &v);                                \
@@ -912,12 +911,12 @@ INLINE bool all_within(ptrdiff_t n, const st_real *x, st_real low, st_real high)
                 M##_mask exceeds = ~(v <= most) & (most == most);                                            \
                 if (places) exceeds |= ((v == most) | ((v != v) & (most != most))) & (in < from);            \
                 if (k.pick[at].lacks) exceeds &= here > NOWHERE;                                             \
-                most = MACHINE_PICK(M, exceeds, v, most);                                                    \
-                if (places) from = MACHINE_PICK(M, exceeds, in, from);                                       \
-                if (places) column = MACHINE_PICK(M, exceeds, here, column);                                 \
+                most = ISA_PICK(M, exceeds, v, most);                                                        \
+                if (places) from = ISA_PICK(M, exceeds, in, from);                                           \
+                if (places) column = ISA_PICK(M, exceeds, here, column);                                     \
             }                                                                                                \
             const M##_mask is = (from >= 0) & (from < high) & (column >= 0) & (column < wide);               \
-            const M##_vector place = MACHINE_PICK(M, is, from * wide + column, zero - 1);                    \
+            const M##_vector place = ISA_PICK(M, is, from * wide + column, zero - 1);                        \
             const size_t bytes = (size_t)largest(n - i, 0) * sizeof *y;                                      \
             const bool whole = loose || i + LANES <= n;                                                      \
             if (whole) AT(M, y + i) = most;                                                                  \
@@ -930,7 +929,7 @@ INLINE bool all_within(ptrdiff_t n, const st_real *x, st_real low, st_real high)
     /* Maxima of columns, and then picks. Elements outside are 0. */                                         \
     M##_TARGET INLINE void M##_picked_maxima(const work *w, const st_real *x, st_real *y, st_real *places)   \
     {                                                                                                        \
-        enum { LANES = MACHINE_LANES(M) };                                                                   \
+        enum { LANES = ISA_LANES(M) };                                                                       \
         const rows_plan *p = w->plan;                                                                        \
         const sparse rows = p->axis[0], columns = p->axis[1];                                                \
         const picks k = columns.picks;                                                                       \
@@ -956,7 +955,7 @@ INLINE bool all_within(ptrdiff_t n, const st_real *x, st_real low, st_real high)
     }                                                                                                        \
     M##_TARGET INLINE void M##_maxima(const work *w, const st_real *x, st_real *y, st_real *places)          \
     {                                                                                                        \
-        enum { LANES = MACHINE_LANES(M) };                                                                   \
+        enum { LANES = ISA_LANES(M) };                                                                       \
         if (w->plan->axis[1].picks.used) {                                                                   \
             M##_picked_maxima(w, x, y, places);                                                              \
             return;                                                                                          \
@@ -1060,15 +1059,15 @@ typedef void norm_pass(norms_step step, ptrdiff_t n, const st_real *x, double p,
     }
 #define FUNCTIONS(M) { M##_forward, M##_backward, M##_maxima_any, M##_norms },
 
-EACH_MACHINE(STAMP)
+EACH_ISA(STAMP)
 static const struct {
     image_pass *forward, *backward;
     maxima_pass *maxima;
     norm_pass *norms;
-} passes_of[] = { EACH_MACHINE(FUNCTIONS) };
+} passes_of[] = { EACH_ISA(FUNCTIONS) };
 
 #define SHUFFLES(M) M##_SHUFFLES,
-static const bool machine_shuffles[] = { EACH_MACHINE(SHUFFLES) };
+static const bool isa_shuffles[] = { EACH_ISA(SHUFFLES) };
 
 /* Channels of which columns alone are resized; a block. */
 static ptrdiff_t room_of_half(const sparse each[])
@@ -1135,9 +1134,9 @@ static void run_piece(ptrdiff_t i, int thread, void *context)
     const st_real *from = d->from + first * (d->back ? count : area);
     st_real *to = d->to + first * (d->back ? area : count),
             *places = d->places ? d->places + first * count : NULL;
-    const int machine = c.layer->impl->machine;
-    if (d->maxima) passes_of[machine].maxima(&w, d->back, from, places, to);
-    else (d->back ? passes_of[machine].backward : passes_of[machine].forward)(&w, from, to);
+    const int isa = c.layer->impl->isa;
+    if (d->maxima) passes_of[isa].maxima(&w, d->back, from, places, to);
+    else (d->back ? passes_of[isa].backward : passes_of[isa].forward)(&w, from, to);
 }
 
 /* The bits of a channel do not depend on those beside it. */
@@ -1207,7 +1206,7 @@ static void norms_forward(const st_call *c, st_tensor x, st_tensor y)
     const ptrdiff_t channels = x.shape.n[1], area = x.shape.n[2] * x.shape.n[3],
                     count = y.shape.n[2] * y.shape.n[3];
     const work w = work_of(c, channels);
-    const int machine = c->layer->impl->machine;
+    const int isa = c->layer->impl->isa;
     st_real *raised = st_data(st_scratch(c, p->scratch + IMAGE));
     double low, high;
     limits_of(p->p, &low, &high);
@@ -1216,11 +1215,11 @@ static void norms_forward(const st_call *c, st_tensor x, st_tensor y)
         st_real *to = st_data(st_select(y, 0, i));
         for (ptrdiff_t k = 0; k < channels; k++)
             if (all_within(area, from + k * area, (st_real)low, (st_real)high))
-                passes_of[machine].norms(POWERS, area, from + k * area, p->p, raised + k * area);
+                passes_of[isa].norms(POWERS, area, from + k * area, p->p, raised + k * area);
             else
                 for (ptrdiff_t j = 0; j < area; j++) raised[k * area + j] = NAN;
-        passes_of[machine].forward(&w, raised, to);
-        passes_of[machine].norms(ROOTS, channels * count, NULL, p->p, to);
+        passes_of[isa].forward(&w, raised, to);
+        passes_of[isa].norms(ROOTS, channels * count, NULL, p->p, to);
         for (ptrdiff_t k = 0; k < channels; k++) {
             int lost = 0;
             for (ptrdiff_t j = 0; j < count; j++) lost |= isnan(to[k * count + j]);
@@ -1235,7 +1234,7 @@ static void norms_backward(const st_call *c, st_tensor x, st_tensor y, st_tensor
     const ptrdiff_t channels = x.shape.n[1], area = x.shape.n[2] * x.shape.n[3],
                     count = y.shape.n[2] * y.shape.n[3];
     const work w = work_of(c, channels);
-    const int machine = c->layer->impl->machine;
+    const int isa = c->layer->impl->isa;
     st_real *q = st_data(st_scratch(c, p->scratch + IMAGE));
     double low, high;
     limits_of(p->p, &low, &high);
@@ -1243,12 +1242,12 @@ static void norms_backward(const st_call *c, st_tensor x, st_tensor y, st_tensor
         const st_real *norms = st_data(st_select(y, 0, i)), *g = st_data(st_select(dy, 0, i));
         st_real *to = st_data(st_select(dx, 0, i));
         memcpy(q, g, (size_t)(channels * count) * sizeof *q);
-        passes_of[machine].norms(BEFORE, channels * count, norms, p->p, q);
-        passes_of[machine].backward(&w, q, to);
+        passes_of[isa].norms(BEFORE, channels * count, norms, p->p, q);
+        passes_of[isa].backward(&w, q, to);
         const st_real *from = image_of(c, x, i);
         for (ptrdiff_t k = 0; k < channels; k++)
             if (all_within(area, from + k * area, (st_real)low, (st_real)high))
-                passes_of[machine].norms(AFTER, area, from + k * area, p->p, to + k * area);
+                passes_of[isa].norms(AFTER, area, from + k * area, p->p, to + k * area);
             else
                 pool_adjoint_plane(c, false, i, k, st_select(st_select(x, 0, i), 0, k), norms + k * count,
                                    g + k * count, st_select(st_select(dx, 0, i), 0, k));
@@ -1317,7 +1316,7 @@ static ptrdiff_t room_of_planes(const sparse each[], int lanes)
 
 static size_t bytes_of_picks(ptrdiff_t room, int lanes)
 {
-    return (size_t)room * (sizeof(pick) + (size_t)lanes * (sizeof(machine_bits) + sizeof(st_real)));
+    return (size_t)room * (sizeof(pick) + (size_t)lanes * (sizeof(isa_bits) + sizeof(st_real)));
 }
 
 /* Bytes of an axis's table, with `most` picks an element. */
@@ -1462,7 +1461,7 @@ static char *lay_out_picks(picks *p, ptrdiff_t room, int lanes, char *at)
 {
     p->room = room;
     p->pick = (pick *)(void *)at, at += (size_t)room * sizeof *p->pick;
-    p->index = (machine_bits *)(void *)at, at += (size_t)(room * lanes) * sizeof *p->index;
+    p->index = (isa_bits *)(void *)at, at += (size_t)(room * lanes) * sizeof *p->index;
     p->weight = (st_real *)(void *)at;
     return at + (size_t)(room * lanes) * sizeof *p->weight;
 }
@@ -1550,7 +1549,7 @@ static tap tap_of(const sparse *a, ptrdiff_t i, ptrdiff_t k)
 
 /* Tap k of the elements from i on; returns about how many instructions it takes. */
 static double find_pick(const sparse *a, const matrix *m, picking how, ptrdiff_t i, ptrdiff_t k, int lanes,
-                        bool shuffles, pick *p, machine_bits *index, st_real *weight)
+                        bool shuffles, pick *p, isa_bits *index, st_real *weight)
 {
     ptrdiff_t from[LANES_MOST] = { 0 };
     bool adjacent = true;
@@ -1584,7 +1583,7 @@ static double find_pick(const sparse *a, const matrix *m, picking how, ptrdiff_t
         if (low == PTRDIFF_MAX) break;
         for (int l = 0; l < lanes; l++)
             if (from[l] > PTRDIFF_MIN && from[l] < low + lanes)
-                index[l] = (machine_bits)(parts * lanes + (from[l] - low)), from[l] = PTRDIFF_MIN;
+                index[l] = (isa_bits)(parts * lanes + (from[l] - low)), from[l] = PTRDIFF_MIN;
         for (int j = parts; j < LANES_MOST; j++) p->from[j] = (int)low;
         p->parts = parts + 1;
     }
@@ -1785,7 +1784,7 @@ void rows_fill(st_layer *l, void *tables)
     pool_span *spans;
     column_run *runs;
     picks room = { 0 };
-    const bool maxima = is_maxima(l), shuffles = machine_shuffles[l->impl->machine], flat = p->flat;
+    const bool maxima = is_maxima(l), shuffles = isa_shuffles[l->impl->isa], flat = p->flat;
     const int lanes = kernel_of(l)->lanes;
     for (int i = 0; i < 2; i++) {
         sparse *a = &p->each[i];

@@ -38,7 +38,7 @@
                                               const st_real *dy, ptrdiff_t far, ptrdiff_t skip,              \
                                               st_real *sum)                                                  \
     {                                                                                                        \
-        enum { LANES = MACHINE_LANES(M), R = SLIDE_LOW };                                                    \
+        enum { LANES = ISA_LANES(M), R = SLIDE_LOW };                                                        \
         M##_mask keep;                                                                                       \
         for (int e = 0; e < LANES; e++) keep[e] = -(e >= skip);                                              \
         for (ptrdiff_t k = 0; k < s->count; k++, sum += T * LANES) {                                         \
@@ -76,21 +76,21 @@
 #define LOW(M, S, T) M##_make_##S##_##T##_4,
 #define SUMS(M, S, T) M##_dots_##S##_##T,
 #define SLIDE(M) EACH_TAPS(ALL, M, 1) EACH_TAPS(ALL, M, 2)
-#define OF_MACHINE(M)                                                                                        \
-    { MACHINE_LANES(M), 8, { { EACH_TAPS(TALL, M, 1) }, { EACH_TAPS(TALL, M, 2) } },                         \
+#define OF_ISA(M)                                                                                        \
+    { ISA_LANES(M), 8, { { EACH_TAPS(TALL, M, 1) }, { EACH_TAPS(TALL, M, 2) } },                         \
       { { EACH_TAPS(LOW, M, 1) }, { EACH_TAPS(LOW, M, 2) } },                                                \
       { { EACH_TAPS(SUMS, M, 1) }, { EACH_TAPS(SUMS, M, 2) } } },
 /* clang-format on */
 
-EACH_MACHINE(SLIDE)
-const slide slide_of_machine[] = { EACH_MACHINE(OF_MACHINE) };
+EACH_ISA(SLIDE)
+const slide slide_of_isa[] = { EACH_ISA(OF_ISA) };
 
-enum { MACHINES = sizeof slide_of_machine / sizeof *slide_of_machine };
+enum { ISAS = sizeof slide_of_isa / sizeof *slide_of_isa };
 
-const slide *slide_of(int machine, ptrdiff_t width)
+const slide *slide_of(int isa, ptrdiff_t width)
 {
-    for (; machine < MACHINES; machine++)
-        if (slide_of_machine[machine].lanes <= width) return &slide_of_machine[machine];
+    for (; isa < ISAS; isa++)
+        if (slide_of_isa[isa].lanes <= width) return &slide_of_isa[isa];
     return NULL;
 }
 

@@ -11,7 +11,7 @@
 #define STRIDE_LAYERS_FAST_SLIDE_H
 
 #include "layers/layer_impl.h"
-#include "tensor/fast/machine.h"
+#include "tensor/fast/isa.h"
 
 enum { SLIDE_STRIDE = 2, SLIDE_TAPS = 7 }; /* the largest */
 
@@ -30,18 +30,18 @@ typedef void slide_make(const slide_columns *s, const st_real *weight, const st_
 typedef void slide_dots(const slide_columns *s, const st_real *b, ptrdiff_t rows, const st_real *dy,
                         ptrdiff_t far, ptrdiff_t skip, st_real *sum);
 
-/* For each instruction set (tensor/fast/machine.h), by stride - 1 and taps - 1. */
+/* For each instruction set (tensor/fast/isa.h), by stride - 1 and taps - 1. */
 typedef struct slide {
     int lanes, high; /* rows of the taller tile */
     slide_make *tall[SLIDE_STRIDE][SLIDE_TAPS], *low[SLIDE_STRIDE][SLIDE_TAPS];
     slide_dots *dots[SLIDE_STRIDE][SLIDE_TAPS];
 } slide;
-extern const slide slide_of_machine[];
+extern const slide slide_of_isa[];
 
 enum { SLIDE_LOW = 4 }; /* rows of the lower tile */
 
-/* The widest vectors that a row fills, of a machine or a lesser one; NULL: there are none. */
-const slide *slide_of(int machine, ptrdiff_t width);
+/* The widest vectors that a row fills, of an instruction set or a lesser one; NULL: there are none. */
+const slide *slide_of(int isa, ptrdiff_t width);
 
 /* All rows of a result, `width` windows each. */
 void slide_image(const slide *v, const slide_columns *s, int stride, int taps, ptrdiff_t rows,

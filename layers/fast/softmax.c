@@ -435,11 +435,11 @@ static void backward(const st_call *c, st_tensor x, st_tensor y, st_tensor dy, s
 #define NAMES(M, NAME) M##_##NAME,
 
 #define SOFTMAX(NAME)                                                                                        \
-    EACH_MACHINE_OF(SOFTMAX_BY, NAME)                                                                        \
-    static parallel_work *const NAME##_of_machine[] = { EACH_MACHINE_OF(NAMES, NAME) };                      \
+    EACH_ISA_OF(SOFTMAX_BY, NAME)                                                                            \
+    static parallel_work *const NAME##_of_isa[] = { EACH_ISA_OF(NAMES, NAME) };                              \
     static int plan_##NAME(st_layer *l, const void *given)                                                   \
     {                                                                                                        \
-        return plan(l, given, NAME##_of_machine[l->impl->machine]);                                          \
+        return plan(l, given, NAME##_of_isa[l->impl->isa]);                                                  \
     }                                                                                                        \
     const layer_algorithm NAME##_vectors = { .type = &layer_type_##NAME,                                     \
                                              .suits = suits,                                                 \

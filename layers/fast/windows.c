@@ -30,7 +30,7 @@ INLINE void copy_run(ptrdiff_t n, const st_real *from, const st_real *end, st_re
     M##_TARGET INLINE void M##_part_runs(const st_real *from, const st_real *end, ptrdiff_t m,               \
                                          st_real *even, ptrdiff_t n, st_real *odd)                           \
     {                                                                                                        \
-        enum { LANES = MACHINE_LANES(M) };                                                                   \
+        enum { LANES = ISA_LANES(M) };                                                                       \
         const ptrdiff_t most = m > n ? m : n, left = (end - from) / 2;                                       \
         ptrdiff_t i = 0;                                                                                     \
         for (; i < most && left >= i + LANES; i += LANES) {                                                  \
@@ -41,7 +41,7 @@ INLINE void copy_run(ptrdiff_t n, const st_real *from, const st_real *end, st_re
         for (ptrdiff_t k = i; k < m; k++) even[k] = from[2 * k];                                             \
         for (ptrdiff_t k = i; k < n; k++) odd[k] = from[2 * k + 1];                                          \
     }
-EACH_MACHINE(PART_RUNS)
+EACH_ISA(PART_RUNS)
 typedef void part_function(const st_real *from, const st_real *end, ptrdiff_t m, st_real *even, ptrdiff_t n,
                            st_real *odd);
 
@@ -251,7 +251,7 @@ typedef struct row_form {
                                            row_form r)                                                       \
     {                                                                                                        \
         for (; rows > 0; rows--, from += next, to += r.wide) {                                               \
-            for (ptrdiff_t i = 0; i < r.n; i += MACHINE_LANES(M)) {                                          \
+            for (ptrdiff_t i = 0; i < r.n; i += ISA_LANES(M)) {                                              \
                 M##_vector sum = { 0 };                                                                      \
                 if (!first) sum = AT(M, to + i);                                                             \
                 for (ptrdiff_t k = 0; k < count; k++) sum += AT(M, from + at[k] + i);                        \
@@ -273,7 +273,7 @@ typedef struct row_form {
     M##_TARGET INLINE void M##_add_columns(ptrdiff_t n, int taps, ptrdiff_t dilation, ptrdiff_t stride,      \
                                            const st_real *from, st_real *to)                                 \
     {                                                                                                        \
-        enum { LANES = MACHINE_LANES(M) };                                                                   \
+        enum { LANES = ISA_LANES(M) };                                                                       \
         for (ptrdiff_t i = 0; i < n; i += LANES, from += stride * LANES) {                                   \
             M##_vector u = AT(M, from), v = AT(M, from + LANES);                                             \
             for (int k = 1; k < taps; k++) {                                                                 \
@@ -286,7 +286,7 @@ typedef struct row_form {
     M##_TARGET INLINE void M##_part_columns(ptrdiff_t n, int taps, ptrdiff_t dilation, ptrdiff_t stride,     \
                                             const st_real *from, st_real *to)                                \
     {                                                                                                        \
-        enum { LANES = MACHINE_LANES(M) };                                                                   \
+        enum { LANES = ISA_LANES(M) };                                                                       \
         for (ptrdiff_t i = 0; i < n; i += LANES, from += LANES, to += stride * LANES) {                      \
             M##_vector even = AT(M, from), odd = { 0 };                                                      \
             for (int k = 1; k < taps; k++) {                                                                 \
@@ -376,7 +376,7 @@ typedef struct row_form {
             EACH_WINDOW(k) row[k] = 0;                                                                       \
         }                                                                                                    \
     }
-EACH_MACHINE(ADD_UP)
+EACH_ISA(ADD_UP)
 
 #ifdef STRIDE_DOUBLE
 #define NOT_FINITE 0x7ff0000000000000
@@ -387,11 +387,11 @@ EACH_MACHINE(ADD_UP)
 /* The bits of what is not finite are greater than those of any number without its sign. */
 INLINE bool all_finite(ptrdiff_t n, const st_real *x)
 {
-    machine_bits most = 0;
+    isa_bits most = 0;
     for (ptrdiff_t i = 0; i < n; i++) {
         real_bits bits;
         memcpy(&bits, x + i, sizeof bits);
-        const machine_bits size = (machine_bits)(bits << 1 >> 1);
+        const isa_bits size = (isa_bits)(bits << 1 >> 1);
         most = size > most ? size : most;
     }
     return most < NOT_FINITE;
@@ -401,7 +401,7 @@ INLINE bool all_finite(ptrdiff_t n, const st_real *x)
 #define RANGE_OF(M)                                                                                          \
     M##_TARGET static bool M##_range_of(ptrdiff_t n, const st_real *x, st_real *least, st_real *most)        \
     {                                                                                                        \
-        enum { LANES = MACHINE_LANES(M) };                                                                   \
+        enum { LANES = ISA_LANES(M) };                                                                       \
         M##_vector low[2], high[2], zero[2] = { { 0 } };                                                     \
         EACH(k, 2) low[k] = high[k] = AT(M, x + k * LANES);                                                  \
         for (ptrdiff_t i = 0; i < n; i += 2 * LANES) EACH(k, 2)                                              \
@@ -413,7 +413,7 @@ INLINE bool all_finite(ptrdiff_t n, const st_real *x)
         low[0] = BY(M, min, low[0], low[1]), high[0] = BY(M, max, high[0], high[1]);                         \
         const M##_mask other = zero[0] + zero[1] != 0;                                                       \
         st_real small[2] = { low[0][0], low[0][1] }, great[2] = { high[0][0], high[0][1] };                  \
-        machine_bits any = other[0] | other[1];                                                              \
+        isa_bits any = other[0] | other[1];                                                                  \
         EACH(l, LANES)                                                                                       \
         {                                                                                                    \
             small[l % 2] = low[0][l] < small[l % 2] ? low[0][l] : small[l % 2];                              \
@@ -424,7 +424,7 @@ INLINE bool all_finite(ptrdiff_t n, const st_real *x)
         *most = great[0] > great[1] ? great[0] : great[1];                                                   \
         return any == 0;                                                                                     \
     }
-EACH_MACHINE(RANGE_OF)
+EACH_ISA(RANGE_OF)
 
 /* The fractions of words, of which a block has four: as st_random_uniform, exactly. */
 INLINE void fractions(ptrdiff_t n, const uint32_t *word, double *to)
@@ -483,7 +483,7 @@ INLINE void add_totals(ptrdiff_t n, lanes *total, double_lanes *to)
     { M##_to_phases,    M##_from_phases, M##_to_grid,    M##_from_grid, M##_add_taps,  M##_sum_windows,      \
       M##_sum_elements, M##_range_of,    M##_all_finite, M##_fractions, M##_add_totals },
 
-EACH_MACHINE(STAMP)
+EACH_ISA(STAMP)
 static const struct {
     void (*to_phases)(const windows_plan *p, const st_real *x, const st_real *end, st_real fill, st_real *to);
     void (*from_phases)(const windows_plan *p, const st_real *from, st_real *to, st_real *end);
@@ -498,7 +498,7 @@ static const struct {
     bool (*all_finite)(ptrdiff_t n, const st_real *x);
     void (*fractions)(ptrdiff_t n, const uint32_t *word, double *to);
     void (*add_totals)(ptrdiff_t n, lanes *total, double_lanes *to);
-} machines[] = { EACH_MACHINE(ROW_OF_TABLE) };
+} isas[] = { EACH_ISA(ROW_OF_TABLE) };
 
 /* ---- room for a channel -------------------------------------------------------------------------------- */
 
@@ -600,7 +600,7 @@ static ptrdiff_t kept_of(const windows_plan *p)
 typedef struct batch {
     const windows_plan *plan;
     const st_call *call;
-    int machine;
+    int isa;
     bool draws; /* places of what is drawn are kept */
     st_tensor x, y, dy, dx;
     bool contiguous;                 /* x is */
@@ -631,7 +631,7 @@ static bool draws(const st_call *c)
 static batch batch_of(const st_call *c, bool gradient, st_tensor x, st_tensor y, st_tensor dy, st_tensor dx)
 {
     const windows_plan *p = c->plan;
-    batch b = { .plan = p, .call = c, .machine = c->layer->impl->machine, .draws = draws(c) };
+    batch b = { .plan = p, .call = c, .isa = c->layer->impl->isa, .draws = draws(c) };
     b.x = x, b.y = y, b.dy = dy, b.dx = dx;
     b.contiguous = st_is_contiguous(x);
     b.channels = x.shape.n[1], b.area = x.shape.n[2] * x.shape.n[3],
@@ -673,15 +673,15 @@ static const st_real *whole_vectors(ptrdiff_t n, const st_real *x, st_real *copy
 }
 
 /* range_of of the n elements at x. */
-static bool range_of_any(int machine, ptrdiff_t n, const st_real *x, st_real *least, st_real *most)
+static bool range_of_any(int isa, ptrdiff_t n, const st_real *x, st_real *least, st_real *most)
 {
     lanes rest;
     st_real low, high;
     const ptrdiff_t vectors = n / POOL_LANES * POOL_LANES;
-    bool finite = vectors == 0 || machines[machine].range_of(vectors, x, least, most);
+    bool finite = vectors == 0 || isas[isa].range_of(vectors, x, least, most);
     if (vectors == n || !finite) return finite;
     EACH_WINDOW(k) rest[k] = x[smallest(vectors + k, n - 1)];
-    finite = machines[machine].range_of(POOL_LANES, rest, &low, &high);
+    finite = isas[isa].range_of(POOL_LANES, rest, &low, &high);
     if (vectors == 0 || low < *least) *least = low;
     if (vectors == 0 || high > *most) *most = high;
     return finite;
@@ -725,9 +725,9 @@ static channel channel_of(batch *b, ptrdiff_t number)
         return a;
     }
     if (b->has_logits) a.logits = whole_vectors(b->area, a.logits, b->room.logits);
-    if (form && !b->has_logits) a.finite = range_of_any(b->machine, b->area, a.x, &a.least, &a.most);
-    else a.finite = machines[b->machine].all_finite(b->area, a.x);
-    if (b->has_logits && a.finite) a.finite = range_of_any(b->machine, b->area, a.logits, &a.least, &a.most);
+    if (form && !b->has_logits) a.finite = range_of_any(b->isa, b->area, a.x, &a.least, &a.most);
+    else a.finite = isas[b->isa].all_finite(b->area, a.x);
+    if (b->has_logits && a.finite) a.finite = range_of_any(b->isa, b->area, a.logits, &a.least, &a.most);
     return a;
 }
 
@@ -776,8 +776,8 @@ static void set_lanes(lanes_call *c, const batch *b, const channel *a, ptrdiff_t
 
 static void cut(const batch *b, const channel *a)
 {
-    machines[b->machine].to_phases(b->plan, a->x, a->x_end, b->plan->pool.zeros ? 0 : -(st_real)INFINITY,
-                                   b->room.phases);
+    isas[b->isa].to_phases(b->plan, a->x, a->x_end, b->plan->pool.zeros ? 0 : -(st_real)INFINITY,
+                           b->room.phases);
 }
 
 /* The random numbers of a channel's windows. */
@@ -790,8 +790,7 @@ static void draw(const batch *b)
     const bool dense = pitch == out;
     const ptrdiff_t rows = dense ? 1 : p->axis[0].out, n = dense ? b->count : out;
     for (ptrdiff_t row = 0; row < rows; row++) { /* one more than whole vectors: gcc leaves it to a loop */
-        machines[b->machine].fractions(ceil_div(n, RUN) * RUN + 1, r->word + 4 * row * out,
-                                       r->uniform + row * pitch);
+        isas[b->isa].fractions(ceil_div(n, RUN) * RUN + 1, r->word + 4 * row * out, r->uniform + row * pitch);
         for (ptrdiff_t i = out; i < pitch; i++) r->uniform[row * pitch + i] = 0;
     }
     for (ptrdiff_t i = p->windows; i < whole(p->windows); i++) r->uniform[i] = 0;
@@ -804,10 +803,10 @@ static void lanes_values(const batch *b, const channel *a)
     if (b->draws) draw(b);
     lanes_call call;
     set_lanes(&call, b, a, 0);
-    p->lanes->values[b->machine](&call, whole(p->windows));
-    machines[b->machine].from_grid(p, b->room.y, 0, a->y, b->y_end);
+    p->lanes->values[b->isa](&call, whole(p->windows));
+    isas[b->isa].from_grid(p, b->room.y, 0, a->y, b->y_end);
     if (a->kept) a->kept[b->each - 1] = 0;
-    if (b->draws) machines[b->machine].from_grid(p, b->room.place, -1, a->place, a->place + b->count);
+    if (b->draws) isas[b->isa].from_grid(p, b->room.place, -1, a->place, a->place + b->count);
 }
 
 static void lanes_adjoints(const batch *b, const channel *a)
@@ -816,23 +815,23 @@ static void lanes_adjoints(const batch *b, const channel *a)
     const room *r = &b->room;
     const bool at_once = p->step >= p->windows && !p->far;
     if (p->lanes->runs == 0) cut(b, a);
-    machines[b->machine].to_grid(p, a->dy, b->dy_end, r->dy);
+    isas[b->isa].to_grid(p, a->dy, b->dy_end, r->dy);
     if (a->dx && !p->apart && !at_once) memset(r->dphases, 0, (size_t)p->phases * sizeof *r->dphases);
     for (ptrdiff_t first = 0; first < p->windows; first += p->step) {
         const ptrdiff_t count = smallest(p->step, p->windows - first), n = whole(count);
         lanes_call call;
         set_lanes(&call, b, a, first);
         memset(r->totals, 0, (size_t)b->elements * sizeof *r->totals);
-        p->lanes->adjoints[b->machine](&call, n);
-        machines[b->machine].add_totals(b->elements, r->totals, r->sums_of);
+        p->lanes->adjoints[b->isa](&call, n);
+        isas[b->isa].add_totals(b->elements, r->totals, r->sums_of);
         if (!a->dx || p->apart) continue;
         for (ptrdiff_t i = 0; i < p->taps && n < p->step && !p->far; i++) /* of the block before */
             memset(r->adjoints + margin_of(p) + p->to[i] + n, 0,
                    (size_t)whole(p->reach) * sizeof *r->adjoints);
-        machines[b->machine].add_taps(p, p->far ? n : whole(count + p->reach), r->adjoints + margin_of(p),
-                                      at_once, r->dphases + first);
+        isas[b->isa].add_taps(p, p->far ? n : whole(count + p->reach), r->adjoints + margin_of(p), at_once,
+                              r->dphases + first);
     }
-    if (a->dx) machines[b->machine].from_phases(p, r->dphases, a->dx, b->dx_end);
+    if (a->dx) isas[b->isa].from_phases(p, r->dphases, a->dx, b->dx_end);
 }
 
 /* ---- sums ---------------------------------------------------------------------------------------------- */
@@ -857,7 +856,7 @@ static void terms_of_padding(const batch *b, sums_call s, st_real padding[MOST_S
     lanes f[MOST_SUMS], kept;
     s.x = zero, s.n = POOL_LANES, s.kept = kept;
     for (int j = 0; j < b->plan->sums->sums; j++) s.f[j] = f[j];
-    b->plan->sums->functions[b->machine].terms(&s);
+    b->plan->sums->functions[b->isa].terms(&s);
     for (int j = 0; j < b->plan->sums->sums; j++) padding[j] = f[j][0];
 }
 
@@ -871,13 +870,13 @@ static bool sums_values(const batch *b, const channel *a)
     set_sums(&s, b, a);
     s.least = zeros && a->least > 0 ? 0 : a->least;
     s.shift = s.most = zeros && a->most < 0 ? 0 : a->most;
-    p->sums->functions[b->machine].terms(&s);
+    p->sums->functions[b->isa].terms(&s);
     if (zeros) terms_of_padding(b, s, padding);
     for (int j = 0; j < p->sums->sums; j++)
-        machines[b->machine].sum_windows(p, s.f[j], padding[j], r->rows[j], s.s[j]);
+        isas[b->isa].sum_windows(p, s.f[j], padding[j], r->rows[j], s.s[j]);
     s.n = whole(p->windows);
-    if (!p->sums->functions[b->machine].values(&s)) return false;
-    machines[b->machine].from_grid(p, r->y, 0, a->y, b->y_end);
+    if (!p->sums->functions[b->isa].values(&s)) return false;
+    isas[b->isa].from_grid(p, r->y, 0, a->y, b->y_end);
     a->kept[b->each - 1] = s.shift;
     return true;
 }
@@ -888,20 +887,20 @@ static void sums_adjoints(const batch *b, const channel *a)
     const room *r = &b->room;
     sums_call s;
     set_sums(&s, b, a);
-    machines[b->machine].to_grid(p, a->dy, b->dy_end, r->dy);
+    isas[b->isa].to_grid(p, a->dy, b->dy_end, r->dy);
     s.shift = a->kept[b->each - 1];
     s.n = whole(p->windows);
-    p->sums->functions[b->machine].slopes(&s);
+    p->sums->functions[b->isa].slopes(&s);
     for (int j = 0; j < p->sums->slopes; j++) {
         for (ptrdiff_t i = s.n; i < grid_of(p); i++) s.q[j][i] = 0;
         s.q[j] = r->sums[j];
     }
-    machines[b->machine].sum_elements(p, p->sums->slopes, r->q, r->rows, r->sums);
+    isas[b->isa].sum_elements(p, p->sums->slopes, r->q, r->rows, r->sums);
     s.n = whole(b->area);
     const bool fits = s.n == b->area;
     s.dx = fits && a->dx ? a->dx : r->dx;
     s.dlogits = fits ? a->dlogits : r->dlogits;
-    p->sums->functions[b->machine].back(&s);
+    p->sums->functions[b->isa].back(&s);
     if (a->dx && !fits) memcpy(a->dx, r->dx, (size_t)b->area * sizeof *r->dx);
     if (b->has_logits && !fits) memcpy(a->dlogits, r->dlogits, (size_t)b->area * sizeof *r->dlogits);
 }

@@ -9,7 +9,7 @@
 
 #include "layers/fast/algorithms.h"
 #include "layers/pool_impl.h"
-#include "tensor/fast/machine.h"
+#include "tensor/fast/isa.h"
 
 enum { POOL_LANES = 32, MOST_SUMS = 2, MOST_RUNS = 2 };
 
@@ -21,11 +21,11 @@ typedef st_real lanes[POOL_LANES];
 #define EACH_WINDOW(k) _Pragma("GCC unroll 1") for (int k = 0; k < POOL_LANES; k++)
 
 /* BY(M, max, a, b) and BY(M, min, a, b): the greater, or the lesser, of each lane, b if they are equal. gcc
- * makes four instructions of a MACHINE_PICK. */
+ * makes four instructions of a ISA_PICK. */
 #define BY(M, OP, a, b) M##_BY(OP, a, b)
 #define generic_BY(OP, a, b) generic_##OP(a, b)
-#define generic_max(a, b) MACHINE_PICK(generic, (a) > (b), a, b)
-#define generic_min(a, b) MACHINE_PICK(generic, (a) < (b), a, b)
+#define generic_max(a, b) ISA_PICK(generic, (a) > (b), a, b)
+#define generic_min(a, b) ISA_PICK(generic, (a) < (b), a, b)
 #if defined(__x86_64__) && !defined(STRIDE_GENERIC)
 #include <immintrin.h>
 #ifdef STRIDE_DOUBLE

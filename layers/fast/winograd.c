@@ -23,7 +23,7 @@
 #include "layers/fast/algorithms.h"
 #include "layers/fast/winograd.h"
 #include "tensor/counts.h"
-#include "tensor/fast/machine.h"
+#include "tensor/fast/isa.h"
 
 enum { X_PIXELS, DX_PIXELS, Y_PIXELS, X_TILES, Y_TILES, WEIGHTS, WEIGHT_SUMS, BUFFER }; /* scratch */
 
@@ -271,7 +271,7 @@ static bool suits(const st_layer *l)
 {
     const window *w = &((const conv_plan *)l->plan)->w;
     const kernel *k = kernel_of(l);
-    if (machine_is_accurate() || (w->kernel[0] != 3 && w->kernel[0] != 5)) return false;
+    if (engine_is_accurate() || (w->kernel[0] != 3 && w->kernel[0] != 5)) return false;
     ptrdiff_t in = l->x.n[1], out = l->y.n[1];
     for (int axis = 0; axis < 2; axis++) {
         const ptrdiff_t most = (ptrdiff_t)(w->kernel[0] - 1) * w->dilation[axis];
@@ -321,10 +321,9 @@ static int plan(st_layer *l, const void *given)
     if (!p) return -1;
     l->impl->hooks.whole = images_for(&w, in * out, LITTLE) >= CHUNK;
     l->impl->hooks.least = (int)largest(CHUNK, images_for(&w, in * out, SOME));
-    *p = (winograd_plan){ .w = w,
-                          .k = k,
-                          .t = &(w.kernel[0] == 3 ? winograd_of_3 : winograd_of_5)[l->impl->machine],
-                          .band = band };
+    *p = (winograd_plan){
+        .w = w, .k = k, .t = &(w.kernel[0] == 3 ? winograd_of_3 : winograd_of_5)[l->impl->isa], .band = band
+    };
     p->rows = tiles, p->columns = tiles_of(&w, 1);
     l->impl->tables = 3 * (size_t)table_size(l) * sizeof(ptrdiff_t);
     const ptrdiff_t most = smallest(l->x.n[0], layer_chunk(l, l->x.n[0]));

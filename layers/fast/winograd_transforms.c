@@ -2,7 +2,7 @@
  *
  * This file is compiled with -ffp-contract=fast: multiply-adds are fused where the processor can. */
 #include "layers/fast/winograd.h"
-#include "tensor/fast/machine.h"
+#include "tensor/fast/isa.h"
 
 /* ---- F(4, 3): polynomials at 0, 1, -1, 2, -2 and infinity; of G three times ---------------------------- */
 
@@ -72,7 +72,7 @@
 #define TRANSFORM(M, NAME, T, FROM, TO, PLUS, FACTOR)                                                        \
     M##_TARGET static void M##_##NAME(ptrdiff_t channels, const st_real *const in[], st_real *const out[])   \
     {                                                                                                        \
-        for (ptrdiff_t c = 0; c < channels; c += MACHINE_LANES(M)) {                                         \
+        for (ptrdiff_t c = 0; c < channels; c += ISA_LANES(M)) {                                             \
             M##_vector half[TO][FROM], d[FROM], e[TO];                                                       \
             EACH(q, FROM)                                                                                    \
             {                                                                                                \
@@ -108,7 +108,7 @@
     TRANSFORM(M, weight_5, G_ITSELF_2, 5, 6, NOTHING, ONE)                                                   \
     TRANSFORM(M, weight_adjoint_5, G_TRANSPOSED_2, 6, 5, NOTHING, NINTH)
 
-EACH_MACHINE(TRANSFORMS)
+EACH_ISA(TRANSFORMS)
 
 #define OF_3(M)                                                                                              \
     { 4, 3, M##_input, M##_input_adjoint, M##_output, M##_output_adjoint, M##_weight, M##_weight_adjoint },
@@ -121,4 +121,4 @@ EACH_MACHINE(TRANSFORMS)
       M##_output_adjoint_2,                                                                                  \
       M##_weight_5,                                                                                          \
       M##_weight_adjoint_5 },
-const winograd winograd_of_3[] = { EACH_MACHINE(OF_3) }, winograd_of_5[] = { EACH_MACHINE(OF_5) };
+const winograd winograd_of_3[] = { EACH_ISA(OF_3) }, winograd_of_5[] = { EACH_ISA(OF_5) };

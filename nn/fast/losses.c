@@ -377,13 +377,13 @@ static double sum_of_row(part_function *run, ptrdiff_t n, ptrdiff_t unit, ptrdif
     ROW_OF(M, huber, mean, BLOCK, 1, 4, elements_part(a, LOSS_HUBER))                                        \
     ROW_OF(M, binary, mean, BLOCK, 1, 4, elements_part(a, LOSS_BINARY))
 #define ROWS_OF_TABLE(M) { M##_logits_row, M##_squared_row, M##_huber_row, M##_binary_row },
-EACH_MACHINE(ROWS_OF)
+EACH_ISA(ROWS_OF)
 
 static st_row_function *by_vectors(loss_row which)
 {
-    static st_row_function *const rows[][LOSS_ROWS] = { EACH_MACHINE(ROWS_OF_TABLE) };
-    const int machine = engine_choose();
-    return machine < 0 ? NULL : rows[machine][which];
+    static st_row_function *const rows[][LOSS_ROWS] = { EACH_ISA(ROWS_OF_TABLE) };
+    const int isa = engine_choose();
+    return isa < 0 ? NULL : rows[isa][which];
 }
 
 st_row_function *(*loss_row_by_vectors)(loss_row which) = by_vectors;

@@ -1,7 +1,7 @@
 /* optim.c: the steps of the optimizers, compiled for each instruction set. */
 #include "nn/optim_impl.h"
 #include "nn/optimizers_impl.h"
-#include "tensor/fast/machine.h"
+#include "tensor/fast/isa.h"
 
 #include <string.h>
 
@@ -9,14 +9,14 @@
  * without branches, which vectors can run. */
 INLINE bool all_finite(ptrdiff_t n, const st_real *w)
 {
-    machine_bits any = 0;
+    isa_bits any = 0;
     for (ptrdiff_t i = 0; i < n; i++) {
         const st_real zero = w[i] - w[i];
-        machine_bits bits;
+        isa_bits bits;
         memcpy(&bits, &zero, sizeof bits);
         any |= bits;
     }
-    return (machine_bits)((unsigned long long)any << 1) == 0; /* without the sign */
+    return (isa_bits)((unsigned long long)any << 1) == 0; /* without the sign */
 }
 
 #define SWEEP(M, NAME)                                                                                       \
@@ -27,8 +27,8 @@ INLINE bool all_finite(ptrdiff_t n, const st_real *w)
     }
 #define SWEEP_NAME(M, NAME) M##_##NAME,
 #define EACH_SWEEP(NAME)                                                                                     \
-    EACH_MACHINE_OF(SWEEP, NAME)                                                                             \
-    static optim_sweep *const NAME##_sweeps[] = { EACH_MACHINE_OF(SWEEP_NAME, NAME) };
+    EACH_ISA_OF(SWEEP, NAME)                                                                                 \
+    static optim_sweep *const NAME##_sweeps[] = { EACH_ISA_OF(SWEEP_NAME, NAME) };
 
 EACH_SWEEP(sgd)
 EACH_SWEEP(adam)
@@ -46,10 +46,10 @@ static optim_sweep *by_vectors(const st_optim_kind *kind)
         { &optim_kind_adamw, adamw_sweeps },
         { &optim_kind_rmsprop, rmsprop_sweeps },
     };
-    const int machine = engine_choose();
-    if (machine < 0) return NULL;
+    const int isa = engine_choose();
+    if (isa < 0) return NULL;
     for (size_t i = 0; i < sizeof all / sizeof *all; i++)
-        if (all[i].kind == kind) return all[i].sweeps[machine];
+        if (all[i].kind == kind) return all[i].sweeps[isa];
     return NULL;
 }
 

@@ -1,5 +1,5 @@
 /* random.c: words of the Philox generator, of many blocks side by side. */
-#include "tensor/fast/machine.h"
+#include "tensor/fast/isa.h"
 #include "tensor/random_impl.h"
 #include "tensor/tables.h"
 
@@ -65,13 +65,13 @@ MIX(avx2)
 #endif
 
 #define NAME(M) M##_mix,
-static void (*const mix[])(st_random_key key, uint64_t counter, uint32_t *word) = { EACH_MACHINE(NAME) };
+static void (*const mix[])(st_random_key key, uint64_t counter, uint32_t *word) = { EACH_ISA(NAME) };
 
 static ptrdiff_t words(st_random_key key, uint64_t counter, uint32_t *word, ptrdiff_t n)
 {
-    const int machine = machine_best();
+    const int isa = isa_best();
     ptrdiff_t i = 0;
-    for (; i + TOGETHER <= n; i += TOGETHER) mix[machine](key, counter + (uint64_t)i, word + 4 * i);
+    for (; i + TOGETHER <= n; i += TOGETHER) mix[isa](key, counter + (uint64_t)i, word + 4 * i);
     return i;
 }
 

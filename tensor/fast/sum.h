@@ -2,7 +2,7 @@
 #ifndef STRIDE_TENSOR_FAST_SUM_H
 #define STRIDE_TENSOR_FAST_SUM_H
 
-#include "tensor/fast/machine.h"
+#include "tensor/fast/isa.h"
 
 #include <stddef.h>
 

@@ -1,5 +1,5 @@
-/* test_engines.c: whatever the engine, the results: exact on small integers, for every machine's kernel that
- * this machine can run. */
+/* test_engines.c: whatever the engine, the results: exact on small integers, for the kernel of every
+ * instruction set that this machine has. */
 #define _POSIX_C_SOURCE 200809L /* setenv */
 #include "layers/pooling/pooling.h"
 #include "layers/layers.h"
@@ -15,9 +15,9 @@
 /* The kernel of the engine in use, which is available. */
 static const kernel *kernel_in_use(void)
 {
-    const int machine = engine_choose();
-    assert_true(machine >= 0);
-    return kernel_of_machine[machine];
+    const int isa = engine_choose();
+    assert_true(isa >= 0);
+    return kernel_of_isa[isa];
 }
 
 /* ---- the kernel -------------------------------------------------------------------------------------- */

@@ -1,5 +1,5 @@
-/* machine.c: the instruction sets that this processor has. */
-#include "tensor/fast/machine.h"
+/* isa.c: the instruction sets that this processor has. */
+#include "tensor/fast/isa.h"
 #include "tensor/error.h"
 
 #include <stdlib.h>
@@ -7,10 +7,9 @@
 
 #define NAME(M) #M,
 #define ACCURATE_NAME(M) #M ", STRIDE_WINOGRAD=off",
-static const char *const names[] = { EACH_MACHINE(NAME) }, *const accurate_names[] = { EACH_MACHINE(
-                                                               ACCURATE_NAME) };
+static const char *const names[] = { EACH_ISA(NAME) }, *const accurate_names[] = { EACH_ISA(ACCURATE_NAME) };
 
-enum { MACHINES = sizeof names / sizeof *names };
+enum { ISAS = sizeof names / sizeof *names };
 
 static bool runs(const char *name)
 {
@@ -22,45 +21,45 @@ static bool runs(const char *name)
     return strcmp(name, "generic") == 0;
 }
 
-bool machine_is_accurate(void)
+bool engine_is_accurate(void)
 {
     const char *winograd = getenv("STRIDE_WINOGRAD");
     return winograd && strcmp(winograd, "off") == 0;
 }
 
-int machine_best(void)
+int isa_best(void)
 {
-    int machine = 0;
-    while (!runs(names[machine])) machine++;
-    return machine;
+    int isa = 0;
+    while (!runs(names[isa])) isa++;
+    return isa;
 }
 
 static int choose(const char *name)
 {
     const char *winograd = getenv("STRIDE_WINOGRAD");
-    if (winograd && winograd[0] && strcmp(winograd, "on") != 0 && !machine_is_accurate())
+    if (winograd && winograd[0] && strcmp(winograd, "on") != 0 && !engine_is_accurate())
         return st_error_set("STRIDE_WINOGRAD=%.80s: expected on or off", winograd);
-    if (!name) return machine_best();
-    for (int i = 0; i < MACHINES; i++) {
+    if (!name) return isa_best();
+    for (int i = 0; i < ISAS; i++) {
         if (strcmp(name, names[i]) != 0) continue;
         return runs(name) ? i : st_error_set("STRIDE_ENGINE=%s: this machine has no such instructions", name);
     }
     return st_error_set("STRIDE_ENGINE=%s: expected reference, generic%s", name,
-                        MACHINES == 1 ? "" : ", avx2 or avx512");
+                        ISAS == 1 ? "" : ", avx2 or avx512");
 }
 
-static const char *name_of(int machine)
+static const char *name_of(int isa)
 {
-    return machine_is_accurate() ? accurate_names[machine] : names[machine];
+    return engine_is_accurate() ? accurate_names[isa] : names[isa];
 }
 
 static const engine_sets sets = { choose, name_of };
-const engine_sets *engine_machines = &sets;
+const engine_sets *engine_isas = &sets;
 
 #define BYTES(M) (int)sizeof(M##_vector),
 
-int machine_bytes(int machine)
+int isa_bytes(int isa)
 {
-    static const int bytes[] = { EACH_MACHINE(BYTES) };
-    return bytes[machine];
+    static const int bytes[] = { EACH_ISA(BYTES) };
+    return bytes[isa];
 }
