@@ -153,7 +153,7 @@ TEST(what_is_not_finite_is_refused)
         char expected[80];
         snprintf(expected, sizeof expected, "st_normalization_measure: sample %d has elements in channel 1",
                  20 + i);
-        expect_null(measure(x), expected);
+        expect_null(measure(x), "%s", expected);
     }
     auto_tensor x = st_tensor_new(ST_SHAPE(4, 3, 0));
     expect_null(measure(x), "st_normalization_measure: samples [3, 0] ");
