@@ -672,13 +672,33 @@ static bool always_draws(const void *options)
 
 /* ---- the algorithms ------------------------------------------------------------------------------------ */
 
+/* Each element of a window is compared with all others, by median pooling in the forward pass, by ordinal and
+ * rank pooling in the backward pass. The definition takes less time for windows with more elements. */
+enum { MOST_CHOSEN = 1 << 8, MOST_RANKED = 1 << 11 };
+
+static bool suit(const st_layer *l, int most)
+{
+    const window *w = &((const pool_plan *)l->plan)->w;
+    return w->kernel[0] <= most / w->kernel[1] && windows_suit(l);
+}
+
+static bool median_suits(const st_layer *l)
+{
+    return suit(l, MOST_CHOSEN);
+}
+
+static bool ranks_suit(const st_layer *l)
+{
+    return suit(l, MOST_RANKED);
+}
+
 #define EACH_POOLING(DO)                                                                                     \
-    DO(mixed, .runs = 2)                                                                                     \
-    DO(gated, .runs = 0)                                                                                     \
-    DO(ordinal, .runs = 0)                                                                                   \
-    DO(median, .runs = 2)                                                                                    \
-    DO(rank, .draws = rank_draws, .prepare = rank_weights)                                                   \
-    DO(stochastic, .draws = always_draws)
+    DO(mixed, windows_suit, .runs = 2)                                                                       \
+    DO(gated, windows_suit, .runs = 0)                                                                       \
+    DO(ordinal, ranks_suit, .runs = 0)                                                                       \
+    DO(median, median_suits, .runs = 2)                                                                      \
+    DO(rank, ranks_suit, .draws = rank_draws, .prepare = rank_weights)                                       \
+    DO(stochastic, windows_suit, .draws = always_draws)
 
 /* Goes on to the next POOL_LANES windows. */
 INLINE void advance(lanes_call *b)
@@ -700,7 +720,7 @@ INLINE void advance(lanes_call *b)
 #define VALUES_OF(M, NAME) M##_##NAME##_values,
 #define ADJOINTS_OF(M, NAME) M##_##NAME##_adjoints,
 
-#define ALGORITHM(NAME, ...)                                                                                 \
+#define ALGORITHM(NAME, SUITS, ...)                                                                          \
     EACH_ISA_OF(STAMP, NAME)                                                                                 \
     static lanes_function *const NAME##_values_of[] = { EACH_ISA_OF(VALUES_OF, NAME) };                      \
     static lanes_function *const NAME##_adjoints_of[] = { EACH_ISA_OF(ADJOINTS_OF, NAME) };                  \
@@ -710,7 +730,7 @@ INLINE void advance(lanes_call *b)
         return windows_plan_for(l, given, &form, NULL);                                                      \
     }                                                                                                        \
     const layer_algorithm NAME##_pool_lanes = { .type = &layer_type_##NAME##_pool,                           \
-                                                .suits = windows_suit,                                       \
+                                                .suits = SUITS,                                              \
                                                 .plan = NAME##_plan,                                         \
                                                 .fill = windows_fill,                                        \
                                                 .hooks = WINDOWS_HOOKS };

@@ -30,3 +30,27 @@ const ptrdiff_t *window_order(const st_window *w)
         }
     return w->room;
 }
+
+/* Hoare's selection. The pivots are drawn, so that no order of an image's elements makes it slow. */
+ptrdiff_t window_nth(const st_window *w, ptrdiff_t k)
+{
+    ptrdiff_t *s = w->room, low = 0, high = w->n - 1;
+    uint32_t drawn = 1;
+    for (ptrdiff_t i = 0; i < w->n; i++) s[i] = i;
+    while (low < high) {
+        drawn = drawn * 1664525u + 1013904223u; /* Knuth's generator, as Numerical recipes has it */
+        const ptrdiff_t pivot = s[low + (ptrdiff_t)(drawn >> 8) % (high - low + 1)];
+        ptrdiff_t i = low, j = high;
+        while (i <= j) {
+            while (comes_first(w->x, s[i], pivot)) i++;
+            while (comes_first(w->x, pivot, s[j])) j--;
+            if (i > j) break;
+            const ptrdiff_t moved = s[i];
+            s[i++] = s[j], s[j--] = moved;
+        }
+        if (k > j && k < i) break;
+        if (k <= j) high = j;
+        else low = i;
+    }
+    return s[k];
+}

@@ -8,18 +8,16 @@
 static st_real value(const st_window *w)
 {
     if (w->n == 0) return 0;
-    const ptrdiff_t *s = window_order(w);
-    return (w->x[s[(w->n - 1) / 2]] + w->x[s[w->n / 2]]) / 2;
+    return (w->x[window_nth(w, (w->n - 1) / 2)] + w->x[window_nth(w, w->n / 2)]) / 2;
 }
 
 static void adjoint(const st_window *w, st_real y, st_real dy, st_real *dx)
 {
     (void)y;
     if (w->n == 0) return;
-    const ptrdiff_t *s = window_order(w);
     fill_window(w, 0, dx);
-    dx[s[(w->n - 1) / 2]] += dy / 2;
-    dx[s[w->n / 2]] += dy / 2;
+    dx[window_nth(w, (w->n - 1) / 2)] += dy / 2;
+    dx[window_nth(w, w->n / 2)] += dy / 2;
 }
 
 POOLING(median_pool, st_pool_plan, st_pool_fields, .value = value, .adjoint = adjoint,
