@@ -573,9 +573,10 @@ int dataset_open(dataset *s, const dataset_options *o, FILE *messages)
 {
     *s = (dataset){ 0 };
     mnist m;
-    int status = o->data                                         ? open_path(s, o)
-                 : mnist_find(&m, messages) || take_mnist(s, &m) ? -1
-                                                                 : check_kind(s, o, NULL);
+    int status;
+    if (o->data) status = open_path(s, o);
+    else if (mnist_find(&m, messages) || take_mnist(s, &m)) status = -1;
+    else status = check_kind(s, o, NULL);
     if (status) dataset_close(s);
     return status;
 }

@@ -40,10 +40,10 @@ static const struct standard {
     { "step", "step_size", 10 }, { "step", "gamma", 0.1 },
 };
 
-static bool put(const st_field *f, st_option_bytes *to, const char *name, double value)
+static bool put(const st_field *fields, st_option_bytes *to, const char *name, double value)
 {
-    while (f && f->name && strcmp(f->name, name) != 0) f++;
-    if (!f || !f->name || (f->kind != ST_FIELD_REAL && f->kind != ST_FIELD_BOOL)) return false;
+    const st_field *f = st_options_field(fields, name);
+    if (!f || (f->kind != ST_FIELD_REAL && f->kind != ST_FIELD_BOOL)) return false;
     if (f->kind == ST_FIELD_REAL) memcpy(to->bytes + f->offset, &value, sizeof value);
     else to->bytes[f->offset] = value != 0;
     return true;
