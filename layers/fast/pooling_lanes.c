@@ -30,6 +30,45 @@ INLINE const st_real *hidden(const st_real *x)
 /* Tests if an element is one of the window: padding that is left out is not. */
 #define IS_INSIDE(b, x) ((b)->full || (x) > -(st_real)INFINITY)
 
+/* Tests of lanes, which AVX-512 has in registers of their own: a > b; equal bits; a where a test is true, else
+ * b; 1 more, or less, where it is. */
+#define EXCEEDS(M, a, b) M##_EXCEEDS(a, b)
+#define SAME(M, a, b) M##_SAME(a, b)
+#define CHOOSE(M, test, a, b) M##_CHOOSE(test, a, b)
+#define MORE(M, test, n) M##_MORE(test, n)
+#define LESS(M, test, n) M##_LESS(test, n)
+#define generic_EXCEEDS(a, b) ((a) > (b))
+#define generic_SAME(a, b) ((a) == (b))
+#define generic_CHOOSE(test, a, b) ISA_PICK(generic, test, a, b)
+#define generic_MORE(test, n) ((n) - (test))
+#define generic_LESS(test, n) ((n) + (test))
+typedef generic_mask generic_test;
+#if defined(__x86_64__) && !defined(STRIDE_GENERIC)
+#define avx2_EXCEEDS(a, b) ((a) > (b))
+#define avx2_SAME(a, b) ((a) == (b))
+#define avx2_MORE(test, n) ((n) - (test))
+#define avx2_LESS(test, n) ((n) + (test))
+typedef avx2_mask avx2_test;
+#ifdef STRIDE_DOUBLE
+typedef __mmask8 avx512_test;
+#define avx512_EXCEEDS(a, b) _mm512_cmp_pd_mask((__m512d)(a), (__m512d)(b), _CMP_GT_OQ)
+#define avx512_SAME(a, b) _mm512_cmpeq_epi64_mask((__m512i)(a), (__m512i)(b))
+#define avx512_CHOOSE(test, a, b) (avx512_vector) _mm512_mask_blend_pd(test, (__m512d)(b), (__m512d)(a))
+#define avx512_MORE(test, n) avx512_STEP(add_epi64, test, (__m512i)(n), _mm512_set1_epi64(1))
+#define avx512_LESS(test, n) avx512_STEP(sub_epi64, test, (__m512i)(n), _mm512_set1_epi64(1))
+#define avx2_CHOOSE(test, a, b) (avx2_vector) _mm256_blendv_pd((__m256d)(b), (__m256d)(a), (__m256d)(test))
+#else
+typedef __mmask16 avx512_test;
+#define avx512_EXCEEDS(a, b) _mm512_cmp_ps_mask((__m512)(a), (__m512)(b), _CMP_GT_OQ)
+#define avx512_SAME(a, b) _mm512_cmpeq_epi32_mask((__m512i)(a), (__m512i)(b))
+#define avx512_CHOOSE(test, a, b) (avx512_vector) _mm512_mask_blend_ps(test, (__m512)(b), (__m512)(a))
+#define avx512_MORE(test, n) avx512_STEP(add_epi32, test, (__m512i)(n), _mm512_set1_epi32(1))
+#define avx512_LESS(test, n) avx512_STEP(sub_epi32, test, (__m512i)(n), _mm512_set1_epi32(1))
+#define avx2_CHOOSE(test, a, b) (avx2_vector) _mm256_blendv_ps((__m256)(b), (__m256)(a), (__m256)(test))
+#endif
+#define avx512_STEP(OP, test, n, one) (avx512_mask) _mm512_mask_##OP(n, test, n, one)
+#endif
+
 /* ---- taps, for each instruction set -------------------------------------------------------------------- */
 
 typedef isa_bits lane_numbers[POOL_LANES];
@@ -122,9 +161,8 @@ INLINE ptrdiff_t taps_of(const lanes_call *b, ptrdiff_t n)
             EACH_TAP(i, n)                                                                                   \
             {                                                                                                \
                 const M##_vector x = TAP(M, b, i, k);                                                        \
-                const M##_mask more = x > m;                                                                 \
                 s += full ? x : (M##_vector)((x > lowest) & (M##_mask)x);                                    \
-                at = ISA_PICK(M, more, zero + (st_real)i, at);                                               \
+                at = CHOOSE(M, EXCEEDS(M, x, m), zero + (st_real)i, at);                                     \
                 m = BY(M, max, x, m);                                                                        \
                 if (weight) product += weight[i] * x;                                                        \
             }                                                                                                \
@@ -244,8 +282,8 @@ INLINE ptrdiff_t taps_of(const lanes_call *b, ptrdiff_t n)
             EACH(i, n) x[i] = TAP(M, b, i, k), rank[i] = (M##_mask){ 0 } + i;                                \
             EACH(i, n) EACH(j, n) if (j < i)                                                                 \
             {                                                                                                \
-                const M##_mask more = x[i] > x[j];                                                           \
-                rank[i] += more, rank[j] -= more;                                                            \
+                const M##_test more = EXCEEDS(M, x[i], x[j]);                                                \
+                rank[i] = LESS(M, more, rank[i]), rank[j] = MORE(M, more, rank[j]);                          \
             }                                                                                                \
             return;                                                                                          \
         }                                                                                                    \
@@ -253,29 +291,30 @@ INLINE ptrdiff_t taps_of(const lanes_call *b, ptrdiff_t n)
             const M##_vector here = TAP(M, b, i, k);                                                         \
             M##_mask own = (M##_mask){ 0 } + (isa_bits)i;                                                    \
             for (ptrdiff_t j = 0; j < i; j++) {                                                              \
-                const M##_mask more = here > TAP(M, b, j, k);                                                \
-                own += more;                                                                                 \
-                AT(M, b->room[j] + k) = (M##_vector)((M##_mask)AT(M, b->room[j] + k) - more);                \
+                const M##_test more = EXCEEDS(M, here, TAP(M, b, j, k));                                     \
+                own = LESS(M, more, own);                                                                    \
+                AT(M, b->room[j] + k) = (M##_vector)MORE(M, more, (M##_mask)AT(M, b->room[j] + k));          \
             }                                                                                                \
             AT(M, b->room[i] + k) = (M##_vector)own;                                                         \
         }                                                                                                    \
     }                                                                                                        \
     typedef struct M##_choice {                                                                              \
-        M##_mask number, x; /* the bits of both */                                                           \
+        M##_vector number, x;                                                                                \
     } M##_choice;                                                                                            \
     /* `here` is one element of each window. */                                                              \
-    M##_TARGET INLINE void M##_choose(M##_choice *c, M##_mask here, M##_vector i, M##_vector x)              \
+    M##_TARGET INLINE void M##_choose(M##_choice *c, M##_test here, M##_vector i, M##_vector x)              \
     {                                                                                                        \
-        c->number |= here & (M##_mask)i;                                                                     \
-        c->x |= here & (M##_mask)x;                                                                          \
+        c->number = CHOOSE(M, here, i, c->number), c->x = CHOOSE(M, here, x, c->x);                          \
     }                                                                                                        \
     M##_TARGET INLINE void M##_choose_one(const lanes_call *b, M##_mask rank, M##_mask first,                \
                                           M##_mask second, bool place, ptrdiff_t i, int k, M##_choice *u,    \
                                           M##_choice *v)                                                     \
     {                                                                                                        \
-        const M##_vector x = TAP(M, b, i, k), number = (M##_vector){ 0 } + (st_real)i;                       \
-        if (place) M##_choose(u, rank == first, AT(M, b->places + b->offset[i] + k), x);                     \
-        else M##_choose(u, rank == first, number, x), M##_choose(v, rank == second, number, x);              \
+        const M##_vector x = TAP(M, b, i, k);                                                                \
+        M##_vector number = (M##_vector){ 0 } + (st_real)i;                                                  \
+        if (place) number = AT(M, b->places + b->offset[i] + k);                                             \
+        M##_choose(u, SAME(M, rank, first), number, x);                                                      \
+        if (!place) M##_choose(v, SAME(M, rank, second), number, x);                                         \
     }                                                                                                        \
     M##_TARGET INLINE void M##_chosen_of(const lanes_call *b, int n, const isa_bits *wanted,                 \
                                          const isa_bits *other, st_real *number, st_real *other_number,      \
@@ -293,9 +332,8 @@ INLINE ptrdiff_t taps_of(const lanes_call *b, ptrdiff_t n)
                 M##_choose_one(b, own, first, second, place, i, k, &u, &v);                                  \
             }                                                                                                \
             EACH(i, n) M##_choose_one(b, rank[i], first, second, place, i, k, &u, &v);                       \
-            const M##_vector x = (M##_vector)u.x, y = (M##_vector)v.x;                                       \
-            AT(M, number + k) = (M##_vector)u.number, AT(M, mean + k) = other != wanted ? (x + y) / 2 : x;   \
-            if (other != wanted) AT(M, other_number + k) = (M##_vector)v.number;                             \
+            AT(M, number + k) = u.number, AT(M, mean + k) = place ? u.x : (u.x + v.x) / 2;                   \
+            if (!place) AT(M, other_number + k) = v.number;                                                  \
         }                                                                                                    \
     }                                                                                                        \
     OF_TAPS(M, chosen,                                                                                       \
@@ -303,16 +341,15 @@ INLINE ptrdiff_t taps_of(const lanes_call *b, ptrdiff_t n)
              st_real *other_number, st_real *mean),                                                          \
             b, rank, other, number, other_number, mean)                                                      \
                                                                                                              \
-    M##_TARGET INLINE M##_vector M##_weights_of(const lanes_call *b, M##_mask rank, const st_real *weight)   \
+    M##_TARGET INLINE M##_vector M##_weights_of(ptrdiff_t n, M##_mask rank, const st_real *weight)           \
     {                                                                                                        \
         M##_vector own = { 0 };                                                                              \
-        if (M##_SHUFFLES && b->taps <= ISA_LANES(M))                                                         \
-            own = SHUFFLE_BY(M, AT(M, weight), AT(M, weight), rank);                                         \
-        else if (M##_SHUFFLES && b->taps <= 2 * ISA_LANES(M))                                                \
+        if (M##_SHUFFLES && n <= ISA_LANES(M)) own = SHUFFLE_BY(M, AT(M, weight), AT(M, weight), rank);      \
+        else if (M##_SHUFFLES && n <= 2 * ISA_LANES(M))                                                      \
             own = SHUFFLE_BY(M, AT(M, weight), AT(M, weight + ISA_LANES(M)), rank);                          \
-        else if (b->taps > POOL_LANES) EACH(l, ISA_LANES(M)) own[l] = weight[rank[l]];                       \
+        else if (n > POOL_LANES) EACH(l, ISA_LANES(M)) own[l] = weight[rank[l]];                             \
         else                                                                                                 \
-            for (ptrdiff_t i = 0; i < b->taps; i++)                                                          \
+            for (ptrdiff_t i = 0; i < n; i++)                                                                \
                 own = ISA_PICK(M, rank == (isa_bits)i, (M##_vector){ 0 } + weight[i], own);                  \
         return own;                                                                                          \
     }                                                                                                        \
@@ -323,10 +360,10 @@ INLINE ptrdiff_t taps_of(const lanes_call *b, ptrdiff_t n)
         {                                                                                                    \
             M##_mask rank[FEW];                                                                              \
             M##_ranks(b, n, k, rank);                                                                        \
-            EACH(i, n) AT(M, b->dx + b->to[i] + k) = AT(M, d + k) * M##_weights_of(b, rank[i], weight);      \
+            EACH(i, n) AT(M, b->dx + b->to[i] + k) = AT(M, d + k) * M##_weights_of(n, rank[i], weight);      \
             for (ptrdiff_t i = 0; n == 0 && i < b->taps; i++)                                                \
                 AT(M, b->dx + b->to[i] + k) =                                                                \
-                    AT(M, d + k) * M##_weights_of(b, (M##_mask)AT(M, b->room[i] + k), weight);               \
+                    AT(M, d + k) * M##_weights_of(b->taps, (M##_mask)AT(M, b->room[i] + k), weight);         \
         }                                                                                                    \
     }                                                                                                        \
     OF_TAPS(M, by_rank, (const lanes_call *b, const st_real *weight, const st_real *d), b, weight, d)        \
@@ -351,10 +388,10 @@ INLINE ptrdiff_t taps_of(const lanes_call *b, ptrdiff_t n)
             {                                                                                                \
                 const M##_vector x = TAP(M, b, t, k + v * LANES),                                            \
                                  away = (M##_vector)((M##_mask)left[v] & size);                              \
-                const M##_mask here = (x > 0) & (left[v] >= 0);                                              \
+                const M##_test here = EXCEEDS(M, x, zero) & ~EXCEEDS(M, zero, left[v]);                      \
                 nearest[v] = BY(M, min, away, nearest[v]);                                                   \
-                at[v] = ISA_PICK(M, here, AT(M, b->places + b->offset[t] + k + v * LANES), at[v]);           \
-                value[v] = ISA_PICK(M, here, x, value[v]);                                                   \
+                at[v] = CHOOSE(M, here, AT(M, b->places + b->offset[t] + k + v * LANES), at[v]);             \
+                value[v] = CHOOSE(M, here, x, value[v]);                                                     \
                 left[v] -= BY(M, max, x, zero);                                                              \
             }                                                                                                \
             EACH(v, 2)                                                                                       \
@@ -500,63 +537,51 @@ INLINE void median_adjoints(const lanes_call *b, const taps_functions *by)
     by->give(b, b->kept[0], b->kept[1], half);
 }
 
-/* The weight of the greatest element of a window with n elements, as the definition has it; weight[k] times
- * that is the one of the k-th. */
-static void rank_weights(const void *options, ptrdiff_t taps, double *first, st_real *weight)
+/* The weight of the greatest element of a window with n elements, as the definition has it, or for draws the
+ * sum of weights; weight[k] times the former is the one of the k-th. */
+static void rank_weights(const void *options, bool draws, ptrdiff_t taps, st_real *first, st_real *weight)
 {
     const double alpha = ((const st_rank_pool_options *)options)->alpha;
     double power = 1;
-    first[0] = 0;
-    for (ptrdiff_t n = 1; n <= taps; n++)
-        first[n] = alpha < 1 ? alpha / -expm1((double)n * log1p(-alpha)) : 1;
     for (ptrdiff_t k = 0; k < taps; k++, power *= 1 - alpha) weight[k] = (st_real)power;
-}
-
-/* The rank that is drawn: a draw in double, as the definition's. */
-INLINE void drawn_rank(const lanes_call *b, st_real *rank)
-{
-    const double rest = 1 - ((const st_rank_pool_options *)b->at->options)->alpha;
-    const double *first = b->first;
-    double left[POOL_LANES], p[POOL_LANES], last[POOL_LANES];
-    EACH_WINDOW(k) left[k] = b->uniform[k];
-    EACH_WINDOW(k) p[k] = first[k];
-    EACH_WINDOW(k) last[k] = (double)b->inside[k] - 1;
-    EACH_WINDOW(k) rank[k] = 0;
-    for (ptrdiff_t i = 0; i < b->taps - 1; i++) {
-        const double number = (double)i;
-        EACH_WINDOW(k) p[k] = number < last[k] ? p[k] : INFINITY; /* the last rank is not passed */
-        EACH_WINDOW(k) rank[k] += left[k] >= p[k] ? 1 : 0;
-        EACH_WINDOW(k) left[k] = left[k] >= p[k] ? left[k] - p[k] : -1;
-        EACH_WINDOW(k) p[k] *= rest;
-        KEEP_APART(p);
+    first[0] = 0;
+    for (ptrdiff_t n = 1; n <= taps; n++) {
+        if (draws) first[n] = first[n - 1] + weight[n - 1];
+        else first[n] = (st_real)(alpha < 1 ? alpha / -expm1((double)n * log1p(-alpha)) : 1);
     }
 }
 
-INLINE void first_weights(const lanes_call *b, st_real *p)
+/* The rank that is drawn, by the definition's arithmetic. */
+INLINE void drawn_rank(const lanes_call *b, isa_bits *rank)
 {
-    EACH_WINDOW(k) p[k] = (st_real)b->first[k];
+    const st_real *inside = b->inside;
+    st_real sum = 0;
+    lanes part, passed = { 0 };
+    EACH_WINDOW(k) part[k] = b->uniform[k] * b->first[k];
+    for (ptrdiff_t i = 0; i < b->taps - 1; i++) {
+        sum += b->weight[i];
+        EACH_WINDOW(k) passed[k] += part[k] >= sum ? 1 : 0;
+    }
+    EACH_WINDOW(k) rank[k] = (isa_bits)(passed[k] < inside[k] ? passed[k] : inside[k] - 1);
 }
 
 INLINE void rank_values(const lanes_call *b, const taps_functions *by)
 {
-    lanes p, sum;
+    lanes sum;
     if (b->uniform) {
         lane_numbers rank;
-        drawn_rank(b, sum);
-        EACH_WINDOW(k) rank[k] = (int)sum[k];
+        drawn_rank(b, rank);
         by->chosen(b, rank, rank, b->place, b->place, b->y);
         return;
     }
     by->sorted(b, b->weight, NULL, sum);
-    first_weights(b, p);
-    EACH_WINDOW(k) b->y[k] = p[k] * sum[k];
+    EACH_WINDOW(k) b->y[k] = b->first[k] * sum[k];
 }
 
 INLINE void rank_adjoints(const lanes_call *b, const taps_functions *by)
 {
     lanes d;
-    first_weights(b, d);
-    EACH_WINDOW(k) d[k] *= b->dy[k];
+    EACH_WINDOW(k) d[k] = b->first[k] * b->dy[k];
     by_ranks(b, by, b->weight, d);
 }
 
@@ -576,7 +601,7 @@ INLINE st_real chance(st_real x)
 INLINE void draw_equally(const lanes_call *b, const taps_functions *by, const st_real *sum)
 {
     lanes wanted;
-    EACH_WINDOW(k) wanted[k] = (st_real)(int)(b->uniform[k] * (double)b->inside[k]);
+    EACH_WINDOW(k) wanted[k] = (st_real)(int)((double)b->uniform[k] * (double)b->inside[k]);
     EACH_WINDOW(k) wanted[k] = sum[k] == 0 ? wanted[k] : -1;
     by->counted(b, wanted);
 }
@@ -591,7 +616,7 @@ INLINE void draw_exactly(const lanes_call *b)
         const st_real *x = ELEMENT(b, i);
         EACH_WINDOW(k) sum[k] += (double)chance(x[k]);
     }
-    EACH_WINDOW(k) left[k] = b->uniform[k] * sum[k];
+    EACH_WINDOW(k) left[k] = (double)b->uniform[k] * sum[k];
     KEEP_APART(left);
     for (ptrdiff_t i = 0; i < b->taps; i++) {
         const st_real *x = ELEMENT(b, i), *place = hidden(b->places + b->offset[i]);
@@ -627,11 +652,10 @@ INLINE void chances(const lanes_call *b, st_real *sum, st_real *squares, st_real
 
 INLINE void stochastic_values(const lanes_call *b, const taps_functions *by)
 {
-    lanes sum, squares, all, uniform;
+    lanes sum, squares, all;
     if (b->uniform) {
-        EACH_WINDOW(k) uniform[k] = (st_real)b->uniform[k];
         bool open;
-        by->reached(b, uniform, sum, &open);
+        by->reached(b, b->uniform, sum, &open);
         if (open) draw_exactly(b);
         int zeros = 0;
         EACH_WINDOW(k) zeros |= (int)(sum[k] == 0) & (int)(b->inside[k] > 0);

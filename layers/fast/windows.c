@@ -8,7 +8,7 @@
 #include <math.h>
 #include <string.h>
 
-enum { AXIS_TABLES = 5, RUN = POOL_LANES / 2, MOST_TAPS_AT_ONCE = 1 << 16, KEPT = 1 << 13 };
+enum { AXIS_TABLES = 5, RUN = POOL_LANES / 2, MOST_TAPS_AT_ONCE = 1 << 16, KEPT = 1 << 13, MADE = 512 };
 enum { SUM_LANES = POOL_LANES / 4 };
 
 typedef double double_lanes[SUM_LANES];
@@ -426,11 +426,10 @@ INLINE bool all_finite(ptrdiff_t n, const st_real *x)
     }
 EACH_ISA(RANGE_OF)
 
-/* The fractions of words, of which a block has four: as st_random_uniform, exactly. */
-INLINE void fractions(ptrdiff_t n, const uint32_t *word, double *to)
+INLINE void numbers_of_words(ptrdiff_t n, const uint32_t *word, st_real *to)
 {
-    for (ptrdiff_t i = 0; i < n; i++)
-        to[i] = (double)word[4 * i + 1] * 0x1p-32 + (double)(word[4 * i] >> 11) * 0x1p-53;
+    for (ptrdiff_t i = 0; i < n; i += RUN)
+        _Pragma("GCC unroll 1") for (int k = 0; k < RUN; k++) to[i + k] = number_of_word(word[i + k]);
 }
 
 /* Adds total[i] to the sums to[i]. */
@@ -474,14 +473,17 @@ INLINE void add_totals(ptrdiff_t n, lanes *total, double_lanes *to)
     {                                                                                                        \
         return all_finite(n, x);                                                                             \
     }                                                                                                        \
-    M##_TARGET static void M##_fractions(ptrdiff_t n, const uint32_t *word, double *to)                      \
+    M##_TARGET static void M##_numbers_of_words(ptrdiff_t n, const uint32_t *word, st_real *to)              \
     {                                                                                                        \
-        fractions(n, word, to);                                                                              \
+        numbers_of_words(n, word, to);                                                                       \
     }
 
 #define ROW_OF_TABLE(M)                                                                                      \
-    { M##_to_phases,    M##_from_phases, M##_to_grid,    M##_from_grid, M##_add_taps,  M##_sum_windows,      \
-      M##_sum_elements, M##_range_of,    M##_all_finite, M##_fractions, M##_add_totals },
+    {                                                                                                        \
+        M##_to_phases,  M##_from_phases,      M##_to_grid,      M##_from_grid,                               \
+        M##_add_taps,   M##_sum_windows,      M##_sum_elements, M##_range_of,                                \
+        M##_all_finite, M##_numbers_of_words, M##_add_totals                                                 \
+    },
 
 EACH_ISA(STAMP)
 static const struct {
@@ -496,7 +498,7 @@ static const struct {
                          st_real *const *to);
     bool (*range_of)(ptrdiff_t n, const st_real *x, st_real *least, st_real *most);
     bool (*all_finite)(ptrdiff_t n, const st_real *x);
-    void (*fractions)(ptrdiff_t n, const uint32_t *word, double *to);
+    void (*numbers_of_words)(ptrdiff_t n, const uint32_t *word, st_real *to);
     void (*add_totals)(ptrdiff_t n, lanes *total, double_lanes *to);
 } isas[] = { EACH_ISA(ROW_OF_TABLE) };
 
@@ -507,12 +509,11 @@ static const struct {
 enum { IMAGE, ARENA, LOGITS, DLOGITS };
 
 typedef struct room {
-    st_real *phases, *dphases, *adjoints, *y, *dy, *place;
-    double *uniform;
+    st_real *phases, *dphases, *adjoints, *y, *dy, *place, *uniform;
     uint32_t *word;
     lanes *sorted, *totals;
-    double_lanes *sums_of;   /* of parameters' elements */
-    double *first, *counted; /* of each window; for each number of elements */
+    double_lanes *sums_of;    /* of parameters' elements */
+    st_real *first, *counted; /* of each window; for each number of elements */
     st_real *weight;
     st_real *f[MOST_SUMS], *q[MOST_SUMS], *sums[MOST_SUMS], *rows[MOST_SUMS], *x, *logits, *dx, *dlogits;
 } room;
@@ -523,20 +524,26 @@ static ptrdiff_t grid_of(const windows_plan *p)
     return whole(p->axis[0].out * p->pitch);
 }
 
+/* Blocks of random words that are made at once: of a channel's windows, or of some channels'. */
+static ptrdiff_t blocks_of(const windows_plan *p)
+{
+    return whole(largest(MADE, p->axis[0].out * p->axis[1].out / WINDOWS_OF_BLOCK + 2));
+}
+
 /* The room from `at` on, which may be NULL; returns its size. */
 static ptrdiff_t lay_out(const windows_plan *p, st_real *at, room *r)
 {
     const ptrdiff_t grid = grid_of(p) + POOL_LANES,
                     area = whole(p->axis[0].size * p->axis[1].size) + POOL_LANES,
                     all = p->phases + POOL_LANES, before = whole(p->axis[1].reach);
-    const ptrdiff_t doubles = sizeof(double) / sizeof(st_real),
-                    words = 4 * sizeof(uint32_t) / sizeof(st_real);
+    const ptrdiff_t doubles = sizeof(double) / sizeof(st_real);
     ptrdiff_t used = 0;
 #define TAKE(MEMBER, n) r->MEMBER = at ? (void *)(at + used) : NULL, used += whole(n)
-    TAKE(uniform, p->lanes ? grid * doubles : 0);
-    TAKE(word, p->lanes ? grid * words : 0);
-    TAKE(first, p->lanes ? grid * doubles : 0);
-    TAKE(counted, p->lanes ? (p->taps + 1) * doubles : 0);
+    const bool draws = p->lanes && p->lanes->draws;
+    TAKE(uniform, draws ? grid : 0);
+    TAKE(word, draws ? WINDOWS_OF_BLOCK * blocks_of(p) + POOL_LANES : 0);
+    TAKE(first, draws ? grid : 0);
+    TAKE(counted, draws ? p->taps + 1 : 0);
     TAKE(sums_of, p->lanes ? p->taps * SUM_LANES * doubles : 0);
     TAKE(y, grid);
     TAKE(dy, grid);
@@ -565,13 +572,19 @@ static ptrdiff_t lay_out(const windows_plan *p, st_real *at, room *r)
     return used;
 }
 
+static bool draws(const st_call *c)
+{
+    const lanes_form *form = ((const windows_plan *)c->plan)->lanes;
+    return form && c->training && form->draws && form->draws(c->options);
+}
+
 static room room_of(const st_call *c)
 {
     const windows_plan *p = c->plan;
     room r = { 0 };
     lay_out(p, st_data(st_scratch(c, p->scratch + ARENA)), &r);
     if (p->lanes && p->lanes->prepare) {
-        p->lanes->prepare(c->options, p->taps, r.counted, r.weight);
+        p->lanes->prepare(c->options, draws(c), p->taps, r.counted, r.weight);
         for (ptrdiff_t i = 0; i < whole(p->windows); i++) r.first[i] = r.counted[(ptrdiff_t)p->inside[i]];
     }
     if (p->lanes) memset(r.sums_of, 0, (size_t)p->taps * sizeof *r.sums_of);
@@ -601,7 +614,8 @@ typedef struct batch {
     const windows_plan *plan;
     const st_call *call;
     int isa;
-    bool draws; /* places of what is drawn are kept */
+    bool draws;            /* places of what is drawn are kept */
+    uint64_t made, blocks; /* blocks of random words that are made: the first one, and how many */
     st_tensor x, y, dy, dx;
     bool contiguous;                 /* x is */
     bool has_logits;                 /* the pooling has some */
@@ -620,12 +634,6 @@ typedef struct batch {
 static st_real *end_of(st_tensor x)
 {
     return st_is_null(x) ? NULL : st_data(x) + st_numel(x);
-}
-
-static bool draws(const st_call *c)
-{
-    const lanes_form *form = ((const windows_plan *)c->plan)->lanes;
-    return form && c->training && form->draws && form->draws(c->options);
 }
 
 static batch batch_of(const st_call *c, bool gradient, st_tensor x, st_tensor y, st_tensor dy, st_tensor dx)
@@ -781,22 +789,26 @@ static void cut(const batch *b, const channel *a)
 }
 
 /* The random numbers of a channel's windows. */
-static void draw(const batch *b)
+static void draw(batch *b)
 {
     const windows_plan *p = b->plan;
     const room *r = &b->room;
     const ptrdiff_t out = p->axis[1].out, pitch = p->pitch;
-    st_random_words(b->at.key, b->at.number * (uint64_t)b->count, r->word, whole(b->count));
+    const uint64_t first = b->at.number * (uint64_t)b->count, block = first / WINDOWS_OF_BLOCK,
+                   end = (first + (uint64_t)b->count + WINDOWS_OF_BLOCK - 1) / WINDOWS_OF_BLOCK;
+    if (block < b->made || end > b->made + b->blocks)
+        st_random_words(b->at.key, b->made = block, r->word, b->blocks = blocks_of(p));
+    const uint32_t *word = r->word + (first - b->made * WINDOWS_OF_BLOCK);
     const bool dense = pitch == out;
     const ptrdiff_t rows = dense ? 1 : p->axis[0].out, n = dense ? b->count : out;
-    for (ptrdiff_t row = 0; row < rows; row++) { /* one more than whole vectors: gcc leaves it to a loop */
-        isas[b->isa].fractions(ceil_div(n, RUN) * RUN + 1, r->word + 4 * row * out, r->uniform + row * pitch);
+    for (ptrdiff_t row = 0; row < rows; row++) {
+        isas[b->isa].numbers_of_words(n, word + row * out, r->uniform + row * pitch);
         for (ptrdiff_t i = out; i < pitch; i++) r->uniform[row * pitch + i] = 0;
     }
     for (ptrdiff_t i = p->windows; i < whole(p->windows); i++) r->uniform[i] = 0;
 }
 
-static void lanes_values(const batch *b, const channel *a)
+static void lanes_values(batch *b, const channel *a)
 {
     const windows_plan *p = b->plan;
     cut(b, a);

@@ -47,7 +47,7 @@ typedef struct lanes_call {
     const st_real *x, *inside; /* inside: the number of elements of each window, */
     const st_real *over;       /* and 1 divided by it, or 0 */
     bool full;                 /* true: each window has `taps` */
-    const double *uniform;     /* in training: a random number for each; NULL: there is none */
+    const st_real *uniform;    /* in training: a random number for each; NULL: there is none */
     const st_real *places;     /* places[offset[i] + k]: of element i in the channel; -1: in the padding */
     st_real *place, *y;        /* place: of the elements that are drawn */
     const st_real *dy;
@@ -55,7 +55,7 @@ typedef struct lanes_call {
     const ptrdiff_t *to;
     st_real *kept[MOST_RUNS]; /* of each window: from the values for the adjoints, which have no x then */
     lanes *room;              /* [taps] */
-    const double *first;      /* of each window */
+    const st_real *first;     /* of each window */
     const st_real *weight;    /* [taps] */
 } lanes_call;
 
@@ -70,7 +70,7 @@ typedef struct lanes_form {
      * then. NULL: never. */
     bool (*draws)(const void *options);
     /* Fills `first`, for each number of elements, and `weight`, for each rank; NULL: they are not used. */
-    void (*prepare)(const void *options, ptrdiff_t taps, double *first, st_real *weight);
+    void (*prepare)(const void *options, bool draws, ptrdiff_t taps, st_real *first, st_real *weight);
 } lanes_form;
 
 /* A function of sums over windows: y = v(s), s[j] the sum of f[j](x). Padding that is left out adds 0 to

@@ -27,6 +27,18 @@ static inline void fill_window(const st_window *w, double value, st_real *dx)
 /* Requests parameters: `shape` is that of all channels, [1, ...]. */
 int pooling_parameter(st_layer *l, const char *name, ptrdiff_t channels, st_shape shape, st_init init);
 
+/* A window's random number, 0 <= number < 1, of 24 bits: a block of random words is for four windows. */
+enum { WINDOWS_OF_BLOCK = 4 };
+static inline st_real number_of_word(uint32_t word)
+{
+    return (st_real)(int32_t)(word >> 8) * (st_real)0x1p-24;
+}
+static inline st_real window_random(const st_window *w)
+{
+    const st_random_block block = st_random_bits(w->key, w->number / WINDOWS_OF_BLOCK);
+    return number_of_word(block.word[w->number % WINDOWS_OF_BLOCK]);
+}
+
 /* The order of a window's elements, the greatest first, in w->room; NaN is greater than any number, and equal
  * elements stay in their order. */
 const ptrdiff_t *window_order(const st_window *w);

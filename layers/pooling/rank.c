@@ -25,12 +25,16 @@ static bool draws(const st_window *w)
     return options(w)->stochastic && w->training;
 }
 
-/* The rank whose sum of probabilities reaches a random number. */
+/* The rank whose sum of weights (1 - alpha)^k passes a random part of the sum of all. */
 static ptrdiff_t drawn(const st_window *w)
 {
-    double left = st_random_uniform(w->key, w->number), p = first(w);
+    const double rest = 1 - options(w)->alpha;
+    st_real all = 0, sum = 1;
+    double weight = 1;
+    for (ptrdiff_t k = 0; k < w->n; k++, weight *= rest) all += (st_real)weight;
+    const st_real part = window_random(w) * all;
     ptrdiff_t k = 0;
-    for (; k < w->n - 1 && left >= p; k++, p *= 1 - options(w)->alpha) left -= p;
+    for (weight = rest; k < w->n - 1 && part >= sum; k++, weight *= rest) sum += (st_real)weight;
     return k;
 }
 

@@ -25,7 +25,7 @@ static double sum_of_chances(const st_window *w)
 
 static ptrdiff_t draw(const st_window *w)
 {
-    const double sum = sum_of_chances(w), uniform = st_random_uniform(w->key, w->number);
+    const double sum = sum_of_chances(w), uniform = (double)window_random(w);
     if (sum == 0) return (ptrdiff_t)(uniform * (double)w->n);
     double left = uniform * sum;
     ptrdiff_t k = 0, last = 0;

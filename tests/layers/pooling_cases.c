@@ -417,7 +417,8 @@ naive want_pooling(const st_layer *l, st_tensor x, st_tensor dy)
     for (ptrdiff_t k = 0; k < st_numel(want.y); k++) {
         const st_shape at = index_of(out, k);
         const st_random_key key = st_call_random(&(st_call){ .layer = l });
-        *p = (pane){ .l = l, .uniform = st_random_uniform(key, (uint64_t)k) };
+        const uint32_t word = st_random_bits(key, (uint64_t)k / 4).word[k % 4];
+        *p = (pane){ .l = l, .uniform = (double)(word >> 8) * 0x1p-24 };
         if (has_drawn(l)) p->edges = &seen;
         find_elements(p, has_zeros(l, f), x, at, out);
         find_parameters(p, at);
