@@ -34,7 +34,7 @@ static void write_tensor(const st_net_tensor *t, void *folder)
 static int write_folder(st_net *n, const char *path)
 {
     if (mkdir(path, 0777) && (errno != EEXIST || !path_is_folder(path)))
-        return st_error_set("%.200s: %s", path, strerror(errno));
+        return st_error_set("%.200s: %s", path, errno == EEXIST ? "not a folder" : strerror(errno));
     st_net_visit(n, write_tensor, (void *)path);
     return st_error() ? -1 : 0;
 }

@@ -94,14 +94,15 @@ static int ask(session *t, const char *name, st_tensor image)
 
 /* ---- as text ------------------------------------------------------------------------------------ */
 
-/* At most MOST_COLUMNS pixels wide. */
+/* At most as wide as the terminal, and MOST_COLUMNS. */
 static void draw_picture(st_tensor image)
 {
     const st_shape x = image.shape;
+    const int columns = sketch_columns(stdout), most = columns < MOST_COLUMNS ? columns : MOST_COLUMNS;
     if (x.rank != 3 || (x.n[0] != 1 && x.n[0] != 3)) return;
-    const ptrdiff_t width = x.n[2] < MOST_COLUMNS ? x.n[2] : MOST_COLUMNS, height = x.n[1] * width / x.n[2];
+    const ptrdiff_t width = x.n[2] < most ? x.n[2] : most, height = x.n[1] * width / x.n[2];
     st_tensor small = st_picture_fit(image, 0, height > 0 ? (int)height : 1, (int)width);
-    if (!st_is_null(small)) sketch_image(stdout, small, MOST_COLUMNS);
+    if (!st_is_null(small)) sketch_image(stdout, small);
     st_tensor_free(small);
 }
 

@@ -1,11 +1,12 @@
 /* sketch.c: a character cell, twice as high as wide, shows two square pixels. */
-#define _POSIX_C_SOURCE 200809L
+#define _DEFAULT_SOURCE /* struct winsize */
 #include "examples/stride/sketch.h"
 #include "examples/stride/text.h"
 
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/ioctl.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -19,6 +20,12 @@ bool sketch_in_colour(FILE *to)
 {
     const char *refused = getenv("NO_COLOR");
     return sketch_on_terminal(to) && !(refused && *refused);
+}
+
+int sketch_columns(FILE *to)
+{
+    struct winsize size;
+    return ioctl(fileno(to), TIOCGWINSZ, &size) == 0 && size.ws_col > 0 ? size.ws_col : 80;
 }
 
 static double clamp(double x)
@@ -45,10 +52,9 @@ static int colour_of(st_tensor image, ptrdiff_t i, ptrdiff_t j)
     return step == 0 ? 16 : step == 25 ? 231 : 231 + step;
 }
 
-void sketch_image(FILE *to, st_tensor image, int columns)
+void sketch_image(FILE *to, st_tensor image)
 {
     const st_shape x = image.shape;
-    if (x.rank != 3 || (x.n[0] != 1 && x.n[0] != 3) || x.n[2] > columns) return;
     for (ptrdiff_t i = 0; i < x.n[1]; i += 2) {
         for (ptrdiff_t j = 0; j < x.n[2]; j++)
             fprintf(to, "\033[38;5;%dm\033[48;5;%dm▀", colour_of(image, i, j), colour_of(image, i + 1, j));
@@ -64,6 +70,8 @@ void sketch_bars(FILE *to, bool colour, const char *const *labels, const double 
     int widest = 0;
     for (int i = 0; i < count; i++)
         if (text_width(labels[i]) > widest) widest = text_width(labels[i]);
+    const int room = sketch_columns(to) - widest - 10; /* between the label and the percent */
+    if (width > room) width = room > 1 ? room : 1;
     for (int i = 0; i < count; i++) {
         const int length = (int)lround(8 * width * clamp(values[i]));
         fprintf(to, "%s%*s%s ",

@@ -10,13 +10,14 @@
 /* True for a terminal that draws, and with colours: unless NO_COLOR is set (no-color.org). */
 bool sketch_on_terminal(FILE *to);
 bool sketch_in_colour(FILE *to);
+int sketch_columns(FILE *to); /* 80: not known */
 
 /* An image [1 or 3, H, W] of 0 (dark) to 1 (bright), in the 256 colours of a terminal; a character shows two
- * pixels, one above the other. Nothing for another shape, or more than `columns` pixels in a row. */
-void sketch_image(FILE *to, st_tensor image, int columns);
+ * pixels, one above the other. */
+void sketch_image(FILE *to, st_tensor image);
 
 /* A line for each value, 0 to 1: its label, which is printable, a bar of at most `width` characters, percent.
- * In colour the first one is marked. */
+ * Narrower on a terminal that has no room for it. In colour the first one is marked. */
 void sketch_bars(FILE *to, bool colour, const char *const *labels, const double *values, int count,
                  int width);
 

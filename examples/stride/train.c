@@ -149,13 +149,18 @@ static int prepare_data(job *j)
 
 /* ---- the net and its training ----------------------------------------------------------------- */
 
-/* The net of --from, whose metadata also say how data are read. */
+/* The net of --from, whose metadata also say how data are read. A file of tensors alone, such as PyTorch's, has
+ * neither: it needs a network from the command line. */
 static int open_source(job *j, settings *s)
 {
     if (!s->from) return 0;
     j->source = st_net_load(s->from, .batch = 1);
     if (j->source) dataset_recall(&s->source, j->source);
-    return j->source ? 0 : -1;
+    else if (strstr(st_error(), "no architecture in the metadata")) {
+        st_error_clear();
+        if (!s->net) st_error_set("%.200s: tensors without an architecture: give the network, too", s->from);
+    }
+    return st_error() ? -1 : 0;
 }
 
 static void count_match(const char *name, st_net_match how, void *context)
@@ -171,7 +176,7 @@ static void count_match(const char *name, st_net_match how, void *context)
 /* Reads the tensors of --from that have the name and shape of one in the net. */
 static int take_weights(job *j)
 {
-    if (!j->source) return 0;
+    if (!j->s->from) return 0;
     if (st_net_load_matching(j->net, j->s->from, count_match, j) < 0) return -1;
     if (j->read > 0) return 0;
     return st_error_set("%.200s: no tensor has the name and shape of one in the network", j->s->from);
@@ -511,8 +516,8 @@ static int print_head(const job *j)
     }
     if (st_net_summary(j->net, j->s->batch, stdout)) return -1;
     printf("\n");
-    if (j->source) {
-        printf("%d tensors", j->read);
+    if (j->s->from) {
+        printf("%d tensor%s", j->read, j->read == 1 ? "" : "s");
         text_put_in(stdout, " from ", j->s->from, "");
         if (j->unread > 0) printf("; %d initialised: %s", j->unread, j->names);
         printf("\n\n");
@@ -633,7 +638,8 @@ static const option_row options[] = {
               "help network)" },
     { "from", 'f', OPTION_TEXT, AT(from), "FILE",
       .help = "begin with a saved net: its tensors are read where names and shapes match, data are read and "
-              "normalised as its were, and without NET its layers are used, too" },
+              "normalised as its were, and without NET its layers are used, too; with NET also a file of "
+              "tensors alone, such as PyTorch's" },
     { "freeze", 'F', OPTION_LIST, AT(freeze), "NAMES",
       .help =
           "do not train these parameters: those of a layer, 0 or 3.body, or of a pattern, '*.bias'; may be "

@@ -828,6 +828,10 @@ fine_tunes() {
     fails 'parameters "conv": the name matches no parameter; there are 0.weight, 0.bias, 4.weight, 4.bias$' train --quiet $data --from "$source" --freeze conv || return
     fails '.*every parameter is frozen' train --quiet $data --from "$source" --freeze '*' || return
     fails '.*no tensor has the name and shape' train 'flatten, relu, dense 4' --quiet $data --from "$source" || return
+    LC_ALL=C sed 's/"architecture"/"architectura"/' "$source" >"$tmp/tensors"
+    train "$net 4" $data --from "$tmp/tensors" --freeze 0 --save "$tuned" && says '^4 tensors from .*tensors$' &&
+        same_tensor 0.weight "$source" "$tuned" || because "tensors alone" || return
+    fails '.*tensors without an architecture: give the network, too$' train $data --from "$tmp/tensors" || return
     fails '.*none.safetensors: No such file' train $data --from "$tmp/none.safetensors"
 }
 writes_predictions() {
@@ -1019,6 +1023,7 @@ draws() {
 draws_predictions() { # the picture and a bar for each class; plain text elsewhere
     local command="'$stride' predict --model '$model' --data '$digits' --index 1"
     on_terminal 80 "$command" && colours && grep -q '█.* %' "$out" && [ "$(grep -c '▀' "$out")" = 14 ] && [ "$(grep -c ' %' "$out")" = 10 ] || because "a picture and bars" || return
+    on_terminal 25 "$command" && [ "$(grep -m 1 '▀' "$out" | grep -o '▀' | wc -l)" = 25 ] && [ "$(grep -m 1 '█.* %' "$out" | grep -o '█' | wc -l)" -le 14 ] || because "25 columns" || return
     on_terminal 80 "$command --top 3" && [ "$(grep -c ' %' "$out")" = 3 ] || because "--top" || return
     on_terminal 80 "NO_COLOR=1 $command" && ! grep -q "$escape" "$out" && ! grep -q '▀' "$out" && grep -q '█.* %' "$out" || because "NO_COLOR" || return
     on_terminal 80 "TERM=dumb $command" && ! grep -q "$escape" "$out" && ! grep -q '█' "$out" && [ "$(lines "$out")" = 1 ] || because "TERM=dumb" || return
