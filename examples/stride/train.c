@@ -149,8 +149,8 @@ static int prepare_data(job *j)
 
 /* ---- the net and its training ----------------------------------------------------------------- */
 
-/* The net of --from, whose metadata also say how data are read. A file of tensors alone, such as PyTorch's, has
- * neither: it needs a network from the command line. */
+/* The net of --from, whose metadata also say how data are read. A file of tensors alone, such as PyTorch's,
+ * needs a network from the command line. */
 static int open_source(job *j, settings *s)
 {
     if (!s->from) return 0;
