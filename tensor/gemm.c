@@ -34,7 +34,7 @@ static void scale_or_clear(st_tensor c, st_real beta)
  * Blocks of c are sums of outer products: a column of a times a row of b, which is a copy with stride 1. Each
  * element of c is added up in the order of k, DEPTH of them at a time, whatever the sizes and strides. */
 
-enum { ROWS = 4, COLUMNS = 32, DEPTH = 128 };
+enum { ROWS = 2, COLUMNS = 32, DEPTH = 128 };
 
 /* Copies b[k0 + k][j0 + j] to block[k][j]; columns beyond `columns` are 0. */
 static void copy_block(st_real block[DEPTH][COLUMNS], st_tensor b, ptrdiff_t k0, ptrdiff_t depth,
@@ -47,38 +47,37 @@ static void copy_block(st_real block[DEPTH][COLUMNS], st_tensor b, ptrdiff_t k0,
     }
 }
 
-/* sum[i][j] = a[i0 + i][k0 + k] block[k][j], summed over k. Rows of a beyond `rows` repeat the last one. */
-static void multiply_block(st_real sum[ROWS][COLUMNS], st_tensor a, ptrdiff_t i0, ptrdiff_t rows,
-                           ptrdiff_t k0, ptrdiff_t depth, st_real block[DEPTH][COLUMNS])
+/* c[i0 + i][j0 + j] += alpha times the sum over k of a[i0 + i][k0 + k] block[k][j]. Rows of a beyond `rows`
+ * repeat the last one. */
+static void add_block(st_tensor c, st_real alpha, st_tensor a, ptrdiff_t i0, ptrdiff_t rows, ptrdiff_t k0,
+                      ptrdiff_t depth, st_real block[DEPTH][COLUMNS], ptrdiff_t j0, ptrdiff_t columns)
 {
+    st_real sum[ROWS][COLUMNS] = { { 0 } };
     const st_real *row[ROWS];
     for (ptrdiff_t i = 0; i < ROWS; i++)
         row[i] = st_data(a) + (i0 + smallest(i, rows - 1)) * a.stride[0] + k0 * a.stride[1];
-    memset(sum, 0, sizeof(st_real[ROWS][COLUMNS]));
     for (ptrdiff_t k = 0; k < depth; k++)
         for (int i = 0; i < ROWS; i++) {
             const st_real factor = row[i][k * a.stride[1]];
             for (int j = 0; j < COLUMNS; j++) sum[i][j] += factor * block[k][j];
         }
+    for (ptrdiff_t i = 0; i < rows; i++) {
+        st_real *to = st_data(c) + (i0 + i) * c.stride[0] + j0 * c.stride[1];
+        for (ptrdiff_t j = 0; j < columns; j++) to[j * c.stride[1]] += alpha * sum[i][j];
+    }
 }
 
 static void product(st_tensor c, st_real alpha, st_tensor a, st_tensor b, st_real beta)
 {
     const ptrdiff_t m = c.shape.n[0], n = c.shape.n[1], depth = a.shape.n[1];
-    st_real block[DEPTH][COLUMNS], sum[ROWS][COLUMNS];
+    st_real block[DEPTH][COLUMNS];
     scale_or_clear(c, beta);
     for (ptrdiff_t j0 = 0; j0 < n; j0 += COLUMNS)
         for (ptrdiff_t k0 = 0; k0 < depth; k0 += DEPTH) {
             const ptrdiff_t columns = smallest(n - j0, COLUMNS), some = smallest(depth - k0, DEPTH);
             copy_block(block, b, k0, some, j0, columns);
-            for (ptrdiff_t i0 = 0; i0 < m; i0 += ROWS) {
-                const ptrdiff_t rows = smallest(m - i0, ROWS);
-                multiply_block(sum, a, i0, rows, k0, some, block);
-                for (ptrdiff_t i = 0; i < rows; i++) {
-                    st_real *to = st_data(c) + (i0 + i) * c.stride[0] + j0 * c.stride[1];
-                    for (ptrdiff_t j = 0; j < columns; j++) to[j * c.stride[1]] += alpha * sum[i][j];
-                }
-            }
+            for (ptrdiff_t i0 = 0; i0 < m; i0 += ROWS)
+                add_block(c, alpha, a, i0, smallest(m - i0, ROWS), k0, some, block, j0, columns);
         }
 }
 
