@@ -89,15 +89,19 @@ INLINE void fill_before(const windows_plan *p, phase_rows s, st_real fill)
     fill_run(s.top * p->pitch + s.low, fill, s.row);
 }
 
-/* Fills what is between the rows, and after them. Gaps are short: elements one by one are faster. */
+/* Fills what follows a row of a phase, up to the next one, and what vectors have written there. Gaps are short,
+ * and so are vectors. */
+INLINE void fill_gap(ptrdiff_t gap, st_real fill, st_real *to)
+{
+    for (ptrdiff_t i = 0; i < gap; i += ISA_LANES(generic))
+        AT(generic, to + i) = (generic_vector){ 0 } + fill;
+}
+
+/* Fills what follows all rows. */
 INLINE void fill_after(const windows_plan *p, phase_rows s, st_real fill)
 {
-    const ptrdiff_t gap = p->pitch - (s.high - s.low);
-    volatile st_real *at = s.row + s.top * p->pitch + s.high;
-    for (ptrdiff_t j = s.top; j < s.bottom; j++, at += p->pitch)
-        for (ptrdiff_t i = 0; i < gap; i++) at[i] = fill;
-    s.top = largest(s.top, s.bottom);
-    fill_run((p->rows - s.top) * p->pitch, fill, s.row + s.top * p->pitch);
+    const ptrdiff_t end = largest(s.top, s.bottom);
+    fill_run((p->rows - end) * p->pitch, fill, s.row + end * p->pitch);
 }
 
 /* One phase, with `fill` beyond it; vectors may read x up to `end`. What they write beyond their place is
@@ -113,6 +117,7 @@ INLINE void to_phase(const windows_plan *p, phase_rows s, const st_real *end, st
         if (stride == 1) copy_run(n, from, end, row, stop);
         else
             for (ptrdiff_t i = 0; i < n; i++) row[i] = from[i * stride];
+        fill_gap(p->pitch - n, fill, row + n);
     }
     fill_after(p, s, fill);
 }
@@ -126,8 +131,10 @@ INLINE void to_pair(const windows_plan *p, phase_rows s, phase_rows t, const st_
     const st_real *from = s.from;
     st_real *row = s.row + s.top * pitch + s.low, *next = t.row + s.top * pitch + t.low;
     fill_before(p, s, fill), fill_before(p, t, fill);
-    for (ptrdiff_t j = s.top; j < s.bottom; j++, row += pitch, next += pitch, from += down)
+    for (ptrdiff_t j = s.top; j < s.bottom; j++, row += pitch, next += pitch, from += down) {
         part_runs(from, end, m, row, n, next);
+        fill_gap(pitch - m, fill, row + m), fill_gap(pitch - n, fill, next + n);
+    }
     fill_after(p, s, fill), fill_after(p, t, fill);
 }
 
@@ -627,9 +634,14 @@ typedef struct batch {
     st_real order;                   /* of sums: a function of the parameter */
     st_real *grad;                   /* NULL: it is not wanted */
     st_real *logits, *dlogits;       /* of an image, and their gradients */
-    st_real *place, *kept, *x_end, *y_end, *dy_end, *dx_end;
+    st_real *place, *kept, *x_at, *y_at, *dy_at, *dx_at, *x_end, *y_end, *dy_end, *dx_end;
     room room;
 } batch;
+
+static st_real *data_of(st_tensor x)
+{
+    return st_is_null(x) ? NULL : st_data(x);
+}
 
 static st_real *end_of(st_tensor x)
 {
@@ -657,6 +669,7 @@ static batch batch_of(const st_call *c, bool gradient, st_tensor x, st_tensor y,
     if (b.draws) b.place = st_data(st_memory(c, 0));
     b.each = kept_of(p);
     if (b.each > 0) b.kept = st_data(st_memory(c, 0));
+    b.x_at = data_of(x), b.y_at = data_of(y), b.dy_at = data_of(dy), b.dx_at = data_of(dx);
     b.x_end = end_of(x), b.y_end = end_of(y), b.dy_end = end_of(dy), b.dx_end = end_of(dx);
     b.room = room_of(c);
     return b;
@@ -695,48 +708,46 @@ static bool range_of_any(int isa, ptrdiff_t n, const st_real *x, st_real *least,
     return finite;
 }
 
-/* Channel `number` of the call, which becomes the current one. */
-static channel channel_of(batch *b, ptrdiff_t number)
+/* Channel `number` of the call, which becomes the current one: sets each member of *a-> */
+static void find_channel(batch *b, ptrdiff_t number, channel *a)
 {
     const st_call *c = b->call;
     const ptrdiff_t k = number % b->channels;
-    channel a; /* each member is set */
-    a.x_end = b->x_end, a.place = NULL, a.dy = NULL, a.dx = a.kept = a.dlogits = NULL, a.logits = NULL;
-    a.least = a.most = 0;
-    if (b->contiguous) a.x = st_data(b->x) + number * b->area;
+    a->x_end = b->x_end, a->place = NULL, a->dy = NULL, a->dx = a->kept = a->dlogits = NULL, a->logits = NULL;
+    a->least = a->most = 0;
+    if (b->contiguous) a->x = b->x_at + number * b->area;
     else {
         const st_tensor image = st_select(b->x, 0, number / b->channels),
                         copy = st_reshape(st_scratch(c, b->plan->scratch + IMAGE), image.shape);
         if (k == 0) st_copy(copy, image);
-        a.x = st_data(copy) + k * b->area, a.x_end = end_of(copy);
+        a->x = st_data(copy) + k * b->area, a->x_end = end_of(copy);
     }
-    a.y = st_data(b->y) + number * b->count;
-    if (!st_is_null(b->dy)) a.dy = st_data(b->dy) + number * b->count;
-    if (!st_is_null(b->dx)) a.dx = st_data(b->dx) + number * b->area;
-    if (b->draws) a.place = b->place + number * b->count;
+    a->y = b->y_at + number * b->count;
+    if (b->dy_at) a->dy = b->dy_at + number * b->count;
+    if (b->dx_at) a->dx = b->dx_at + number * b->area;
+    if (b->draws) a->place = b->place + number * b->count;
     b->at.channel = k, b->at.number = b->first.number + (uint64_t)number;
     if (b->per_channel) b->at.param[0] = b->first.param[0] + k * b->elements;
     for (ptrdiff_t i = 0; i < b->elements; i++) b->at.dparam[0][i] = 0;
     if (b->plan->sums && b->plan->sums->order && (number == 0 || b->per_channel))
         b->order = (st_real)b->plan->sums->order(&b->at);
-    if (b->has_logits) a.logits = b->logits + k * b->area, a.dlogits = b->dlogits + k * b->area;
+    if (b->has_logits) a->logits = b->logits + k * b->area, a->dlogits = b->dlogits + k * b->area;
     const sums_form *form = b->plan->sums;
-    const bool back = !st_is_null(b->dy),
+    const bool back = b->dy_at != NULL,
                reads = !back || (form ? b->has_logits || !form->keeps_elements : b->plan->lanes->runs == 0);
-    if (b->kept) a.kept = b->kept + number * b->each;
+    if (b->kept) a->kept = b->kept + number * b->each;
     const ptrdiff_t line = 64 / sizeof(st_real); /* the next channel comes into cache meanwhile */
-    if (reads && a.x + 2 * b->area <= a.x_end)
-        for (ptrdiff_t i = 0; i < b->area; i += line) __builtin_prefetch(a.x + b->area + i);
-    if (form && reads) a.x = whole_vectors(b->area, a.x, b->room.x);
+    if (reads && a->x + 2 * b->area <= a->x_end)
+        for (ptrdiff_t i = 0; i < b->area; i += line) __builtin_prefetch(a->x + b->area + i);
+    if (form && reads) a->x = whole_vectors(b->area, a->x, b->room.x);
     if (b->kept && back) {
-        a.finite = !isnan(a.kept[b->each - 1]);
-        return a;
+        a->finite = !isnan(a->kept[b->each - 1]);
+        return;
     }
-    if (b->has_logits) a.logits = whole_vectors(b->area, a.logits, b->room.logits);
-    if (form && !b->has_logits) a.finite = range_of_any(b->isa, b->area, a.x, &a.least, &a.most);
-    else a.finite = isas[b->isa].all_finite(b->area, a.x);
-    if (b->has_logits && a.finite) a.finite = range_of_any(b->isa, b->area, a.logits, &a.least, &a.most);
-    return a;
+    if (b->has_logits) a->logits = whole_vectors(b->area, a->logits, b->room.logits);
+    if (form && !b->has_logits) a->finite = range_of_any(b->isa, b->area, a->x, &a->least, &a->most);
+    else a->finite = isas[b->isa].all_finite(b->area, a->x);
+    if (b->has_logits && a->finite) a->finite = range_of_any(b->isa, b->area, a->logits, &a->least, &a->most);
 }
 
 /* The sums of vectors of a channel's windows, or of all channels'. */
@@ -965,7 +976,8 @@ static bool image_with_logits(batch *b, ptrdiff_t i, bool back, bool gradient)
     const st_tensor x = image_of(b, b->x, i), dlogits = st_scratch(b->call, b->plan->scratch + DLOGITS);
     if (!back) form->logits(b->call, x, st_scratch(b->call, b->plan->scratch + LOGITS));
     for (ptrdiff_t k = 0; k < b->channels; k++) {
-        const channel a = channel_of(b, i * b->channels + k);
+        channel a;
+        find_channel(b, i * b->channels + k, &a);
         if (back && a.finite) sums_adjoints(b, &a);
         else if (back || !a.finite || !sums_values(b, &a)) {
             b->kept[i * b->channels * b->each + b->each - 1] = (st_real)NAN; /* the image's first */
@@ -1003,7 +1015,8 @@ void windows_forward(const st_call *c, st_tensor x, st_tensor y)
         return;
     }
     for (ptrdiff_t i = 0; i < x.shape.n[0] * b.channels; i++) {
-        const channel a = channel_of(&b, i);
+        channel a;
+        find_channel(&b, i, &a);
         const ptrdiff_t image = i / b.channels, k = b.at.channel;
         if (b.draws && !a.finite) a.place[0] = NOT_DRAWN;
         if (a.finite && b.plan->lanes) lanes_values(&b, &a);
@@ -1026,7 +1039,8 @@ static void run_backward(const st_call *c, bool gradient, st_tensor x, st_tensor
     const ptrdiff_t channels = x.shape.n[0] * b.channels;
     const bool adds_once = b.plan->lanes && !b.per_channel;
     for (ptrdiff_t i = 0; i < channels; i++) {
-        const channel a = channel_of(&b, i);
+        channel a;
+        find_channel(&b, i, &a);
         const ptrdiff_t image = i / b.channels, k = b.at.channel;
         if (!a.finite)
             pool_adjoint_plane(c, gradient, image, k, plane(x, image, k), a.y, a.dy, plane(dx, image, k));
