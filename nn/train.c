@@ -2,6 +2,7 @@
 #include "tensor/system.h"
 
 #include "nn/train_impl.h"
+#include "tensor/counts.h"
 #include "tensor/random.h"
 
 #include <math.h>
@@ -35,7 +36,8 @@ static int validate(trainer *t)
         return -1;
     t->validation = r->validation;
     if (!isfinite(r->validation.loss))
-        return st_error_set("train: the validation loss is %g after epoch %d", r->validation.loss, r->epoch);
+        return st_error_set("train: the validation loss is %g after epoch %d", printable(r->validation.loss),
+                            r->epoch);
     if (!(r->validation.loss >= t->best_loss)) {
         t->best_loss = r->validation.loss;
         t->best_epoch = r->epoch;

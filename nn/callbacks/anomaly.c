@@ -49,6 +49,7 @@ typedef struct search {
     bool found;
     int when;        /* the first one found was computed */
     ptrdiff_t image; /* its image in the batch */
+    ptrdiff_t first; /* the batch's first sample: 0 but in the validation set */
     char text[384];  /* "the output of layer 3 (relu) is inf at [5, 2, 0, 1]" */
 } search;
 
@@ -60,7 +61,7 @@ static void look(search *s, int when, ptrdiff_t first, st_tensor x, const char *
     first_bad f = find_bad(x);
     if (f.at < 0) return;
     st_shape index = shape_index(x.shape, f.at);
-    if (index.rank > 0) index.n[0] += first;
+    if (index.rank > 0) index.n[0] += s->first + first;
     ptrdiff_t image = index.rank > 0 ? index.n[0] : 0;
     if (s->found && (when > s->when || (when == s->when && image >= s->image))) return;
     s->found = true, s->when = when, s->image = image;
@@ -122,7 +123,7 @@ static search find(st_net *n, st_tensor x, st_tensor target, st_loss l)
     st_watch *w = st_watch_begin(n, look_at_hook, &s);
     double weight, value = loss_part(&l, st_net_forward(n, x, ST_TRAIN), target, dy, &weight);
     if (!isfinite(value) && !s.found)
-        s = (search){ true, LOSS, 0, "outputs are finite, their loss overflows" };
+        s = (search){ .found = true, .when = LOSS, .text = "outputs are finite, their loss overflows" };
     look(&s, LOSS, 0, dy, "the derivative of the loss", NULL, NULL);
     st_net_zero_gradients(n);
     if (st_net_backward(n, dy, (st_tensor){ 0 }) == 0) st_net_visit(n, look_at_gradient, &s);
@@ -157,11 +158,33 @@ static void explain(st_run *run)
         s.found ? s.text : "repeated, the step is finite", run->report.lr);
 }
 
+/* Searches the validation set, and adds what it finds to the error. */
+static void explain_score(st_run *run)
+{
+    const train_batches *b = &run->own->validated;
+    char before[ST_ERROR_SIZE];
+    snprintf(before, sizeof before, "%s", st_error());
+    st_error_clear();
+    search s = { 0 };
+    st_net_visit(run->net, look_at_parameter, &s);
+    st_watch *w = st_watch_begin(run->net, look_at_hook, &s);
+    for (; !s.found && s.first < b->data->count && !st_error(); s.first += b->x.shape.n[0]) {
+        train_tally_at(run->net, &run->options->loss, b, s.first);
+        look(&s, 0, 0, b->x, "x", NULL, NULL);
+        look(&s, LOSS, 0, b->target, "the target", NULL, NULL);
+    }
+    st_watch_end(w);
+    st_error_clear();
+    st_error_set("%s%s%s", before, s.found ? ": " : "", s.text);
+}
+
 static void call(st_callback *self, st_run *run, st_event event)
 {
     (void)self;
-    if (event != ST_ON_GRADIENTS || run->rank > 0) return;
-    if (!isfinite(run->loss) || find_bad(st_net_gradients(run->net)).at >= 0) explain(run);
+    if (run->rank > 0) return;
+    if (event == ST_ON_END && st_error() && strstr(st_error(), "the validation loss is")) explain_score(run);
+    if (event == ST_ON_GRADIENTS && (!isfinite(run->loss) || find_bad(st_net_gradients(run->net)).at >= 0))
+        explain(run);
 }
 
 st_callback st_detect_anomaly(void)

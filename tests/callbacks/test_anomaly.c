@@ -145,6 +145,41 @@ TEST(a_target_gone_wrong_is_named)
                    "(epoch 1): the batch's target is inf at [2, 1]");
 }
 
+/* A sample's place is that in the set; where all outputs are finite, the error stays as it is. */
+TEST(validation_gone_wrong_is_named)
+{
+    const double most = (double)ST_REAL_MAX;
+    const struct {
+        ptrdiff_t sample; /* whose x and target become these; -1: a state becomes `x` */
+        double x, target;
+        const char *text;
+    } cases[] = {
+        { 7, 0, 0, NULL },
+        { 7, INFINITY, 0, "inf after epoch 1: x is inf at [7, 0]" },
+        { 7, NAN, 0, "nan after epoch 1: x is nan at [7, 0]" },
+        { 9, 0, -INFINITY, "inf after epoch 1: the target is -inf at [9, 0]" },
+        { 7, most, 0, "inf after epoch 1: the output of layer 0 (dense) is inf at [7, 0]" },
+        { -1, NAN, 0, "nan after epoch 1: 1.running_mean is nan at [0]" },
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        auto_net *n = st_net_new(ST_SHAPE(1), st_dense(.out_features = 1), st_batchnorm(.momentum = 1e-9));
+        auto_tensor x = full(ST_SHAPE(4, 1), 1), y = full(ST_SHAPE(4, 1), 1), far = full(ST_SHAPE(10, 1), 1),
+                    wanted = full(ST_SHAPE(10, 1), 1);
+        auto_dataset *d = st_dataset_tensors(x, y), *unseen = st_dataset_tensors(far, wanted);
+        auto_optim *o = st_sgd(.lr = 1e-30);
+        assert_int_equal(st_net_build(n, 4, 1), 0);
+        st_fill(st_net_find(n, "0.weight"), 4);
+        *element(x, 0) = -1;
+        if (cases[i].sample < 0) *element(st_net_find(n, "1.running_mean"), 0) = (st_real)cases[i].x;
+        else *element(far, cases[i].sample) = (st_real)cases[i].x;
+        if (cases[i].target != 0) *element(wanted, cases[i].sample) = (st_real)cases[i].target;
+        const int status = st_train(n, d, .epochs = 2, .loss = st_mse(), .optim = o, .validation = unseen,
+                                    .batch = 4, .callbacks = { st_detect_anomaly() });
+        if (!cases[i].text) assert_int_equal(status, 0);
+        else expect_failure(status, "train: the validation loss is %s", cases[i].text);
+    }
+}
+
 /* In the gradients the loss is finite. The last gradients overflow where those of chunks are added up. */
 TEST(the_first_number_gone_wrong_is_named_before_the_step)
 {
