@@ -72,7 +72,8 @@ st_callback st_log(const char *path);
  * Values are searched in the order in which they are computed: parameters and states, the batch, each layer's
  * output, the loss, then each layer's gradients and dx, from the last layer to the first. In a tensor, the
  * first element in row-major order is reported. Where the validation loss is not finite, the error names the
- * first parameter, state, sample or output of the validation set that is not. */
+ * first parameter, state, sample or output of the validation set that is not. List it before early stopping,
+ * which restores them. */
 st_callback st_detect_anomaly(void);
 
 ST_API_END

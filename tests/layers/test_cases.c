@@ -81,7 +81,7 @@ TEST(every_shipped_type_has_a_row)
             auto_layer *l = c->roll(&(dice){ { 1 } }, &x);
             found = found || l->type == *type;
         }
-        if (!found) fail_msg("cases.c has no row for %s", (*type)->name);
+        if (!found) fail_msg("cases.c, or pooling_cases.h, has no row for %s", (*type)->name);
     }
 }
 
