@@ -30,8 +30,8 @@ INLINE const st_real *hidden(const st_real *x)
 /* Tests if an element is one of the window: padding that is left out is not. */
 #define IS_INSIDE(b, x) ((b)->full || (x) > -(st_real)INFINITY)
 
-/* Tests of lanes, which AVX-512 has in registers of their own: a > b; equal bits; a where a test is true, else
- * b; 1 more, or less, where it is. */
+/* Tests of lanes, for which AVX-512 has registers: a > b; equal bits; a where a test is true, else b; 1 more, or
+ * less, there. */
 #define EXCEEDS(M, a, b) M##_EXCEEDS(a, b)
 #define SAME(M, a, b) M##_SAME(a, b)
 #define CHOOSE(M, test, a, b) M##_CHOOSE(test, a, b)
@@ -323,15 +323,19 @@ INLINE ptrdiff_t taps_of(const lanes_call *b, ptrdiff_t n)
         EACH_VECTOR(M, k)                                                                                    \
         {                                                                                                    \
             const M##_mask first = (M##_mask)AT(M, wanted + k), second = (M##_mask)AT(M, other + k);         \
-            M##_choice u = { { 0 }, { 0 } }, v = u;                                                          \
+            const ptrdiff_t last = taps_of(b, n) - 1; /* unless it is another one */                         \
+            M##_choice u, v;                                                                                 \
             M##_mask rank[FEW];                                                                              \
             M##_ranks(b, n, k, rank);                                                                        \
             const bool place = other == wanted;                                                              \
-            for (ptrdiff_t i = 0; n == 0 && i < b->taps; i++) {                                              \
+            u.x = TAP(M, b, last, k), u.number = (M##_vector){ 0 } + (st_real)last;                          \
+            if (place) u.number = AT(M, b->places + b->offset[last] + k);                                    \
+            v = u;                                                                                           \
+            for (ptrdiff_t i = 0; n == 0 && i < last; i++) {                                                 \
                 const M##_mask own = (M##_mask)AT(M, b->room[i] + k);                                        \
                 M##_choose_one(b, own, first, second, place, i, k, &u, &v);                                  \
             }                                                                                                \
-            EACH(i, n) M##_choose_one(b, rank[i], first, second, place, i, k, &u, &v);                       \
+            EACH(i, n - 1) M##_choose_one(b, rank[i], first, second, place, i, k, &u, &v);                   \
             AT(M, number + k) = u.number, AT(M, mean + k) = place ? u.x : (u.x + v.x) / 2;                   \
             if (!place) AT(M, other_number + k) = v.number;                                                  \
         }                                                                                                    \
