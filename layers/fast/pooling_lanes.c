@@ -30,8 +30,8 @@ INLINE const st_real *hidden(const st_real *x)
 /* Tests if an element is one of the window: padding that is left out is not. */
 #define IS_INSIDE(b, x) ((b)->full || (x) > -(st_real)INFINITY)
 
-/* Tests of lanes, for which AVX-512 has registers: a > b; equal bits; a where a test is true, else b; 1 more, or
- * less, there. */
+/* Tests of lanes, for which AVX-512 has registers: a > b; equal bits; a where a test is true, else b; 1 more,
+ * or less, there. */
 #define EXCEEDS(M, a, b) M##_EXCEEDS(a, b)
 #define SAME(M, a, b) M##_SAME(a, b)
 #define CHOOSE(M, test, a, b) M##_CHOOSE(test, a, b)

@@ -89,8 +89,7 @@ INLINE void fill_before(const windows_plan *p, phase_rows s, st_real fill)
     fill_run(s.top * p->pitch + s.low, fill, s.row);
 }
 
-/* Fills what follows a row of a phase, up to the next one, and what vectors have written there. Gaps are short,
- * and so are vectors. */
+/* Fills what follows a row of a phase, up to the next one: vectors may have written there. Gaps are short. */
 INLINE void fill_gap(ptrdiff_t gap, st_real fill, st_real *to)
 {
     for (ptrdiff_t i = 0; i < gap; i += ISA_LANES(generic))
@@ -251,9 +250,11 @@ typedef struct row_form {
 /* add_at: to[i], i < n, is the sum of from[at[k] + i], k < count, and unless `first` of what it was; others
  * are `fill`. `from` goes on by `next` from row to row. What is written beyond a row is overwritten by what
  * follows. add_columns: the sum of the elements of each window in a row; stride is 1 or 2. part_columns: its
- * adjoint. */
+ * adjoint. pair_row: an image's row, where columns of windows are 2 apart and have 2 or 3 elements: the sum
+ * of `count` rows of q, `up` apart, each for two columns, of which one, the second if `odd`, is in the window
+ * beside, too, if there are 3. */
 #define ADD_UP(M)                                                                                            \
-    M##_TARGET INLINE void M##_add_some_at(ptrdiff_t rows, ptrdiff_t count, const ptrdiff_t *at,             \
+    M##_TARGET INLINE void M##_add_some_at(ptrdiff_t rows, ptrdiff_t count, const ptrdiff_t *restrict at,    \
                                            const st_real *from, ptrdiff_t next, bool first, st_real *to,     \
                                            row_form r)                                                       \
     {                                                                                                        \
@@ -345,9 +346,7 @@ typedef struct row_form {
     {                                                                                                        \
         const phase_axis *h = &p->axis[0], *w = &p->axis[1];                                                 \
         const ptrdiff_t right = p->pool.w.dilation[1], n = whole(h->out * p->pitch);                         \
-        if (w->stride == 2 && right == 1 && w->kernel == 2) M##_part_columns(n, 2, 1, 2, q, rows);           \
-        else if (w->stride == 2 && right == 1 && w->kernel == 3) M##_part_columns(n, 3, 1, 2, q, rows);      \
-        else if (w->stride == 2) M##_part_columns(n, w->kernel, right, 2, q, rows);                          \
+        if (w->stride == 2) M##_part_columns(n, w->kernel, right, 2, q, rows);                               \
         else if (w->stride == 1 && w->kernel == 3) M##_part_columns(n, 3, right, 1, q, rows);                \
         else if (w->stride == 1) M##_part_columns(n, w->kernel, right, 1, q, rows);                          \
         else {                                                                                               \
@@ -367,6 +366,35 @@ typedef struct row_form {
         for (int q = 0; q < p->axis[0].phases * p->axis[1].phases; at += p->members[q++], to += p->phase)    \
             M##_add_at(1, p->members[q], at, from, 0, first, to, (row_form){ n, n, 0 });                     \
     }                                                                                                        \
+    M##_TARGET INLINE void M##_pair_row(ptrdiff_t n, bool three, bool odd, ptrdiff_t count, ptrdiff_t up,    \
+                                        const st_real *q, st_real *to)                                       \
+    {                                                                                                        \
+        enum { LANES = ISA_LANES(M) };                                                                       \
+        for (ptrdiff_t i = 0; i < n; i += 2 * LANES, q += LANES) {                                           \
+            M##_vector here = { 0 }, beside = { 0 };                                                         \
+            for (ptrdiff_t k = 0; k < count; k++) {                                                          \
+                here += AT(M, q + k * up);                                                                   \
+                if (three || odd) beside += AT(M, q + k * up + (odd ? 1 : -1));                              \
+            }                                                                                                \
+            M##_vector both = odd ? beside : here;                                                           \
+            if (three) both = here + beside;                                                                 \
+            const M##_vector u = odd ? here : both, v = odd ? both : here;                                   \
+            AT(M, to + i) = SHUFFLE(M, u, v, M##_OF(LOWER));                                                 \
+            AT(M, to + i + LANES) = SHUFFLE(M, u, v, M##_OF(UPPER));                                         \
+        }                                                                                                    \
+    }                                                                                                        \
+    M##_TARGET INLINE void M##_pair_rows(const windows_plan *p, bool three, bool odd, const st_real *q,      \
+                                         st_real *to)                                                        \
+    {                                                                                                        \
+        const phase_axis *h = &p->axis[0], *w = &p->axis[1];                                                 \
+        const ptrdiff_t up = h->kernel > 1 ? p->from[1] / 2 : 0, n = padded_rows_of(p).columns;              \
+        for (ptrdiff_t r = 0; r < h->size; r++, to += w->size) {                                             \
+            const st_real *last = q + p->last[r] * p->pitch + w->before / 2;                                 \
+            M##_pair_row(n, three, odd, p->members[r], up, last, to);                                        \
+            for (ptrdiff_t i = n; i < w->size; i++) to[i] = 0;                                               \
+        }                                                                                                    \
+        EACH_WINDOW(k) to[k] = 0;                                                                            \
+    }                                                                                                        \
     /* The adjoint: each element's sum over its windows, of each q. Before q there are zeros. */             \
     M##_TARGET static void M##_sum_elements(const windows_plan *p, int sums, st_real *const *q,              \
                                             st_real *const *rows, st_real *const *to)                        \
@@ -375,6 +403,14 @@ typedef struct row_form {
         const padded_rows s = padded_rows_of(p);                                                             \
         const ptrdiff_t wide = w->size;                                                                      \
         for (int i = 0; i < sums; i++) {                                                                     \
+            const bool three = w->kernel == 3, odd = w->before % 2 != 0;                                     \
+            if (w->stride == 2 && (three || w->kernel == 2) && p->pool.w.dilation[1] == 1) {                 \
+                if (three && odd) M##_pair_rows(p, true, true, q[i], to[i]);                                 \
+                else if (three) M##_pair_rows(p, true, false, q[i], to[i]);                                  \
+                else if (odd) M##_pair_rows(p, false, true, q[i], to[i]);                                    \
+                else M##_pair_rows(p, false, false, q[i], to[i]);                                            \
+                continue;                                                                                    \
+            }                                                                                                \
             M##_part_rows(p, q[i], s.wide, rows[i]);                                                         \
             st_real *row = to[i];                                                                            \
             for (ptrdiff_t r = 0; r < h->size; r++, row += wide)                                             \
