@@ -78,6 +78,10 @@ st_tensor st_net_forward(st_net *n, st_tensor x, st_net_mode mode)
                      n->batch);
         return (st_tensor){ 0 };
     }
+    if ((unsigned)mode > ST_PREDICT) {
+        st_error_set("st_net_forward: the mode is %d, expected ST_EVAL, ST_TRAIN or ST_PREDICT", (int)mode);
+        return (st_tensor){ 0 };
+    }
     n->x = x;
     n->y = st_narrow(n->outputs, 0, 0, x.shape.n[0]);
     n->inference_only = mode == ST_PREDICT;

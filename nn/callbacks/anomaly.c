@@ -8,7 +8,6 @@
 
 #include <math.h>
 #include <pthread.h>
-#include <string.h>
 
 /* ---- elements ----------------------------------------------------------------------------------------- */
 
@@ -178,11 +177,19 @@ static void explain_score(st_run *run)
     st_error_set("%s%s%s", before, s.found ? ": " : "", s.text);
 }
 
+/* Tests if the run ends after the last step of an epoch, because of its validation loss. */
+static bool score_failed(const st_run *run)
+{
+    const trainer *t = run->own;
+    return st_error() && run->options->validation && t->batch == run->report.batches &&
+           !isfinite(t->validation.loss);
+}
+
 static void call(st_callback *self, st_run *run, st_event event)
 {
     (void)self;
     if (run->rank > 0) return;
-    if (event == ST_ON_END && st_error() && strstr(st_error(), "the validation loss is")) explain_score(run);
+    if (event == ST_ON_END && score_failed(run)) explain_score(run);
     if (event == ST_ON_GRADIENTS && (!isfinite(run->loss) || find_bad(st_net_gradients(run->net)).at >= 0))
         explain(run);
 }

@@ -356,6 +356,16 @@ TEST(batches_up_to_the_built_size_are_taken)
     expect_error("st_net_forward: a batch of 6 images, the net is built for 5");
 }
 
+TEST(another_mode_is_refused)
+{
+    auto_net *n = built(small(), 1);
+    auto_tensor x = full(ST_SHAPE(1, 2, 6, 6), 1);
+    for (int mode = -1; mode <= ST_PREDICT + 1; mode += ST_PREDICT + 2) {
+        assert_true(st_is_null(st_net_forward(n, x, (st_net_mode)mode)));
+        expect_error("st_net_forward: the mode is %d, expected ST_EVAL, ST_TRAIN or ST_PREDICT", mode);
+    }
+}
+
 TEST(inputs_of_another_shape_are_refused)
 {
     const st_shape wrong[] = {
