@@ -16,6 +16,7 @@ enum { MOST = 512 / sizeof(st_real) }; /* sets that one thread processes at once
  * weights, biases and their gradients of each element. */
 enum { COPY, SCALED, ROOM, KEPT, SPREAD };
 enum { SEGMENT = 4096, LONG = 8 * SEGMENT }; /* longer sets of images are divided into segments */
+enum { NEAR = 1 << 18 };                     /* elements of images that stay in the second cache */
 enum { BRIEF = 16 }; /* channels of groups that are shorter have a weight for each element */
 
 /* A set, or a part of one: `rows` rows of `length` elements, `stride` apart. */
@@ -41,8 +42,8 @@ typedef struct norm_slopes {
 
 /* ---- sums ------------------------------------------------------------------------------------------ */
 
-enum { ELEMENT_OCTETS = 4 };                 /* of elements, whose gradients are added together */
-enum { OCTET = 8, OCTETS = 2, BLOCK = 512 }; /* lanes, vectors and elements that are added in st_real */
+enum { ELEMENT_OCTETS = 4 };     /* of elements, whose gradients are added together */
+enum { OCTET = 8, BLOCK = 256 }; /* lanes of a vector, and elements that a sum adds in st_real */
 typedef st_real octet __attribute__((vector_size(OCTET * sizeof(st_real))));
 typedef st_real octet_at
     __attribute__((vector_size(OCTET * sizeof(st_real)), aligned(sizeof(st_real)), may_alias));
@@ -50,6 +51,13 @@ typedef st_real octet_at
 typedef isa_bits octet_mask __attribute__((vector_size(OCTET * sizeof(st_real))));
 typedef isa_bits octet_mask_at
     __attribute__((vector_size(OCTET * sizeof(st_real)), aligned(sizeof(st_real)), may_alias));
+
+/* Those from n % OCTET on mask the last octet of n elements, which ends with them: others before it have its
+ * first lanes, too. */
+static const isa_bits ones[2 * OCTET] = { 0, 0, 0, 0, 0, 0, 0, 0, -1, -1, -1, -1, -1, -1, -1, -1 };
+
+#define OCTET_OF(x, i) (*(const octet_at *)((x) + (i)))
+#define MASKED(x, kept) ((octet)((octet_mask)(x) & (octet_mask)(*(const octet_mask_at *)(kept))))
 
 INLINE void add_exactly(norm_sums *to, ptrdiff_t n, const st_real *g, st_real shift, const st_real *x,
                         st_real mean)
@@ -59,34 +67,6 @@ INLINE void add_exactly(norm_sums *to, ptrdiff_t n, const st_real *g, st_real sh
         to->g += a;
         to->product += a * ((double)x[i] - (double)mean);
     }
-}
-
-/* Adds the sums of g - shift and of (g - shift) (x - mean) over a row. Elements are added in st_real within a
- * block, and blocks in double. The elements after the last block, or from a block on that overflows, are
- * added in double one by one. */
-INLINE void add_row(norm_sums *to, ptrdiff_t n, const st_real *g, st_real shift, const st_real *x,
-                    st_real mean)
-{
-    ptrdiff_t done = 0;
-    for (ptrdiff_t i = 0, end; i + OCTET * OCTETS <= n; done = i) {
-        octet sum[OCTETS] = { { 0 } }, product[OCTETS] = { { 0 } };
-        for (end = smallest(i + BLOCK, n); i + OCTET * OCTETS <= end; i += OCTET * OCTETS) {
-            EACH(k, OCTETS)
-            {
-                octet a = *(const octet_at *)(g + i + k * OCTET) - shift;
-                sum[k] += a;
-                product[k] += a * (*(const octet_at *)(x + i + k * OCTET) - mean);
-            }
-        }
-        norm_sums block = { 0 };
-        for (int lane = 0; lane < OCTET; lane++) {
-            block.g += (double)sum[0][lane] + (double)sum[1][lane];
-            block.product += (double)product[0][lane] + (double)product[1][lane];
-        }
-        if (!isfinite(block.g + block.product)) break;
-        to->g += block.g, to->product += block.product;
-    }
-    add_exactly(to, n - done, g + done, shift, x + done, mean);
 }
 
 /* Interleaves octets within their halves, and exchanges halves. */
@@ -116,62 +96,82 @@ typedef struct norm_rows {
     bool shifted; /* g - mean instead of g */
 } norm_rows;
 
+typedef struct row_block {
+    ptrdiff_t row, begin, n;
+} row_block;
+
 /* Adds an octet, without the lanes that `kept` leaves out, unless it is NULL. */
 INLINE void add_octet(const norm_rows *rows, const st_real *at_g, const st_real *at_x, st_real mean,
                       const isa_bits *kept, octet *sum, octet *product)
 {
-    const octet g = *(const octet_at *)at_g, x = *(const octet_at *)at_x;
+    const octet g = OCTET_OF(at_g, 0), x = OCTET_OF(at_x, 0);
     octet a = rows->shifted ? g - mean : g;
-    if (kept) a = (octet)((octet_mask)a & (octet_mask)(*(const octet_mask_at *)kept));
+    if (kept) a = MASKED(a, kept);
     *sum += a;
     *product += a * (x - mean);
 }
 
-/* The sums of row k by lanes. The last octet ends with the row; what is added already is left out. */
-INLINE void add_octets(const norm_rows *rows, ptrdiff_t k, octet *sum, octet *product)
+/* The sums of a block by lanes, by so many chains of additions. */
+INLINE void add_octets(const norm_rows *rows, row_block b, int by, octet *sum, octet *product)
 {
-    static const isa_bits ones[2 * OCTET] = { 0, 0, 0, 0, 0, 0, 0, 0, -1, -1, -1, -1, -1, -1, -1, -1 };
-    const st_real *g = rows->g + k * rows->apart, *x = rows->x + k * rows->apart, mean = rows->mean[k];
-    octet s = { 0 }, p = { 0 };
+    const ptrdiff_t at = b.row * rows->apart + b.begin;
+    const st_real *g = rows->g + at, *x = rows->x + at, mean = rows->mean[b.row];
+    octet s[2] = { { 0 } }, p[2] = { { 0 } };
     ptrdiff_t i = 0;
-    for (; i + OCTET <= rows->n; i += OCTET) add_octet(rows, g + i, x + i, mean, NULL, &s, &p);
-    i = rows->n - OCTET;
-    if (rows->n % OCTET) add_octet(rows, g + i, x + i, mean, ones + rows->n % OCTET, &s, &p);
-    *sum = s, *product = p;
+    for (; i + by * OCTET <= b.n; i += by * OCTET) EACH(k, by)
+    add_octet(rows, g + i + k * OCTET, x + i + k * OCTET, mean, NULL, &s[k], &p[k]);
+    if (by > 1 && i + OCTET <= b.n) add_octet(rows, g + i, x + i, mean, NULL, &s[0], &p[0]);
+    i = b.n - OCTET;
+    if (b.n % OCTET) add_octet(rows, g + i, x + i, mean, ones + b.n % OCTET, &s[0], &p[0]);
+    *sum = by == 1 ? s[0] : s[0] + s[1], *product = by == 1 ? p[0] : p[0] + p[1];
 }
 
-INLINE void add_row_of(norm_sums *to, const norm_rows *rows, ptrdiff_t k)
+INLINE void add_slowly(norm_sums *to, const norm_rows *rows, row_block b)
 {
-    const st_real mean = rows->mean[k];
-    add_row(to, rows->n, rows->g + k * rows->apart, rows->shifted ? mean : 0, rows->x + k * rows->apart,
-            mean);
+    const ptrdiff_t at = b.row * rows->apart + b.begin;
+    const st_real mean = rows->mean[b.row];
+    add_exactly(&to[b.row], b.n, rows->g + at, rows->shifted ? mean : 0, rows->x + at, mean);
 }
 
-/* Adds the sums of g and of g (x - mean) over each row. Those of short rows are the same to the bit for any
- * rows beside them. */
-INLINE void add_rows(norm_sums *to, norm_rows rows)
+INLINE row_block block_at(const norm_rows *rows, ptrdiff_t blocks, ptrdiff_t i)
 {
-    for (ptrdiff_t k = 0, some; k < rows.count; k += some) {
+    const ptrdiff_t each = blocks == 1 ? rows->n : ceil_div(rows->n, blocks * 2 * OCTET) * 2 * OCTET,
+                    begin = i % blocks * each;
+    return (row_block){ i / blocks, begin, smallest(rows->n - begin, each) };
+}
+
+INLINE void add_blocks(norm_sums *to, norm_rows rows, ptrdiff_t blocks, int by)
+{
+    for (ptrdiff_t i = 0, some; i < rows.count * blocks; i += some) {
         octet sum[OCTET], product[OCTET], sums, products;
-        some = smallest(rows.count - k, OCTET);
-        if (rows.n < OCTET || rows.n > BLOCK / OCTETS) {
-            for (ptrdiff_t r = 0; r < some; r++) add_row_of(&to[k + r], &rows, k + r);
-            continue;
-        }
-        for (ptrdiff_t r = 0; r < some; r++) add_octets(&rows, k + r, &sum[r], &product[r]);
+        some = smallest(rows.count * blocks - i, OCTET);
+        for (ptrdiff_t r = 0; r < some; r++)
+            add_octets(&rows, block_at(&rows, blocks, i + r), by, &sum[r], &product[r]);
         for (ptrdiff_t r = some; r < OCTET; r++) sum[r] = product[r] = (octet){ 0 };
         sums_of_octets(&sums, sum), sums_of_octets(&products, product);
         octet zeros = (sums + products) * 0; /* or, of a sum that may be infinite or NaN, NaN */
         zeros += SHUFFLE_OCTETS(zeros, zeros, 4, 5, 6, 7, 0, 1, 2, 3);
         zeros += SHUFFLE_OCTETS(zeros, zeros, 2, 3, 0, 1, 6, 7, 4, 5);
         const bool finite = zeros[0] + zeros[1] == 0;
-        for (ptrdiff_t r = 0; r < some && finite; r++)
-            to[k + r].g += (double)sums[r], to[k + r].product += (double)products[r];
-        for (ptrdiff_t r = 0; r < some && !finite; r++)
-            if (isfinite((double)sums[r] + (double)products[r]))
-                to[k + r].g += (double)sums[r], to[k + r].product += (double)products[r];
-            else add_row_of(&to[k + r], &rows, k + r);
+        for (ptrdiff_t r = 0, k; r < some && finite; r++)
+            k = (i + r) / blocks, to[k].g += (double)sums[r], to[k].product += (double)products[r];
+        for (ptrdiff_t r = 0; r < some && !finite; r++) {
+            const row_block b = block_at(&rows, blocks, i + r);
+            if (!isfinite((double)sums[r] + (double)products[r])) add_slowly(to, &rows, b);
+            else to[b.row].g += (double)sums[r], to[b.row].product += (double)products[r];
+        }
     }
+}
+
+/* Adds the sums of g and of g (x - mean) over each row. Elements are added in st_real within a block, and
+ * blocks in double. A block that overflows is added in double. The sums of a row are the same to the bit for
+ * any rows beside it. */
+INLINE void add_rows(norm_sums *to, norm_rows rows)
+{
+    if (rows.n < OCTET)
+        for (ptrdiff_t k = 0; k < rows.count; k++) add_slowly(to, &rows, (row_block){ k, 0, rows.n });
+    else if (rows.n <= BLOCK) add_blocks(to, rows, 1, 1);
+    else add_blocks(to, rows, ceil_div(rows.n, 2 * BLOCK), 2);
 }
 
 /* Rows shorter than an octet, of adjacent sets: each column is added up from row to row, in st_real within a
@@ -300,8 +300,6 @@ INLINE set_moments moments_of(norm_set s, const st_real *x, st_real near, norm_s
 
 /* ---- elements -------------------------------------------------------------------------------------- */
 
-#define OCTET_OF(x, i) (*(const octet_at *)((x) + (i)))
-
 /* From one octet on, the last one ends with the row. It is computed before y is written, which may be x. */
 INLINE void norm_apply(ptrdiff_t n, st_real *y, const st_real *x, double mean, double scale, double shift)
 {
@@ -353,7 +351,8 @@ typedef struct set_division {
     bool narrow;        /* channels of a batch are processed by columns: many fill a line of the cache */
     bool by_element;    /* each element of a set has a weight and a bias instead, */
     ptrdiff_t spread;   /* of a copy, if this is not 0: so many elements in turn have the same */
-    ptrdiff_t apart;    /* of the weights of adjacent sets of an image; 0: they have the same */
+    ptrdiff_t apart;    /* of the weights of adjacent sets of an image; 0: they have the same, */
+    bool alike;         /* and rows that are short, or near, whose gradients are added together */
 } set_division;
 
 /* Sets that are processed at once: channels of a batch that stay in the cache from the first loop to the
@@ -361,7 +360,7 @@ typedef struct set_division {
 static ptrdiff_t together(const set_division *p, ptrdiff_t images, int threads)
 {
     enum { FEW = 4096, CACHED = 1 << 16, SOME = 32 };
-    const ptrdiff_t least = p->length > BLOCK / OCTETS ? 1 : OCTET, /* rows that add_rows takes at once */
+    const ptrdiff_t least = p->length > BLOCK ? 1 : OCTET, /* rows that add_rows takes at once */
         cached = largest(CACHED / (images * p->length * least), 1) * least,
                     most = p->narrow ? COLUMNS / p->length : smallest(SOME, cached);
     if (p->norm.of_batch) return smallest(ceil_div(p->norm.sets, threads), most);
@@ -393,6 +392,7 @@ static int plan_division(st_layer *l, const void *given)
     if (brief) p->parts = 1;
     p->by_element = affine && (!p->norm.by_channel || brief);
     p->apart = brief ? p->length : p->by_element ? 0 : p->parts;
+    p->alike = p->apart == 0 && (p->length < BLOCK || elements < NEAR);
     p->narrow = p->norm.of_batch && p->length < OCTET;
     p->tile = tile_of(p, images);
     const bool alike = p->by_element || !affine; /* no weight is that of a whole set */
@@ -449,8 +449,11 @@ static void gather_gradients(const norm_pass *p)
     const st_real *from = p->dweight;
     for (int i = NORM_WEIGHT; i <= NORM_BIAS && n > 0 && from; i++) {
         st_real *to = st_data(st_grad(p->c, i));
-        for (ptrdiff_t k = 0; k < p->c->param[i].shape.n[0]; k++)
-            for (ptrdiff_t end = 0; end < n; end++) to[k] += *from++;
+        for (ptrdiff_t k = 0; k < p->c->param[i].shape.n[0]; k++) {
+            st_real sum = to[k];
+            for (ptrdiff_t end = 0; end < n; end++) sum += *from++;
+            to[k] = sum;
+        }
     }
 }
 
@@ -510,10 +513,10 @@ INLINE void apply_elements(const norm_pass *p, ptrdiff_t k, ptrdiff_t begin, ptr
     const ptrdiff_t first = first_weight(p->plan, k) + begin;
     const st_real mean = p->mean[k], scale = 1 / p->deviation[k], *weight = p->weight + first,
                   *bias = p->bias ? p->bias + first : NULL;
-    if (bias)
-        for (ptrdiff_t i = 0; i < n; i++) y[i] = (x[i] - mean) * scale * weight[i] + bias[i];
-    else
-        for (ptrdiff_t i = 0; i < n; i++) y[i] = (x[i] - mean) * scale * weight[i];
+    for (ptrdiff_t i = 0; i < n; i++) {
+        const st_real v = (x[i] - mean) * scale * weight[i];
+        y[i] = bias ? v + bias[i] : v;
+    }
 }
 
 /* norm_apply of rows by columns. */
@@ -564,7 +567,15 @@ INLINE void adjoint_columns(const norm_pass *p, const norm_columns *c, ptrdiff_t
 INLINE void prefetch(ptrdiff_t n, const st_real *x)
 {
     enum { LINE = 64 / sizeof(st_real), NEARBY = 4096 };
-    for (ptrdiff_t i = 0; i < n && n <= NEARBY; i += LINE) __builtin_prefetch(x + i);
+    for (ptrdiff_t i = 0; i < n && n <= NEARBY; i += LINE) __builtin_prefetch(x + i, 0, 2);
+}
+
+/* The same of set k, whose turn is next. */
+INLINE void prefetch_set(const norm_pass *p, ptrdiff_t k)
+{
+    const ptrdiff_t n = p->set.length;
+    if (n < BLOCK || p->plan->norm.of_batch || k >= p->end || p->end * n < NEAR) return;
+    prefetch(n, p->x + k * n);
 }
 
 static norm_room room_of(const norm_pass *p, ptrdiff_t first, ptrdiff_t count)
@@ -606,21 +617,24 @@ INLINE void forward_sets(const norm_pass *p, ptrdiff_t first, ptrdiff_t count)
         p->deviation[first + k] = (st_real)m.deviation;
     }
     for (ptrdiff_t k = 0; k < count && plan->by_element; k++)
-        apply_elements(p, first + k, 0, s.length, y + k * s.length, x + k * s.length);
+        prefetch_set(p, first + count + k),
+            apply_elements(p, first + k, 0, s.length, y + k * s.length, x + k * s.length);
     if (narrow) apply_columns(p, &columns, first, y);
     for (ptrdiff_t r = 0; r < s.rows && !plan->by_element && !narrow; r++)
-        for (ptrdiff_t k = 0; k < count; k++)
+        for (ptrdiff_t k = 0; k < count; k++) {
+            prefetch_set(p, first + count + k);
             for (ptrdiff_t i = 0, w = first_weight(plan, first + k); i < plan->parts; i++, w++) {
                 const ptrdiff_t at = r * s.stride + k * s.length + i * part;
                 norm_apply(part, y + at, x + at, (double)p->mean[first + k],
                            norm_weight(p, w) / (double)p->deviation[first + k],
                            p->bias ? (double)p->bias[w] : 0);
             }
+        }
 }
 
 /* Adds the gradients of some octets of elements over `count` rows: of the weights to to[0] and, unless it is
- * NULL, of the biases to to[1]. The lanes before `from` stay as they are. */
-INLINE void add_lanes(int octets, int from, ptrdiff_t count, ptrdiff_t apart, const st_real *x,
+ * NULL, of the biases to to[1]; of one octet without the lanes that `kept` leaves out, unless it is NULL. */
+INLINE void add_lanes(int octets, const isa_bits *kept, ptrdiff_t count, ptrdiff_t apart, const st_real *x,
                       const st_real *dy, const st_real *mean, const st_real *scale, st_real *const to[2],
                       ptrdiff_t at)
 {
@@ -630,19 +644,15 @@ INLINE void add_lanes(int octets, int from, ptrdiff_t count, ptrdiff_t apart, co
     x += at, dy += at;
     for (ptrdiff_t r = 0; r < count; r++, x += apart, dy += apart) EACH(v, octets)
         {
-            const octet g = OCTET_OF(dy, v * OCTET);
-            weights[v] += (OCTET_OF(x, v * OCTET) - mean[r]) * scale[r] * g, biases[v] += g;
+            octet g = OCTET_OF(dy, v * OCTET), term = (OCTET_OF(x, v * OCTET) - mean[r]) * scale[r] * g;
+            if (kept) g = MASKED(g, kept), term = MASKED(term, kept);
+            weights[v] += term, biases[v] += g;
         }
-    if (from > 0)
-        for (int lane = from; lane < OCTET; lane++) {
-            to[0][at + lane] = weights[0][lane];
-            if (to[1]) to[1][at + lane] = biases[0][lane];
-        }
-    else EACH(v, octets)
-        {
-            *(octet_at *)(to[0] + at + v * OCTET) = weights[v];
-            if (to[1]) *(octet_at *)(to[1] + at + v * OCTET) = biases[v];
-        }
+    EACH(v, octets)
+    {
+        *(octet_at *)(to[0] + at + v * OCTET) = weights[v];
+        if (to[1]) *(octet_at *)(to[1] + at + v * OCTET) = biases[v];
+    }
 }
 
 /* Adds the gradients of the weights and biases of n elements of `count` sets from k on, which have the same
@@ -657,11 +667,10 @@ INLINE void add_elements(const norm_pass *p, ptrdiff_t k, ptrdiff_t count, ptrdi
     ptrdiff_t i = 0;
     for (ptrdiff_t r = 0; r < count; r++) scale[r] = 1 / p->deviation[k + r];
     for (; i + ELEMENT_OCTETS * OCTET <= n; i += ELEMENT_OCTETS * OCTET)
-        add_lanes(ELEMENT_OCTETS, 0, count, apart, x, dy, mean, scale, to, i);
-    for (; i + 2 * OCTET <= n; i += 2 * OCTET) add_lanes(2, 0, count, apart, x, dy, mean, scale, to, i);
-    for (; i + OCTET <= n; i += OCTET) add_lanes(1, 0, count, apart, x, dy, mean, scale, to, i);
+        add_lanes(ELEMENT_OCTETS, NULL, count, apart, x, dy, mean, scale, to, i);
+    for (; i + OCTET <= n; i += OCTET) add_lanes(1, NULL, count, apart, x, dy, mean, scale, to, i);
     if (i < n && n > OCTET)
-        add_lanes(1, (int)(OCTET - n + i), count, apart, x, dy, mean, scale, to, n - OCTET), i = n;
+        add_lanes(1, ones + n % OCTET, count, apart, x, dy, mean, scale, to, n - OCTET), i = n;
     for (; i < n; i++)
         for (ptrdiff_t at = i, r = 0; r < count; r++, at += apart) {
             to[0][i] += (x[at] - mean[r]) * scale[r] * dy[at];
@@ -671,14 +680,11 @@ INLINE void add_elements(const norm_pass *p, ptrdiff_t k, ptrdiff_t count, ptrdi
 
 /* Writes weight times dy, of the same elements. */
 INLINE void scale_elements(const norm_pass *p, ptrdiff_t k, ptrdiff_t count, ptrdiff_t begin, ptrdiff_t n,
-                           const st_real *dy, st_real *scaled)
+                           const st_real *dy, st_real *restrict scaled)
 {
     const st_real *weight = p->weight + first_weight(p->plan, k) + begin;
-    for (ptrdiff_t r = 0; r < count; r++, dy += p->set.length, scaled += p->set.length) {
-        ptrdiff_t i = 0;
-        for (; i + OCTET <= n; i += OCTET) *(octet_at *)(scaled + i) = OCTET_OF(weight, i) * OCTET_OF(dy, i);
-        for (; i < n; i++) scaled[i] = weight[i] * dy[i];
-    }
+    for (ptrdiff_t r = 0; r < count; r++, dy += p->set.length, scaled += p->set.length)
+        for (ptrdiff_t i = 0; i < n; i++) scaled[i] = weight[i] * dy[i];
 }
 
 /* Adds the gradients of weights and biases of n parts of set k, from part i on, from the sums over them; and
@@ -732,7 +738,7 @@ INLINE void adjoint_sets(const norm_pass *p, ptrdiff_t first, ptrdiff_t count, c
         sums[k] = total[k] = (norm_sums){ 0 }, slopes[k] = (norm_slopes){ 0 };
     if (plan->by_element) {
         st_real *restrict scaled = st_data(st_scratch(p->c, SCALED));
-        const ptrdiff_t alike = plan->apart == 0 ? count : 1; /* sets with the same weights */
+        const ptrdiff_t alike = plan->alike ? count : 1;
         for (ptrdiff_t k = 0, at = 0; k < count; k += alike, at = k * s.length) {
             if (p->dweight) add_elements(p, first + k, alike, 0, s.length, x + at, dy + at);
             if (p->to) scale_elements(p, first + k, alike, 0, s.length, dy + at, scaled + at);
@@ -798,8 +804,10 @@ INLINE void run_segment(const norm_pass *p, ptrdiff_t i)
         scale_elements(p, k, 1, begin, n, g, scaled);
         g = scaled;
     }
-    if (!p->slopes) p->sums[i] = (norm_sums){ 0 }, add_row(&p->sums[i], n, g, p->dy ? 0 : mean, x, mean);
-    else if (p->dy) norm_adjoint(n, to, g, 1, x, *p->slopes);
+    if (!p->slopes) {
+        p->sums[i] = (norm_sums){ 0 };
+        add_rows(&p->sums[i], (norm_rows){ 1, n, n, g, x, &mean, !p->dy });
+    } else if (p->dy) norm_adjoint(n, to, g, 1, x, *p->slopes);
     else if (p->plan->by_element) apply_elements(p, k, begin, n, to, x);
     else norm_apply(n, to, x, (double)mean, 1 / (double)p->deviation[k], 0);
 }
@@ -823,7 +831,7 @@ INLINE void run(const norm_pass *p, ptrdiff_t i)
     else if (p->pieces == SEGMENTS) run_segment(p, i);
     else if (p->pieces == COLUMNS_OF_SETS)
         for (ptrdiff_t k = p->first, alike; k < p->end; k += alike) {
-            alike = p->plan->apart == 0 ? smallest(p->together, p->end - k) : 1;
+            alike = p->plan->alike ? smallest(p->together, p->end - k) : 1;
             add_elements(p, k, alike, left, smallest(p->columns, length - left), p->x + k * length + left,
                          p->dy + k * length + left);
         }
