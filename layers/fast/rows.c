@@ -31,7 +31,8 @@ enum { TOGETHER = 16 };                  /* taps that are added up first */
 enum { AHEAD = 8192 / sizeof(st_real) }; /* rows are fetched so far before they are read, */
 enum { SOON = 1024 / sizeof(st_real) };  /* and so far before they are written */
 enum { LINE = 64 / sizeof(st_real) };    /* is fetched at once */
-enum { BESIDE = 4 };                     /* vectors at once */
+enum { AT_ONCE = 8 };                    /* vectors of rows that are added up at once: see SUM */
+enum { BESIDE = 4 };                     /* other vectors at once */
 enum { JOINED = 4 };                     /* vectors that joined rows fill, at least */
 enum { MOST_PICKS = 12 };                /* of an element */
 enum { BLOCK = 8192 / sizeof(st_real) }; /* elements of rows that are summed before they are picked from */
@@ -93,6 +94,7 @@ typedef struct rows_plan {
     bool single;              /* maxima are those of one row at most */
     st_real value;            /* where there is no tap */
     double p;                 /* of a p-norm; 0: it is none */
+    ptrdiff_t planes;         /* of all images */
     int scratch;              /* the first slot */
 } rows_plan;
 
@@ -140,12 +142,65 @@ static void leave(const kernel *k, ptrdiff_t n, ptrdiff_t size, ptrdiff_t pitch,
 
 /* ---- rows ------------------------------------------------------------------------------------------ */
 
-/* sum_rows: weighted sums of rows of n elements. `loose`: vectors may be read and written beyond their ends.
+/* Tests if n elements do not stay in a cache. */
+enum { SECOND = 1 << 20, THIRD = 1 << 25 };
+static bool is_far(ptrdiff_t n, ptrdiff_t bytes)
+{
+    return n > bytes / (ptrdiff_t)sizeof(st_real);
+}
+
+/* Fetches elements from `first` to `last`, and some more, from `fetched` on; returns where it ended. NULL:
+ * none, as they stay in the third cache. */
+INLINE const st_real *fetch(const st_real *fetched, const st_real *first, const st_real *last,
+                            const st_real *end)
+{
+    const st_real *to = end - last < SOON ? end : last + SOON;
+    if (!fetched) return NULL;
+    if (fetched < first) fetched = first;
+    for (; fetched < to; fetched += LINE) __builtin_prefetch(fetched);
+    return fetched;
+}
+
+#define SUM(M, v)                                                                                            \
+    case v: M##_sum_beside(v, n, i, t, count, x, pitch, ahead, to); break;
+
+/* sum_rows: weighted sums of rows of n elements. `loose`: vectors may be read and written beyond their ends;
+ * `ahead`: what is read later is fetched.
  * spread: adds weight times n elements, after which a vector's zeros follow, to `to`; vectors may pass its
  * end, to which they add zeros, up to `end`. */
 #define ROWS(M)                                                                                              \
+    M##_TARGET INLINE void M##_sum_beside(int v, ptrdiff_t n, ptrdiff_t done, const tap *t, ptrdiff_t count, \
+                                          const st_real *x, ptrdiff_t pitch, bool ahead, st_real *to)        \
+    {                                                                                                        \
+        enum { LANES = ISA_LANES(M) };                                                                       \
+        M##_vector sum[AT_ONCE] = { { 0 } };                                                                 \
+        const ptrdiff_t last = done + (v - 1) * LANES;                                                       \
+        const ptrdiff_t less = n < LANES ? 0 : last - lanes_within(last, LANES, n);                          \
+        for (ptrdiff_t k = 0; k < count; k += TOGETHER) {                                                    \
+            M##_vector part[AT_ONCE] = { { 0 } };                                                            \
+            for (ptrdiff_t j = k; j < count && j < k + TOGETHER; j++) {                                      \
+                const st_real *row = x + done + t[j].from * pitch;                                           \
+                if (v == AT_ONCE && ahead) EACH(q, v) __builtin_prefetch(row + q * LANES + AHEAD);           \
+                EACH(q, v) part[q] += t[j].weight * AT(M, row + q * LANES - (q == v - 1 ? less : 0));        \
+            }                                                                                                \
+            EACH(q, v) sum[q] += part[q];                                                                    \
+        }                                                                                                    \
+        EACH(q, v) AT(M, to + done + q * LANES - (q == v - 1 ? less : 0)) = sum[q];                          \
+    }                                                                                                        \
+                                                                                                             \
+    /* Of many rows, by vectors that are beside each other, so that elements are read in their order. */     \
+    M##_TARGET static void M##_sum_many(ptrdiff_t n, const tap *t, ptrdiff_t count, const st_real *x,        \
+                                        ptrdiff_t pitch, bool ahead, st_real *to)                            \
+    {                                                                                                        \
+        enum { LANES = ISA_LANES(M) };                                                                       \
+        for (ptrdiff_t i = 0; i < n; i += AT_ONCE * LANES)                                                   \
+            switch (smallest(ceil_div(n - i, LANES), AT_ONCE)) {                                             \
+                SUM(M, 1) SUM(M, 2) SUM(M, 3) SUM(M, 4) SUM(M, 5) SUM(M, 6) SUM(M, 7) SUM(M, 8)              \
+            }                                                                                                \
+    }                                                                                                        \
+                                                                                                             \
     M##_TARGET INLINE void M##_sum_rows(ptrdiff_t n, const tap *t, ptrdiff_t count, const st_real *x,        \
-                                        ptrdiff_t pitch, bool loose, st_real *to)                            \
+                                        ptrdiff_t pitch, bool loose, bool ahead, st_real *to)                \
     {                                                                                                        \
         enum { LANES = ISA_LANES(M) };                                                                       \
         if (!loose && n < LANES) {                                                                           \
@@ -163,39 +218,18 @@ static void leave(const kernel *k, ptrdiff_t n, ptrdiff_t size, ptrdiff_t pitch,
             }                                                                                                \
             return;                                                                                          \
         }                                                                                                    \
+        if (count > 2) {                                                                                     \
+            M##_sum_many(n, t, count, x, pitch, ahead, to);                                                  \
+            return;                                                                                          \
+        }                                                                                                    \
         const st_real *first = count > 0 ? x + t[0].from * pitch : x;                                        \
         const st_real *second = count > 1 ? x + t[1].from * pitch : x;                                       \
-        ptrdiff_t done = 0;                                                                                  \
-        for (; count > 2 && n - done >= BESIDE * LANES; done += BESIDE * LANES) {                            \
-            M##_vector sum[BESIDE] = { { 0 } };                                                              \
-            for (ptrdiff_t k = 0; k < count; k += TOGETHER) {                                                \
-                M##_vector part[BESIDE] = { { 0 } };                                                         \
-                for (ptrdiff_t j = k; j < count && j < k + TOGETHER; j++) {                                  \
-                    const st_real *row = x + t[j].from * pitch + done;                                       \
-                    EACH(v, BESIDE) __builtin_prefetch(row + v * LANES + AHEAD);                             \
-                    EACH(v, BESIDE) part[v] += t[j].weight * AT(M, row + v * LANES);                         \
-                }                                                                                            \
-                EACH(v, BESIDE) sum[v] += part[v];                                                           \
-            }                                                                                                \
-            EACH(v, BESIDE) __builtin_prefetch(to + done + v * LANES + SOON, 1);                             \
-            EACH(v, BESIDE) AT(M, to + done + v * LANES) = sum[v];                                           \
-        }                                                                                                    \
-        for (ptrdiff_t begin = done; begin < n; begin += LANES) {                                            \
+        for (ptrdiff_t begin = 0; begin < n; begin += LANES) {                                               \
             const ptrdiff_t i = n < LANES ? 0 : lanes_within(begin, LANES, n);                               \
             M##_vector sum = { 0 };                                                                          \
             if (count == 1 && t[0].weight == 1) sum = AT(M, first + i);                                      \
             else if (count == 1) sum = t[0].weight * AT(M, first + i);                                       \
             else if (count == 2) sum = t[0].weight * AT(M, first + i) + t[1].weight * AT(M, second + i);     \
-            else                                                                                             \
-                for (ptrdiff_t k = 0; k < count; k += TOGETHER) {                                            \
-                    M##_vector part = { 0 };                                                                 \
-                    for (ptrdiff_t j = k; j < count && j < k + TOGETHER; j++) {                              \
-                        const st_real *at = x + t[j].from * pitch + i;                                       \
-                        __builtin_prefetch(at + AHEAD);                                                      \
-                        part += t[j].weight * AT(M, at);                                                     \
-                    }                                                                                        \
-                    sum += part;                                                                             \
-                }                                                                                            \
             __builtin_prefetch(to + i + SOON, 1);                                                            \
             AT(M, to + i) = sum;                                                                             \
         }                                                                                                    \
@@ -267,16 +301,22 @@ static void leave(const kernel *k, ptrdiff_t n, ptrdiff_t size, ptrdiff_t pitch,
         const sparse rows = p->axis[0], columns = p->axis[1];                                                \
         const ptrdiff_t total = w->planes * rows.out, area = rows.size * columns.size;                       \
         const st_real *end = x + w->planes * area;                                                           \
+        const st_real *fetched = is_far(w->plan->planes * area, THIRD) ? x : NULL;                           \
         for (ptrdiff_t r = 0, n; r < total; r += n) {                                                        \
             n = smallest(total - r, LANES);                                                                  \
             if (p->flat)                                                                                     \
                 enter(w->kernel, n, columns.size, columns.pitch, x + r * area, w->rows, w->columns);         \
             else {                                                                                           \
                 for (ptrdiff_t l = 0; l < n; l++) {                                                          \
-                    const ptrdiff_t oh = (r + l) % rows.out, first = rows.begin[oh];                         \
+                    const ptrdiff_t oh = (r + l) % rows.out, first = rows.begin[oh],                         \
+                                    last = rows.begin[oh + 1];                                               \
                     const st_real *image = x + (r + l) / rows.out * area;                                    \
+                    if (last > first + 1)                                                                    \
+                        fetched = fetch(fetched, image + rows.taps[first].from * columns.size,               \
+                                        image + (rows.taps[last - 1].from + 1) * columns.size, end);         \
                     M##_sum_rows(columns.size, rows.taps + first, rows.begin[oh + 1] - first, image,         \
-                                 columns.size, image + area + LANES <= end, w->rows + l * columns.pitch);    \
+                                 columns.size, image + area + LANES <= end, !fetched,                        \
+                                 w->rows + l * columns.pitch);                                               \
                 }                                                                                            \
                 turn_rows(w->kernel, columns.pitch, w->rows, w->columns);                                    \
             }                                                                                                \
@@ -349,13 +389,6 @@ static ptrdiff_t rows_of_block(const picks *k, ptrdiff_t high)
 static ptrdiff_t planes_of_block(ptrdiff_t size)
 {
     return largest(BLOCK / size, 1);
-}
-
-/* Tests if n elements do not stay in the second cache. */
-static bool is_far(ptrdiff_t n)
-{
-    enum { NEAR = 1 << 20 };
-    return n > (ptrdiff_t)(NEAR / sizeof(st_real));
 }
 
 #define PICKS(M)                                                                                             \
@@ -501,6 +534,7 @@ static bool is_far(ptrdiff_t n)
         const ptrdiff_t wide = columns->size, out = columns->out, area = rows->size * wide,                  \
                         total = w->planes * rows->out, most = rows_of_block(k, rows->out);                   \
         const st_real *end = from + w->planes * area;                                                        \
+        const st_real *fetched = is_far(w->plan->planes * area, THIRD) ? from : NULL;                        \
         groups b = { .pitch = k->rows * k->step, .none = value, .to = to };                                  \
         b.end = to + total * out;                                                                            \
         if (w->plan->means) b.share = w->share, b.shared = k->rows * out;                                    \
@@ -512,17 +546,21 @@ static bool is_far(ptrdiff_t n)
                 M##_shares(rows, oh, n, columns, w->share);                                                  \
             const bool copied = !rows->ordered || b.from + (b.count - 1) * b.pitch + k->reach > end;         \
             if (copied) b.from = w->block;                                                                   \
-            b.far = !copied && is_far(w->planes * area);                                                     \
+            b.far = !copied && is_far(w->planes * area, SECOND);                                             \
             for (ptrdiff_t l = 0; l < n; l++) {                                                              \
                 const tap *t = rows->taps + rows->begin[oh];                                                 \
                 const ptrdiff_t count = rows->begin[oh + 1] - rows->begin[oh];                               \
-                const bool fetched = copied && count > 0 && count < 3 && oh + 1 < rows->out;                 \
-                for (ptrdiff_t i = 0; i < wide && fetched; i += LINE) /* the next row's last tap */          \
+                if (copied && count > 1)                                                                     \
+                    fetched =                                                                                \
+                        fetch(fetched, from + t->from * wide, from + (t[count - 1].from + 1) * wide, end);   \
+                const bool soon = copied && !fetched && count > 0 && count < 3 && oh + 1 < rows->out;        \
+                for (ptrdiff_t i = 0; i < wide && soon; i += LINE) /* the next row's last tap */             \
                     __builtin_prefetch(from + rows->taps[rows->begin[oh + 2] - 1].from * wide + i);          \
                 st_real *next = w->block + l * k->step;                                                      \
                 if (copied && count == 0 && value != 0)                                                      \
                     for (ptrdiff_t i = 0; i < wide; i++) next[i] = value;                                    \
-                else if (copied) M##_sum_rows(wide, t, count, from, wide, from + area + LANES <= end, next); \
+                else if (copied)                                                                             \
+                    M##_sum_rows(wide, t, count, from, wide, from + area + LANES <= end, !fetched, next);    \
                 if (++oh == rows->out) oh = 0, from += area;                                                 \
             }                                                                                                \
             M##_pick_groups(k, SUMS, &b);                                                                    \
@@ -551,17 +589,21 @@ static bool is_far(ptrdiff_t n)
                 b.to = w->half + i * out;                                                                    \
                 const bool copied = means || from + (b.count - 1) * b.pitch + k->reach > end;                \
                 b.from = copied ? w->block : from;                                                           \
-                b.far = !copied && is_far(w->planes * high * wide);                                          \
+                b.far = !copied && is_far(w->planes * high * wide, SECOND);                                  \
                 if (means && ((plane == 0 && i == 0) || (!shares->even && most % high > 0)))                 \
                     M##_shares(&shares[0], i % high, n, &shares[1], w->share);                               \
                 for (ptrdiff_t j = 0; j < n * wide && copied; j++)                                           \
                     w->block[j] = means ? from[j] * w->share[j] : from[j];                                   \
                 M##_pick_groups(k, SUMS, &b);                                                                \
             }                                                                                                \
-            for (ptrdiff_t i = 0; i < planes * rows->out; i++, to += out) {                                  \
-                const ptrdiff_t oh = i % rows->out, first = rows->begin[oh];                                 \
-                M##_sum_rows(out, rows->taps + first, rows->begin[oh + 1] - first,                           \
-                             w->half + i / rows->out * high * out, out, to + out + LANES <= to_end, to);     \
+            const st_real *half = w->half;                                                                   \
+            for (ptrdiff_t i = 0, oh = 0, n; i < planes * rows->out; i += n, to += n * out) {                \
+                const ptrdiff_t first = rows->begin[oh];                                                     \
+                n = rows->alike[oh];                                                                         \
+                M##_sum_rows(n *out, rows->taps + first, rows->begin[oh + 1] - first, half, out,             \
+                             to + n * out + LANES <= to_end, false, to);                                     \
+                oh += n;                                                                                     \
+                if (oh == rows->out) oh = 0, half += high * out;                                             \
             }                                                                                                \
         }                                                                                                    \
     }
@@ -586,7 +628,7 @@ enum { CACHE = 48 << 10 }; /* bytes that picks and their planes should fit */
             .pitch = step, .places = places, .to = to, .end = to + w->planes * (halved ? half->out : a->out) \
         };                                                                                                   \
         if (!halved) b.share = share, b.none = value;                                                        \
-        b.far = is_far(w->planes * a->size);                                                                 \
+        b.far = is_far(w->planes * a->size, SECOND);                                                         \
         for (ptrdiff_t g = 0; g < all; g += b.count) {                                                       \
             b.count = g >= direct ? 1 : halved ? smallest(BESIDE, direct - g) : direct;                      \
             b.from = g < direct ? from + g * step : w->block;                                                \
@@ -694,10 +736,10 @@ INLINE void reverse(ptrdiff_t n, const st_real *restrict from, st_real *restrict
                 const ptrdiff_t all = out * n;                                                               \
                 if (one && goes_on && y + all + LANES <= y_end) M##_copy(all, row, y);                       \
                 else if (one) memcpy(y, row, (size_t)all * sizeof *y);                                       \
-                else M##_sum_rows(all, t, count, x, wide, goes_on && !last && n == 1, y);                    \
+                else M##_sum_rows(all, t, count, x, wide, goes_on && !last && n == 1, true, y);              \
             } else {                                                                                         \
                 if (!one || row + wide + LANES > end) {                                                      \
-                    M##_sum_rows(wide, t, count, x, wide, goes_on, sums);                                    \
+                    M##_sum_rows(wide, t, count, x, wide, goes_on, true, sums);                              \
                     row = sums;                                                                              \
                 }                                                                                            \
                 if (back) M##_add_runs(p, longest, row, to);                                                 \
@@ -1366,6 +1408,7 @@ int rows_plan_for(st_layer *l, const void *given)
     p->p = l->type == &layer_type_lppool ? ((const st_lppool_options *)l->options)->p : 0;
     if (l->type == &layer_type_pad2d && ((const st_pad2d_options *)l->options)->mode == ST_PAD_CONSTANT)
         p->value = (st_real)((const st_pad2d_options *)l->options)->value;
+    p->planes = l->x.n[0] * l->x.n[1];
     ptrdiff_t taps[2];
     l->impl->tables = 0;
     for (int a = 0; a < 2; a++) {

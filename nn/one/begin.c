@@ -110,3 +110,7 @@ typedef st_real num;
 typedef const st_real cnum;
 typedef st_tensor tsr;
 typedef const st_tensor ctsr;
+typedef st_shape shp;
+typedef const st_shape cshp;
+typedef double dbl;
+typedef const double cdbl;

@@ -616,6 +616,7 @@ function source_text(path,    text, n, list, k, before) {
 BEGIN {
     OPERATOR = "[-+*/%&|<>=!^.#:]"
     shorter["ptrdiff_t"] = "idx"; shorter["st_real"] = "num"; shorter["st_tensor"] = "tsr"
+    shorter["st_shape"] = "shp"; shorter["double"] = "dbl"
     n = split("_GNU_SOURCE _POSIX_C_SOURCE _XOPEN_SOURCE _DEFAULT_SOURCE _DARWIN_C_SOURCE", list, " ")
     for (i = 1; i <= n; i++) feature[list[i]] = 1
 }
