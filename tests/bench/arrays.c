@@ -17,7 +17,8 @@ void arrays_add(arrays *to, st_tensor array)
 
 /* ---- of layers ----------------------------------------------------------------------------------- */
 
-/* Uniform in ±1/sqrt(elements of the first row); variances around 1, means around 0. */
+/* Parameters are uniform in ±1/sqrt(elements of the first row); one of a single element, such as an exponent,
+ * stays as it is. Variances are around 1, means around 0. */
 static void fill(st_layer *l, const char *path, void *context)
 {
     (void)path;
@@ -25,7 +26,7 @@ static void fill(st_layer *l, const char *path, void *context)
     for (int i = 0; i < l->params; i++) {
         const st_tensor t = l->param[i];
         const double most = sqrt((double)t.shape.n[0] / (double)st_numel(t));
-        st_uniform(t, (st_random_key){ 3, (*count)++ }, (st_real)-most, (st_real)most);
+        if (st_numel(t) > 1) st_uniform(t, (st_random_key){ 3, (*count)++ }, (st_real)-most, (st_real)most);
     }
     for (int i = 0; i < l->states; i++) {
         const double middle = strstr(l->state_name[i], "var") ? 1 : 0;

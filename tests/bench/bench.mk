@@ -88,7 +88,7 @@ WHOLE_PROGRAMS = --mnist='$(OUT)/float/bin/mnist --quiet --save=$(BUILD)/bench.s
     --once='$(OUT)/float/bench/once $(OUT)/float/bin/stride predict $(BUILD)/bench.safetensors $(BUILD)/bench.png'
 
 # Everything in five minutes: the second round and later ones begin only if there is time for them.
-.PHONY: bench bench-peers bench-sweep bench-nets bench-scaling
+.PHONY: bench bench-peers bench-sweep bench-nets bench-scaling bench-poolings
 bench: $(bench_programs) ## measure layers and networks; BENCH=conv ROUNDS=9, say
 	@$< $(bench_options) --csv=$(BUILD)/bench.csv $(BENCH)
 bench-peers: ## the same against PyTorch, oneDNN and onnxruntime; ends with the goals
@@ -128,6 +128,9 @@ bench-nets: $(bench_programs)
 	@$< $(bench_options) $(if $(ROUNDS),,--rounds=5) $(sweep_threads) --cpu-time \
 	    --list=$(or $(LIST),tests/bench/networks/list.txt) --csv=$(BUILD)/nets.csv --log=$(BUILD)/nets.log \
 	    $(FORMATS) $(SGD) $(BENCH)
+bench-poolings: $(OUT)/float/bench/stride_peer ## each pooling's speed relative to max pooling's; ROUNDS=5
+	@$(PROCESSOR)
+	@tests/bench/poolings.sh "$(abspath $<)" $(ROUNDS)
 bench-scaling: ## the cost of a unit of work must not grow with its size
 bench-scaling: $(OUT)/float/bench/scaling $(OUT)/float/bench/stride_peer
 	@$<

@@ -288,6 +288,21 @@ claim "what a peer computes differently is a failure that is named, not a row" n
 claim "drawn layers are the same for the same seed" draws_layers
 claim "drawn layers and the networks of the list can be read" reads_what_is_drawn
 
+# ---- poolings --------------------------------------------------------------------------------------
+
+poolings() {
+    BENCH_SECONDS=1e-6 succeeds tests/bench/poolings.sh "$(realpath "$BENCH/stride_peer")" 1 &&
+        grep -qE '^maxpool +1\.00 +[0-9.]+ ms +1\.00 +[0-9.]+ ms +1\.00 ' "$out" && [ "$(lines "$out")" = 23 ] || because "its table"
+}
+errs() {
+    run tests/bench/poolings.sh "$tmp/errs" 1
+    [ $status = 1 ] && grep -q '^error no such layer$' "$err" || because "an error"
+}
+printf '%s\n' '#!/bin/sh' 'echo ready; while read -r _; do echo error no such layer; done' >"$tmp/errs"
+chmod +x "$tmp/errs"
+claim "poolings are measured, relative to max pooling" poolings
+claim "a pooling that cannot be measured is a failure" errs
+
 # ---- the peers themselves ---------------------------------------------------------------------------
 
 # What is installed of them: each computes what Stride computes, or else it would have no time, as above.
