@@ -56,10 +56,12 @@ COUNTED := $(call chosen,$(call script_counts,$(filter-out $(if $(TEST),,$(CHECK
            $(foreach p,$(TESTED),$(patsubst %,$(OUT)/results/$p/%.count,$(notdir $(TESTS_$p:.c=)))))
 COUNTS  := $(foreach l,$(LONGEST),$(filter $l,$(COUNTED))) $(filter-out $(LONGEST),$(COUNTED))
 
+# One test more than there are processors, as some tests wait.
+test_jobs = $(if $(jobs),-j$(shell expr $$(getconf _NPROCESSORS_ONLN) + 1))
 .PHONY: test results
 test: ## run every test, in both precisions where that tells more; TEST=gemm TESTED=float runs some
 	@rm -rf $(OUT)/results
-	@$(MAKE) -k $(jobs) results || :
+	@$(MAKE) -k $(test_jobs) results || :
 	@tests/tools/total.sh $(COUNTS)
 results: $(COUNTS) ; @:
 
