@@ -352,7 +352,7 @@ typedef struct set_division {
     bool by_element;    /* each element of a set has a weight and a bias instead, */
     ptrdiff_t spread;   /* of a copy, if this is not 0: so many elements in turn have the same */
     ptrdiff_t apart;    /* of the weights of adjacent sets of an image; 0: they have the same, */
-    bool alike;         /* and rows that are short, or near, whose gradients are added together */
+    bool side_by_side;  /* and rows that are short, or near, whose gradients are added together */
 } set_division;
 
 /* Sets that are processed at once: channels of a batch that stay in the cache from the first loop to the
@@ -392,7 +392,7 @@ static int plan_division(st_layer *l, const void *given)
     if (brief) p->parts = 1;
     p->by_element = affine && (!p->norm.by_channel || brief);
     p->apart = brief ? p->length : p->by_element ? 0 : p->parts;
-    p->alike = p->apart == 0 && (p->length < BLOCK || elements < NEAR);
+    p->side_by_side = p->apart == 0 && (p->length < BLOCK || elements < NEAR);
     p->narrow = p->norm.of_batch && p->length < OCTET;
     p->tile = tile_of(p, images);
     const bool alike = p->by_element || !affine; /* no weight is that of a whole set */
@@ -616,9 +616,10 @@ INLINE void forward_sets(const norm_pass *p, ptrdiff_t first, ptrdiff_t count)
         p->mean[first + k] = (st_real)m.mean;
         p->deviation[first + k] = (st_real)m.deviation;
     }
-    for (ptrdiff_t k = 0; k < count && plan->by_element; k++)
-        prefetch_set(p, first + count + k),
-            apply_elements(p, first + k, 0, s.length, y + k * s.length, x + k * s.length);
+    for (ptrdiff_t k = 0; k < count && plan->by_element; k++) {
+        prefetch_set(p, first + count + k);
+        apply_elements(p, first + k, 0, s.length, y + k * s.length, x + k * s.length);
+    }
     if (narrow) apply_columns(p, &columns, first, y);
     for (ptrdiff_t r = 0; r < s.rows && !plan->by_element && !narrow; r++)
         for (ptrdiff_t k = 0; k < count; k++) {
@@ -738,7 +739,7 @@ INLINE void adjoint_sets(const norm_pass *p, ptrdiff_t first, ptrdiff_t count, c
         sums[k] = total[k] = (norm_sums){ 0 }, slopes[k] = (norm_slopes){ 0 };
     if (plan->by_element) {
         st_real *restrict scaled = st_data(st_scratch(p->c, SCALED));
-        const ptrdiff_t alike = plan->alike ? count : 1;
+        const ptrdiff_t alike = plan->side_by_side ? count : 1;
         for (ptrdiff_t k = 0, at = 0; k < count; k += alike, at = k * s.length) {
             if (p->dweight) add_elements(p, first + k, alike, 0, s.length, x + at, dy + at);
             if (p->to) scale_elements(p, first + k, alike, 0, s.length, dy + at, scaled + at);
@@ -831,7 +832,7 @@ INLINE void run(const norm_pass *p, ptrdiff_t i)
     else if (p->pieces == SEGMENTS) run_segment(p, i);
     else if (p->pieces == COLUMNS_OF_SETS)
         for (ptrdiff_t k = p->first, alike; k < p->end; k += alike) {
-            alike = p->plan->alike ? smallest(p->together, p->end - k) : 1;
+            alike = p->plan->side_by_side ? smallest(p->together, p->end - k) : 1;
             add_elements(p, k, alike, left, smallest(p->columns, length - left), p->x + k * length + left,
                          p->dy + k * length + left);
         }

@@ -149,13 +149,14 @@ static bool is_far(ptrdiff_t n, ptrdiff_t bytes)
     return n > bytes / (ptrdiff_t)sizeof(st_real);
 }
 
-/* Fetches elements from `first` to `last`, and some more, from `fetched` on; returns where it ended. NULL:
- * none, as they stay in the third cache. */
-INLINE const st_real *fetch(const st_real *fetched, const st_real *first, const st_real *last,
-                            const st_real *end)
+/* Fetches the rows of x that two taps or more read, and some elements more, from `fetched` on; returns where
+ * it ended. NULL: none, as they stay in the third cache. */
+INLINE const st_real *fetch(const st_real *fetched, const tap *t, ptrdiff_t count, const st_real *x,
+                            ptrdiff_t pitch, const st_real *end)
 {
+    if (!fetched || count < 2) return fetched;
+    const st_real *first = x + t->from * pitch, *last = x + (t[count - 1].from + 1) * pitch;
     const st_real *to = end - last < SOON ? end : last + SOON;
-    if (!fetched) return NULL;
     if (fetched < first) fetched = first;
     for (; fetched < to; fetched += LINE) __builtin_prefetch(fetched);
     return fetched;
@@ -308,15 +309,12 @@ INLINE const st_real *fetch(const st_real *fetched, const st_real *first, const 
                 enter(w->kernel, n, columns.size, columns.pitch, x + r * area, w->rows, w->columns);         \
             else {                                                                                           \
                 for (ptrdiff_t l = 0; l < n; l++) {                                                          \
-                    const ptrdiff_t oh = (r + l) % rows.out, first = rows.begin[oh],                         \
-                                    last = rows.begin[oh + 1];                                               \
+                    const ptrdiff_t oh = (r + l) % rows.out, count = rows.begin[oh + 1] - rows.begin[oh];    \
+                    const tap *t = rows.taps + rows.begin[oh];                                               \
                     const st_real *image = x + (r + l) / rows.out * area;                                    \
-                    if (last > first + 1)                                                                    \
-                        fetched = fetch(fetched, image + rows.taps[first].from * columns.size,               \
-                                        image + (rows.taps[last - 1].from + 1) * columns.size, end);         \
-                    M##_sum_rows(columns.size, rows.taps + first, rows.begin[oh + 1] - first, image,         \
-                                 columns.size, image + area + LANES <= end, !fetched,                        \
-                                 w->rows + l * columns.pitch);                                               \
+                    fetched = fetch(fetched, t, count, image, columns.size, end);                            \
+                    M##_sum_rows(columns.size, t, count, image, columns.size, image + area + LANES <= end,   \
+                                 !fetched, w->rows + l * columns.pitch);                                     \
                 }                                                                                            \
                 turn_rows(w->kernel, columns.pitch, w->rows, w->columns);                                    \
             }                                                                                                \
@@ -550,9 +548,7 @@ static ptrdiff_t planes_of_block(ptrdiff_t size)
             for (ptrdiff_t l = 0; l < n; l++) {                                                              \
                 const tap *t = rows->taps + rows->begin[oh];                                                 \
                 const ptrdiff_t count = rows->begin[oh + 1] - rows->begin[oh];                               \
-                if (copied && count > 1)                                                                     \
-                    fetched =                                                                                \
-                        fetch(fetched, from + t->from * wide, from + (t[count - 1].from + 1) * wide, end);   \
+                if (copied) fetched = fetch(fetched, t, count, from, wide, end);                             \
                 const bool soon = copied && !fetched && count > 0 && count < 3 && oh + 1 < rows->out;        \
                 for (ptrdiff_t i = 0; i < wide && soon; i += LINE) /* the next row's last tap */             \
                     __builtin_prefetch(from + rows->taps[rows->begin[oh + 2] - 1].from * wide + i);          \
@@ -600,8 +596,9 @@ static ptrdiff_t planes_of_block(ptrdiff_t size)
             for (ptrdiff_t i = 0, oh = 0, n; i < planes * rows->out; i += n, to += n * out) {                \
                 const ptrdiff_t first = rows->begin[oh];                                                     \
                 n = rows->alike[oh];                                                                         \
-                M##_sum_rows(n *out, rows->taps + first, rows->begin[oh + 1] - first, half, out,             \
-                             to + n * out + LANES <= to_end, false, to);                                     \
+                const ptrdiff_t length = out * n;                                                            \
+                M##_sum_rows(length, rows->taps + first, rows->begin[oh + 1] - first, half, out,             \
+                             to + length + LANES <= to_end, false, to);                                      \
                 oh += n;                                                                                     \
                 if (oh == rows->out) oh = 0, half += high * out;                                             \
             }                                                                                                \

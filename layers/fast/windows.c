@@ -615,19 +615,13 @@ static ptrdiff_t lay_out(const windows_plan *p, st_real *at, room *r)
     return used;
 }
 
-static bool draws(const st_call *c)
-{
-    const lanes_form *form = ((const windows_plan *)c->plan)->lanes;
-    return form && c->training && form->draws && form->draws(c->options);
-}
-
-static room room_of(const st_call *c)
+static room room_of(const st_call *c, bool draws)
 {
     const windows_plan *p = c->plan;
     room r = { 0 };
     lay_out(p, st_data(st_scratch(c, p->scratch + ARENA)), &r);
     if (p->lanes && p->lanes->prepare) {
-        p->lanes->prepare(c->options, draws(c), p->taps, r.counted, r.weight);
+        p->lanes->prepare(c->options, draws, p->taps, r.counted, r.weight);
         for (ptrdiff_t i = 0; i < whole(p->windows); i++) r.first[i] = r.counted[(ptrdiff_t)p->inside[i]];
     }
     if (p->lanes) memset(r.sums_of, 0, (size_t)p->taps * sizeof *r.sums_of);
@@ -684,6 +678,12 @@ static st_real *end_of(st_tensor x)
     return st_is_null(x) ? NULL : st_data(x) + st_numel(x);
 }
 
+static bool draws(const st_call *c)
+{
+    const lanes_form *form = ((const windows_plan *)c->plan)->lanes;
+    return form && c->training && form->draws && form->draws(c->options);
+}
+
 static batch batch_of(const st_call *c, bool gradient, st_tensor x, st_tensor y, st_tensor dy, st_tensor dx)
 {
     const windows_plan *p = c->plan;
@@ -707,7 +707,7 @@ static batch batch_of(const st_call *c, bool gradient, st_tensor x, st_tensor y,
     if (b.each > 0) b.kept = st_data(st_memory(c, 0));
     b.x_at = data_of(x), b.y_at = data_of(y), b.dy_at = data_of(dy), b.dx_at = data_of(dx);
     b.x_end = end_of(x), b.y_end = end_of(y), b.dy_end = end_of(dy), b.dx_end = end_of(dx);
-    b.room = room_of(c);
+    b.room = room_of(c, b.draws);
     return b;
 }
 
@@ -744,7 +744,7 @@ static bool range_of_any(int isa, ptrdiff_t n, const st_real *x, st_real *least,
     return finite;
 }
 
-/* Channel `number` of the call, which becomes the current one: sets each member of *a-> */
+/* Channel `number` of the call, which becomes the current one; each member of *a is set. */
 static void find_channel(batch *b, ptrdiff_t number, channel *a)
 {
     const st_call *c = b->call;

@@ -12,7 +12,7 @@ cd "$BENCH_FOLDER" || exit
 
 kinds="maxpool avgpool lppool mixed_pool gated_pool median_pool rank_pool ordinal_pool stochastic_pool logsumexp_pool
 soft_pool gem_pool learned_norm_pool local_importance_pool"
-texts() { # PASS: a line for each pooling, "column|name|text"
+texts() { # a line for each pooling, "column|name|text"
     column=0
     for window in '2' '3 stride=1 padding=1' '3 stride=2 padding=1'; do
         column=$((column + 1))
@@ -32,21 +32,19 @@ texts() { # PASS: a line for each pooling, "column|name|text"
     echo '3|fractional_maxpool|fractional_maxpool output_ratio=0.5 overlapping'
     echo '1|spatial_pyramid_pool|spatial_pyramid_pool 4'
 }
-for round in $(seq "$rounds"); do
-    texts | while IFS='|' read -r column name text; do
-        for pass in forward both; do echo "$round|$column|$name|layer 64x16x24x24 $text $pass"; done
-    done
-done >asked
-cut -d '|' -f 4- asked | "$peer" | tail -n +2 >answered
+texts | while IFS='|' read -r column name text; do
+    for pass in forward both; do echo "$column|$name|layer 64x16x24x24 $text $pass"; done
+done >once
+for _ in $(seq "$rounds"); do cat once; done >asked
+cut -d '|' -f 3- asked | "$peer" | tail -n +2 >answered
 status=0
 grep '^error' answered >&2 && status=1
-paste -d '|' answered asked | awk -F '|' -v rounds="$rounds" '
+paste -d '|' answered asked | awk -F '|' '
     $1 !~ /^ok/ { next }
     {
         split($1, word, " ")
-        key = $3 SUBSEP $4
-        if (!(key in count)) count[key] = 0
-        if (!($4 in seen)) { seen[$4] = 1; name[++names] = $4 }
+        key = $2 SUBSEP $3
+        if (!seen[$3]++) name[++names] = $3
         if ($0 ~ / forward$/) time[key, ++count[key]] = 1000 * word[2]
         else time[key, count[key]] += 1000 * word[2]
     }
