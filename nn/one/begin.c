@@ -114,3 +114,7 @@ typedef st_shape shp;
 typedef const st_shape cshp;
 typedef double dbl;
 typedef const double cdbl;
+typedef st_call cll;
+typedef const st_call ccll;
+typedef st_layer lyr;
+typedef const st_layer clyr;

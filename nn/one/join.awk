@@ -617,6 +617,7 @@ BEGIN {
     OPERATOR = "[-+*/%&|<>=!^.#:]"
     shorter["ptrdiff_t"] = "idx"; shorter["st_real"] = "num"; shorter["st_tensor"] = "tsr"
     shorter["st_shape"] = "shp"; shorter["double"] = "dbl"
+    shorter["st_call"] = "cll"; shorter["st_layer"] = "lyr"
     n = split("_GNU_SOURCE _POSIX_C_SOURCE _XOPEN_SOURCE _DEFAULT_SOURCE _DARWIN_C_SOURCE", list, " ")
     for (i = 1; i <= n; i++) feature[list[i]] = 1
 }
