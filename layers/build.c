@@ -12,33 +12,26 @@ enum { CACHE_LINE = 64 / sizeof(st_real) }; /* elements: memory, scratch and tab
 
 /* ---- the layout ---------------------------------------------------------------------------------- */
 
-/* A flat tensor from which slots are cut, one after another; null while a tree is measured. */
-typedef struct cursor {
-    st_tensor flat;
-    ptrdiff_t at;
-} cursor;
-
 /* A sum that overflows stays the largest number, which cannot be allocated. */
 static void add(ptrdiff_t *sum, ptrdiff_t amount)
 {
     if (__builtin_add_overflow(*sum, amount, sum)) *sum = PTRDIFF_MAX;
 }
 
-static void cut(cursor *from, st_tensor *slot, ptrdiff_t alignment)
+/* Cuts a slot from a flat tensor, which is null while a tree is measured: from element *at on, which is then
+ * the first one behind the slot. */
+static void cut(st_tensor flat, ptrdiff_t *at, st_tensor *slot, ptrdiff_t alignment)
 {
-    const ptrdiff_t count = st_shape_numel(slot->shape, "st_layer_build"), at = from->at;
-    add(&from->at, ceil_div(count, alignment) * alignment);
-    if (!st_is_null(from->flat)) *slot = st_reshape(st_narrow(from->flat, 0, at, count), slot->shape);
+    const ptrdiff_t count = st_shape_numel(slot->shape, "st_layer_build"), first = *at;
+    add(at, ceil_div(count, alignment) * alignment);
+    if (!st_is_null(flat)) *slot = st_reshape(st_narrow(flat, 0, first, count), slot->shape);
 }
 
 /* Cuts the slots of all layers, parents first. Layers run in turn, and share their scratch and partial
  * gradients: the largest count. */
 typedef struct layout {
-    st_layer_run *run; /* NULL while a tree is measured */
-    cursor parameters, gradients, states, memory, tables;
-    st_tensor scratch;
-    ptrdiff_t block, whole; /* scratch of a thread, and of types that see the whole batch */
-    ptrdiff_t partial, data;
+    st_layer_run *run;   /* NULL while a tree is measured */
+    st_layer_needs used; /* by the layers so far */
     int number;
 } layout;
 
@@ -60,28 +53,33 @@ static void lay_out(st_layer *l, const char *path, void *context)
     (void)path;
     layout *to = context;
     layer_impl *own = l->impl;
+    st_layer_needs *used = &to->used;
+    const st_layer_run flat = to->run ? *to->run : (st_layer_run){ 0 };
     const ptrdiff_t chunks = layer_most_chunks(l, l->x.n[0]), parameters = layer_own_parameters(l);
-    cursor block = { to->scratch, 0 };
+    ptrdiff_t block = 0;
     for (int i = 0; i < l->params; i++) {
-        cut(&to->parameters, &l->param[i], 1);
-        if (st_is_null(to->gradients.flat)) continue;
+        ptrdiff_t at = used->parameters; /* of its gradient, too */
+        cut(flat.parameters, &used->parameters, &l->param[i], 1);
+        if (st_is_null(flat.gradients)) continue;
         l->grad[i].shape = l->param[i].shape;
-        cut(&to->gradients, &l->grad[i], 1);
+        cut(flat.gradients, &at, &l->grad[i], 1);
     }
-    for (int i = 0; i < l->states; i++) cut(&to->states, &l->state[i], 1);
-    for (int i = 0; i < own->memories; i++) cut(&to->memory, &own->memory[i], CACHE_LINE);
-    if (own->output.shape.rank > 0) cut(&to->memory, &own->output, CACHE_LINE);
-    for (int i = 0; i < own->scratches; i++)
-        cut(l->children > 0 ? &to->memory : &block, &own->scratch[i], CACHE_LINE);
+    for (int i = 0; i < l->states; i++) cut(flat.states, &used->state, &l->state[i], 1);
+    for (int i = 0; i < own->memories; i++) cut(flat.memory, &used->memory, &own->memory[i], CACHE_LINE);
+    if (own->output.shape.rank > 0) cut(flat.memory, &used->memory, &own->output, CACHE_LINE);
+    for (int i = 0; i < own->scratches; i++) {
+        if (l->children > 0) cut(flat.memory, &used->memory, &own->scratch[i], CACHE_LINE);
+        else cut(flat.scratch, &block, &own->scratch[i], CACHE_LINE);
+    }
     const bool alone = layer_is_whole(l) && !own->hooks.divides; /* in one thread's scratch */
-    ptrdiff_t *most = alone ? &to->whole : &to->block;
-    *most = largest(*most, block.at);
-    to->partial = largest(to->partial, own->partial);
+    ptrdiff_t *most = alone ? &used->whole : &used->scratch;
+    *most = largest(*most, block);
+    used->partial = largest(used->partial, own->partial);
     if (chunks > 1 && layer_sums_chunks(l, parameters))
-        to->partial = largest(to->partial, parameters * chunks);
+        used->partial = largest(used->partial, parameters * chunks);
     st_tensor tables = { .shape = ST_SHAPE(elements_of(own->tables)) };
-    cut(&to->tables, &tables, CACHE_LINE);
-    add(&to->data, elements_of(own->data));
+    cut(flat.tables, &used->tables, &tables, CACHE_LINE);
+    add(&used->data, elements_of(own->data));
     if (!to->run) return;
     own->run = to->run;
     own->number = to->number++;
@@ -107,17 +105,9 @@ int st_layer_measure(const st_layer *root, st_layer_needs *needs)
     if (!layer_given(root, "st_layer_measure")) return -1;
     if (!needs || root->x.rank < 1)
         return st_layer_refuse(root, needs ? "measured before it is planned" : "the needs are NULL");
-    layout all = { 0 };
+    layout all = { .used.threads = layer_threads() };
     st_layer_visit((st_layer *)root, lay_out, &all); /* which changes nothing */
-    *needs = (st_layer_needs){ .parameters = all.parameters.at,
-                               .state = all.states.at,
-                               .memory = all.memory.at,
-                               .scratch = all.block,
-                               .whole = all.whole,
-                               .partial = all.partial,
-                               .data = all.data,
-                               .tables = all.tables.at,
-                               .threads = layer_threads() };
+    *needs = all.used;
     const double needed = layer_needed(needs), most = (double)PTRDIFF_MAX / sizeof(st_real);
     if (needed < most) return 0;
     return st_layer_refuse(root, "the net needs %.3g elements of %s, but %.3g can be addressed", needed,
@@ -196,14 +186,7 @@ static int build(st_layer *root, st_shape x, uint64_t seed, st_layer_run *run)
     if (st_layer_plan(root, x, NULL) || st_layer_measure(root, &needs)) return -1;
     run->executor = engine_is_reference() ? NULL : layer_fast_executor;
     if ((run->executor && run->executor->prepare(run)) || allocate_run(run, &needs, fresh)) return -1;
-    layout all = { .run = run,
-                   .parameters.flat = run->parameters,
-                   .gradients.flat = run->gradients,
-                   .states.flat = run->states,
-                   .memory.flat = run->memory,
-                   .tables.flat = run->tables,
-                   .scratch = run->scratch };
-    st_layer_visit(root, lay_out, &all);
+    st_layer_visit(root, lay_out, &(layout){ .run = run });
     if (fresh) st_layer_visit(root, initialise_layer, &seed);
     run->ready = true;
     return 0;
