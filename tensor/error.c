@@ -7,9 +7,14 @@
 
 static _Thread_local char latched[ST_ERROR_SIZE];
 
-/* Messages may quote files and paths: control characters become "?". */
-static void keep_to_one_line(void)
+/* The error becomes a text, and `rest` after it. Messages may quote files and paths: control characters become
+ * "?". */
+ST_PRINTF(2, 0) static void latch(const char *rest, const char *format, va_list arguments)
 {
+    const int length = format ? vsnprintf(latched, sizeof latched, format, arguments) : 0;
+    if (length >= 0 && length < ST_ERROR_SIZE)
+        snprintf(latched + length, sizeof latched - (size_t)length, "%s", rest);
+    if (!latched[0]) strcpy(latched, "error without a message");
     for (char *c = latched; *c; c++)
         if ((unsigned char)*c < ' ' || *c == 0x7f) *c = '?';
 }
@@ -19,10 +24,8 @@ int st_error_set(const char *format, ...)
     if (latched[0]) return -1;
     va_list arguments;
     va_start(arguments, format);
-    if (format) vsnprintf(latched, sizeof latched, format, arguments);
+    latch("", format, arguments);
     va_end(arguments);
-    if (!latched[0]) strcpy(latched, "error without a message");
-    keep_to_one_line();
     return -1;
 }
 
@@ -33,11 +36,8 @@ int st_error_within(const char *format, ...)
     memcpy(inner, latched, sizeof inner);
     va_list arguments;
     va_start(arguments, format);
-    int length = vsnprintf(latched, sizeof latched, format, arguments);
+    latch(inner, format, arguments);
     va_end(arguments);
-    if (length >= 0 && length < ST_ERROR_SIZE)
-        snprintf(latched + length, sizeof latched - (size_t)length, "%s", inner);
-    keep_to_one_line();
     return -1;
 }
 
