@@ -95,16 +95,12 @@ int st_net_backward(st_net *n, st_tensor dy, st_tensor dx)
 {
     if (st_error()) return -1;
     if (!n || st_is_null(n->y)) return st_error_set("st_net_backward before st_net_forward");
-    if (st_is_null(st_net_gradients(n)))
-        return st_error_set("st_net_backward: a net that shares parameters has no gradients");
     if (n->inference_only)
         return st_error_set("st_net_backward after a st_net_forward with ST_PREDICT, which keeps nothing");
-    if (st_is_null(dy) || !st_shape_equal(dy.shape, n->y.shape))
-        return st_error_set("st_net_backward: dy is %s, y was %s", st_shape_text(dy.shape).text,
-                            st_shape_text(n->y.shape).text);
-    st_layer_backward(n->root, n->x, n->y, dy, dx);
+    st_layer_backward(n->root, n->x, n->y, dy, dx); /* which checks dy and dx */
+    if (st_error()) return -1;
     n->step++;
-    return st_error() ? -1 : 0;
+    return 0;
 }
 
 int st_net_predict(st_net *n, st_tensor x, st_tensor y)

@@ -97,12 +97,9 @@ st_tensor st_transpose(st_tensor x, int axis, int other)
     if ((axis = tensor_axis(x, axis, "st_transpose")) < 0 ||
         (other = tensor_axis(x, other, "st_transpose")) < 0)
         return (st_tensor){ 0 };
-    st_tensor y = x;
-    y.shape.n[axis] = x.shape.n[other];
-    y.stride[axis] = x.stride[other];
-    y.shape.n[other] = x.shape.n[axis];
-    y.stride[other] = x.stride[axis];
-    return y;
+    st_axes order = { .count = x.shape.rank };
+    for (int i = 0; i < order.count; i++) order.axis[i] = i == axis ? other : i == other ? axis : i;
+    return st_permute(x, order);
 }
 
 st_tensor st_expand(st_tensor x, st_shape s)
