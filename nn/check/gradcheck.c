@@ -542,7 +542,8 @@ st_gradcheck_result st_gradcheck_layer_at(st_layer *l, st_tensor x, st_gradcheck
     st_gradcheck_result result = { .passed = true, .text = "passed" };
     subject s = { .l = l && l->impl ? l : NULL, .options = options, .result = &result };
     default_options(&s.options);
-    if (!s.l || st_is_null(x)) st_error_set("the layer or x is null");
+    if (!s.l || st_is_null(x))
+        st_error_set("st_gradcheck_layer: %s", s.l ? "x is null" : "the layer is NULL");
     if (!st_error() && st_layer_build(l, x.shape, options.seed) == 0) check(&s, x);
     else fail_by_error(&s);
     return result;

@@ -524,9 +524,9 @@ TEST(what_cannot_be_built_fails_with_the_reason)
     assert_int_equal(strncmp(r.text, "dense: the input is [3, 2, 2, 1], expected [N, features]", 56), 0);
     expect_error("the input is [3, 2, 2, 1]");
     assert_false(st_gradcheck_layer_at(l, (st_tensor){ 0 }, (st_gradcheck_options){ 0 }).passed);
-    expect_error("the layer or x is null");
+    expect_error("st_gradcheck_layer: x is null");
     assert_false(st_gradcheck_layer(NULL, ST_SHAPE(3, 2), (st_gradcheck_options){ 0 }).passed);
-    expect_error("the layer or x is null");
+    expect_error("st_gradcheck_layer: the layer is NULL");
 }
 
 /* ---- kinks --------------------------------------------------------------------------------------- */
