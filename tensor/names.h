@@ -154,6 +154,7 @@
 #define st_net_backward st_double_net_backward
 #define st_net_build st_double_net_build
 #define st_net_classes st_double_net_classes
+#define st_net_described st_double_net_described
 #define st_net_export_c st_double_net_export_c
 #define st_net_export_onnx st_double_net_export_onnx
 #define st_net_find st_double_net_find

@@ -130,7 +130,7 @@ static int run(void *settings_, int count, char **operands)
     if (s->calibrate && !s->int8) return subcommand_refuse(&command_export, "--calibrate is for --int8");
     if (s->int8) write_int8(s, path);
     else {
-        st_net *n = st_net_load(s->model, .batch = 1);
+        st_net *n = model_load(s->model, (st_net_load_options){ .batch = 1 });
         if (n && as_c) st_net_export_c(n, path, (st_export_c_options){ .name = s->name });
         else if (n && f) f->write(n, path);
         else if (n) write_folder(n, path);

@@ -31,11 +31,22 @@ static void free_names(char **names)
     free(names);
 }
 
+st_net *model_load(const char *path, st_net_load_options o)
+{
+    const int described = st_net_described(path);
+    if (described == 0)
+        st_error_set(
+            "%.200s: tensors without an architecture, as PyTorch saves them; stride train NET --from "
+            "%.200s reads them into a network",
+            path, path);
+    return described > 0 ? st_net_load_file(path, o) : NULL;
+}
+
 int model_open(model *m, const char *path, ptrdiff_t batch)
 {
     if (strcmp(path, MODEL_FILE) == 0 && access(path, F_OK))
         return st_error_set("no saved net: %s, the default of --model, does not exist", path);
-    *m = (model){ .net = st_net_load(path, .batch = batch) };
+    *m = (model){ .net = model_load(path, (st_net_load_options){ .batch = batch }) };
     if (!m->net) return -1;
     const char *trained_by = st_net_metadata(m->net, "loss");
     const option_words losses = choices_of(&(option_row){ .word = loss_word });

@@ -18,6 +18,9 @@ typedef struct model {
     char **name, **shown; /* of each output, or its number; shown: with control characters escaped */
 } model;
 
+/* st_net_load. A file of tensors alone, such as PyTorch's, is an error that says how to use it. */
+st_net *model_load(const char *path, st_net_load_options o);
+
 /* -1 with an error, also for an unknown loss in the file. */
 int model_open(model *m, const char *path, ptrdiff_t batch);
 void model_close(model *m);

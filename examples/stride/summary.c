@@ -19,7 +19,8 @@ int net_check(const subcommand *c, const net_options *o)
 
 st_net *net_given(const net_options *o, ptrdiff_t batch, uint64_t seed)
 {
-    if (o->model) return st_net_load(o->model, .batch = batch, .plan_only = batch == 0);
+    const st_net_load_options options = { .batch = batch, .plan_only = batch == 0 };
+    if (o->model) return model_load(o->model, options);
     st_shape s = { 0 };
     if (o->input && network_size(o->input, &s)) {
         st_error_within("--input: ");

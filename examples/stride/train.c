@@ -154,12 +154,11 @@ static int prepare_data(job *j)
 static int open_source(job *j, settings *s)
 {
     if (!s->from) return 0;
-    j->source = st_net_load(s->from, .batch = 1);
-    if (j->source) dataset_recall(&s->source, j->source);
-    else if (strstr(st_error(), "no architecture in the metadata")) {
-        st_error_clear();
-        if (!s->net) st_error_set("%.200s: tensors without an architecture: give the network, too", s->from);
-    }
+    const int described = st_net_described(s->from);
+    if (described == 0 && !s->net)
+        return st_error_set("%.200s: tensors without an architecture: give the network, too", s->from);
+    if (described > 0 && (j->source = st_net_load(s->from, .batch = 1)))
+        dataset_recall(&s->source, j->source);
     return st_error() ? -1 : 0;
 }
 

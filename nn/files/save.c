@@ -200,8 +200,7 @@ static st_net *plan_net(const safetensors *file, st_net_known known)
                *version = safetensors_text(file, "stride_version");
     st_net *n = NULL;
     if (!text || !version)
-        st_error_set("%s: no architecture in the metadata; st_net_load_tensors reads tensors alone",
-                     file->path);
+        st_error_set("%s: no architecture in the metadata, as in a file of tensors alone", file->path);
     else if (strcmp(version, VERSION) != 0)
         st_error_set("%s: stride_version %s, expected %s", file->path, show_text(version).text, VERSION);
     else if (!(n = architecture_read(text, known))) st_error_within("%s: ", file->path);
@@ -246,6 +245,16 @@ st_net *st_net_load_file(const char *path, st_net_load_options o)
     }
     safetensors_close(file);
     return n;
+}
+
+int st_net_described(const char *path)
+{
+    if (!path) return st_error_set("st_net_described: the path is NULL");
+    safetensors *file = safetensors_open(path);
+    const int described =
+        file ? safetensors_text(file, "architecture") && safetensors_text(file, "stride_version") : -1;
+    safetensors_close(file);
+    return described;
 }
 
 int st_net_load_tensors(st_net *n, const char *path)

@@ -43,6 +43,10 @@ typedef struct st_net_load_options {
 st_net *st_net_load_file(const char *path, st_net_load_options options);
 #define st_net_load(...) ST_CALL(st_net_load_file, st_net_load_options, __VA_ARGS__)
 
+/* 1 if a safetensors file has the architecture of a net, for st_net_load; 0 if it has tensors alone, as
+ * PyTorch's have, for st_net_load_tensors. -1 with an error if it is no such file. */
+int st_net_described(const char *path);
+
 /* The layer of a JSON object such as the architecture has: {"type": "conv2d", "out_channels": 6,
  * "kernel": [5, 5]}; a missing option takes its default. NULL with an error that names the type and the
  * option. */

@@ -821,11 +821,16 @@ TEST(a_count_of_batches_is_passed_over)
     assert_int_equal(st_net_build(n, 1, 1), 0);
     st_fill(w, 3);
     assert_int_equal(safetensors_write(path_of("theirs"), 3, theirs, metadata), 0);
+    assert_int_equal(st_net_described(path_of("theirs")), 0);
     assert_int_equal(st_net_load_tensors(n, path_of("theirs")), 0);
     assert_elements(st_net_find(n, "0.weight"), 3, 3);
     assert_int_equal(safetensors_write(path_of("theirs"), 3, odd, metadata), 0);
     expect_failure(st_net_load_tensors(n, path_of("theirs")), "tensor num_batches_tracked is not in the net");
+    assert_int_equal(st_net_save(n, path_of("theirs")), 0);
+    assert_int_equal(st_net_described(path_of("theirs")), 1);
     unlink(path_of("theirs")), json_decref(metadata);
+    expect_failure(st_net_described(path_of("theirs")), "theirs: No such file");
+    expect_failure(st_net_described(NULL), "st_net_described: the path is NULL");
 }
 
 /* ---- the file that is written -------------------------------------------------------------------- */
