@@ -144,6 +144,8 @@ static int read_value(const subcommand *c, const option_row *o, const char *name
         *(double *)at = GIVEN;
         return 0;
     }
+    if ((o->kind == OPTION_TEXT || o->kind == OPTION_LIST) && !*text)
+        return subcommand_refuse(c, "%s: expected %s, not \"\"", name, o->value);
     switch (o->kind) {
     case OPTION_FLAG: *(bool *)at = true; return 0;
     case OPTION_TEXT: *(const char **)at = text; return 0;
@@ -257,6 +259,9 @@ static int parse(const subcommand *c, int argc, char **argv, void *settings)
             optarg = argv[optind++]; /* the next word, if it is such a number */
         if (read_value(c, o, name, optarg, settings)) return 2;
     }
+    for (int i = optind; i < argc; i++)
+        if (!*argv[i])
+            return subcommand_refuse(c, "an argument is \"\"; usage: %s %s", subcommand_title(c), c->usage);
     if (take_operands(c, argc, argv, settings)) return 2;
     if (argc - optind > c->most)
         return subcommand_refuse(c, "unexpected \"%s\"; usage: %s %s",

@@ -78,6 +78,7 @@ refuses_words() {
         refuses '--lr: expected a number .*"nan"' train --lr nan && refuses '--flip: .*"1.5"' train --flip=1.5 &&
         refuses '--optim: expected one of sgd\|adam\|adamw.*, not "adma"' train --optim adma &&
         refuses 'no network' train && refuses '--validation or --split' train --net relu --split .1 --validation x &&
+        refuses '--save: expected FILE, not ""' train --net relu --save '' && refuses 'an argument is ""; usage' predict '' &&
         refuses '--resume needs --checkpoint FILE' train --net relu --resume &&
         refuses '--checkpoint-every needs' train --net relu --checkpoint-every 3 &&
         refuses '--save and --checkpoint are the same file, a' train --net relu --checkpoint "../${PWD##*/}/a" --save a &&
@@ -832,6 +833,10 @@ fine_tunes() {
     train "$net 4" $data --from "$tmp/tensors" --freeze 0 --save "$tuned" && says '^4 tensors from .*tensors$' &&
         same_tensor 0.weight "$source" "$tuned" || because "tensors alone" || return
     fails '.*tensors without an architecture: give the network, too$' train $data --from "$tmp/tensors" || return
+    local subcommand
+    for subcommand in summary predict eval export; do
+        fails '.*tensors without an architecture, .*; stride train NET --from .*tensors reads' "$subcommand" --model "$tmp/tensors" $([ "$subcommand" = export ] && echo a.onnx) || return
+    done
     fails '.*none.safetensors: No such file' train $data --from "$tmp/none.safetensors"
 }
 writes_predictions() {
