@@ -109,6 +109,18 @@ static void erase(progress *p)
     p->drawn = false;
 }
 
+/* Two blanks separate the parts of a line; one that does not fit begins the terminal's next line. */
+static void fold(char *text, int room)
+{
+    int column = 0;
+    for (char *part = text, *end; *part; part = end) {
+        end = strstr(part + 2, "  ");
+        if (!end) end = part + strlen(part);
+        if (column + (int)(end - part) > room) *part = '\n', column = -1;
+        column += (int)(end - part);
+    }
+}
+
 static void show_epoch(progress *p, const st_run *run)
 {
     const st_train_report *r = &run->report;
@@ -118,9 +130,12 @@ static void show_epoch(progress *p, const st_run *run)
     put_score(&l, "validation ", &r->validation);
     put_text(&l, "  lr %.3g  %.0f samples/s  ", r->lr, r->samples_per_second);
     put_time(&l, r->seconds);
+    if (r->best) put_text(&l, "  best");
+    if (p->terminal) fold(l.text, width_of(p->to));
     erase(p);
-    fputs(l.text, p->to);
-    if (r->best) paint(p, "\033[1;32m", "  best", LONGEST_LINE);
+    const int plain = l.length - (r->best ? 4 : 0); /* columns before "best" */
+    fprintf(p->to, "%.*s", plain, l.text);
+    if (r->best) paint(p, "\033[1;32m", l.text + plain, LONGEST_LINE);
     fputc('\n', p->to);
     fflush(p->to);
 }

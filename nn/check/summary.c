@@ -1,14 +1,28 @@
 /* summary.c: prints a net's layers, shapes and memory needs. */
+#include "nn/files/streams.h"
+
 #include "layers/describe/describe.h"
 #include "layers/layer_impl.h"
 #include "nn/check/summary.h"
 
 #include <string.h>
 
+enum { OTHER_COLUMNS = 54 }; /* the width of all but the first */
+
 typedef struct table {
     FILE *to;
     int width; /* of the first column */
+    bool folded;
 } table;
+
+/* A line of the table, which is folded where the terminal is narrower. */
+static void put_line(const table *t, const char *layer, const char *output, const char *parameters,
+                     const char *flops)
+{
+    fprintf(t->to, t->folded ? "%-*s\n  %s" : "%-*s  %-20s", t->folded ? 0 : t->width, layer, output);
+    if (parameters[0]) fprintf(t->to, t->folded ? "  %s  %s" : " %14s %16s", parameters, flops);
+    fputc('\n', t->to);
+}
 
 static int indented(const st_layer *l, const char *path, char *text, size_t size)
 {
@@ -48,8 +62,8 @@ static void print_row(st_layer *l, const char *path, void *context)
     indented(l, path, text, sizeof text);
     double own = 0;
     for (int i = 0; i < l->params; i++) own += (double)st_shape_numel(l->param[i].shape, "st_net_summary");
-    fprintf(t->to, "%-*s  %-20s %14s %16s\n", t->width, text, st_shape_text(l->y).text,
-            grouped(own, parameters), grouped(l->children ? 0 : l->flops / (double)l->x.n[0], flops));
+    put_line(t, text, st_shape_text(l->y).text, grouped(own, parameters),
+             grouped(l->children ? 0 : l->flops / (double)l->x.n[0], flops));
 }
 
 static void print_bytes(FILE *to, const char *what, double elements)
@@ -82,15 +96,17 @@ static int summarise(st_net *n, st_shape x, FILE *to)
     st_shape y;
     st_layer_needs needs;
     if (st_layer_plan(n->root, x, &y) || st_layer_measure(n->root, &needs)) return -1;
-    char text[32];
+    char parameters[32], flops[32];
     table t = { to, (int)strlen("layer") };
     st_layer_visit(n->root, measure_width, &t);
-    fprintf(to, "%-*s  %-20s %14s %16s\n", t.width, "layer", "output", "parameters", "FLOPs a sample");
-    fprintf(to, "%-*s  %-20s\n", t.width, "input", st_shape_text(x).text);
+    const int columns = system_is_terminal(to) ? system_columns(to) : 0;
+    t.folded = columns > 0 && columns < t.width + OTHER_COLUMNS;
+    put_line(&t, "layer", "output", "parameters", "FLOPs a sample");
+    put_line(&t, "input", st_shape_text(x).text, "", "");
     st_layer_visit(n->root, print_row, &t);
-    fprintf(to, "%-*s  %-20s %14s", t.width, "total", "", grouped((double)needs.parameters, text));
-    fprintf(to, " %16s\n\n", grouped(n->root->flops / (double)x.n[0], text));
-    fprintf(to, "memory for batches of %td, %s\n", x.n[0], ST_REAL_NAME);
+    put_line(&t, "total", "", grouped((double)needs.parameters, parameters),
+             grouped(n->root->flops / (double)x.n[0], flops));
+    fprintf(to, "\nmemory for batches of %td, %s\n", x.n[0], ST_REAL_NAME);
     print_memory(to, &needs, (double)st_shape_numel(x, "st_net_summary"),
                  (double)st_shape_numel(y, "st_net_summary"));
     return fflush(to) || ferror(to) ? st_error_set("st_net_summary: the stream cannot be written") : 0;

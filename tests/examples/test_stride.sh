@@ -1025,6 +1025,12 @@ draws() {
     on_terminal 80 "NO_COLOR= $command" && colours || because "an empty NO_COLOR" || return
     on_terminal 80 "TERM=dumb $command" && ! grep -q "$escape" "$out" || because "TERM=dumb"
 }
+folds() { # the summary's table and the lines of epochs
+    on_terminal 40 "'$stride' train --net '$net 10' --data '$digits' --epochs 2 --save '$tmp/terminal.safetensors'" || return
+    sed "s/$escape\[[0-9;]*[mK]//g" "$out" | tr '\r' '\n' | awk '/^layer/ { table = 1 } /^memory/ { table = 0 } /^epoch.*  loss/ { epoch = 1 } /^training loss/ { epoch = 0 }
+        (table || epoch) && ! / %/ { if (!/=/ && length > most) most = length; text = text $0 } END { print most, text }' >"$tmp/narrow"
+    [ "$(cut -d ' ' -f 1 "$tmp/narrow")" -le 40 ] && grep -q ' validation loss.*samples/s.*  best' "$tmp/narrow" && grep -q 'conv2d.*FLOPs\|FLOPs.*conv2d' "$tmp/narrow" || { cat "$tmp/narrow"; return 1; }
+}
 draws_predictions() { # the picture and a bar for each class; plain text elsewhere
     local command="'$stride' predict --model '$model' --data '$digits' --index 1"
     on_terminal 80 "$command" && colours && grep -q '█.* %' "$out" && [ "$(grep -c '▀' "$out")" = 14 ] && [ "$(grep -c ' %' "$out")" = 10 ] || because "a picture and bars" || return
@@ -1066,6 +1072,7 @@ elif ! script -q -e -c true /dev/null >/dev/null 2>&1 </dev/null; then
     echo "skip terminals: there is no pseudo-terminal"
 else
     claim "progress on a terminal of any width, in colour unless NO_COLOR is set; TERM=dumb" draws
+    claim "a table or a line of an epoch that is wider than the terminal is folded" folds
     claim "predict draws pictures and bars on a terminal" draws_predictions
 fi
 # A shell's background jobs ignore interrupts unless it has job control.
