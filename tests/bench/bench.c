@@ -196,7 +196,7 @@ static int run(settings *s, campaign *c)
     if (csv && fclose(csv)) failed = true;
     if (status == 0 && failed) return refuse_file(s->csv);
     if (status == 0 && c->in_turn && sweep_failures(c) > 0)
-        return st_error_set("%d results of peers are not Stride's", sweep_failures(c));
+        return st_error_set("results that are missing, or not Stride's: %d", sweep_failures(c));
     return status;
 }
 

@@ -83,6 +83,8 @@ typedef struct post {
     const char *process;
     int threads, peer; /* as in a cell */
     worker worker;
+    const char *asked; /* the last request; NULL: none */
+    int starts;
 } post;
 
 enum { REQUEST = SUBJECT_TEXT + 32 };
@@ -116,15 +118,33 @@ static post *find_post(const staff *s, const char *process, cell at)
     return NULL;
 }
 
+static int start(const campaign *c, post *p)
+{
+    const char *clock = c->clock[p->threads];
+    p->starts++;
+    return worker_start(&p->worker, c->peers[p->peer].command, c->threads[p->threads],
+                        clock ? clock : "wall");
+}
+
 static int hire(campaign *c, staff *s, cell at)
 {
     const char *process = process_of(c, at);
     if (!is_asked(c, at) || find_post(s, process, at)) return 0;
     post *p = &s->posts[s->count++];
     *p = (post){ .process = process, .threads = at.threads, .peer = at.peer };
-    const char *clock = c->clock[at.threads];
-    return worker_start(&p->worker, c->peers[at.peer].command, c->threads[at.threads],
-                        clock ? clock : "wall");
+    return start(c, p);
+}
+
+/* In a list, a process that was lost at one request is started again for the next. */
+static int replace_lost(const campaign *c, post *p, const char *request)
+{
+    enum { MOST_STARTS = 6 };
+    const bool new = !p->asked || strcmp(p->asked, request) != 0;
+    if (p->worker.lost && !(c->in_turn && new && p->starts < MOST_STARTS)) return 0;
+    p->asked = request;
+    if (!p->worker.lost) return 0;
+    worker_end(&p->worker);
+    return start(c, p);
 }
 
 /* None is still starting, which takes some a while, when the first is measured. Prints versions: settings of
@@ -168,12 +188,14 @@ static void keep(result *r, const worker_answer *a)
     if (a->allocations > r->allocations) r->allocations = a->allocations;
 }
 
-/* Stride must answer; a peer that does not is left out from then on. */
-static int refused(campaign *c, cell at, const char *request, const char *why)
+/* A peer that does not answer is left out from then on. Stride must answer, but in a list the others are
+ * measured nevertheless. */
+static int refused(campaign *c, cell at, const char *request, const char *why, bool lost)
 {
     result *r = result_at(c, at);
-    if (at.peer == 0) return st_error_set("%s: %s", request, why);
+    if (at.peer == 0 && !c->in_turn) return st_error_set("%s: %s", request, why);
     snprintf(r->why_not, sizeof r->why_not, "%s", why);
+    r->failed = at.peer == 0 || (lost && c->in_turn);
     r->left_out = true;
     r->rounds = 0;
     return 0;
@@ -276,15 +298,17 @@ static int measure(campaign *c, staff *s, cell at)
     char request[REQUEST];
     worker_answer answer;
     if (!p || !is_asked(c, at) || r->left_out) return 0;
+    if (result_at(c, (cell){ at.subject, at.threads, 0 })->left_out) return 0;
     show_progress(c, s, at.subject);
+    if (replace_lost(c, p, what->request)) return -1;
     if (!computes_the_same(c, s, at, &p->worker, r)) {
         r->left_out = true;
         return 0;
     }
     snprintf(request, sizeof request, "%s %s", what->request, what->pass);
     if (ask(s, &p->worker, what, request, &answer) != WORKER_OK)
-        return refused(c, at, request, answer.refusal);
-    if (answer.result) return refused(c, at, request, "it gives a result rather than a time");
+        return refused(c, at, request, answer.refusal, p->worker.lost);
+    if (answer.result) return refused(c, at, request, "it gives a result rather than a time", false);
     keep(r, &answer);
     return 0;
 }

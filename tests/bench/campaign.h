@@ -57,8 +57,8 @@ typedef struct campaign {
     result *results;                     /* [subject][threads][peer] */
 } campaign;
 
-/* Fills c->results, which campaign_end frees. -1 with an error where Stride fails; a peer that does is left
- * out, with the reason. */
+/* Fills c->results, which campaign_end frees. -1 with an error where Stride fails, unless `in_turn`; a peer
+ * that does is left out, with the reason. */
 int campaign_run(campaign *c);
 void campaign_end(campaign *c);
 

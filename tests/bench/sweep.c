@@ -17,11 +17,11 @@ typedef struct row {
 
 /* ---- rows ---------------------------------------------------------------------------------------- */
 
-/* A layer that fails with one peer is no row, whatever the others make of it. */
+/* A layer that fails with one peer, or with Stride, is no row, whatever the others make of it. */
 static bool fails(const campaign *c, int subject_number)
 {
     for (int t = 0; t < c->threads_count; t++)
-        for (int p = 1; p < c->peer_count; p++)
+        for (int p = 0; p < c->peer_count; p++)
             if (campaign_result(c, (cell){ subject_number, t, p })->failed) return true;
     return false;
 }
@@ -183,7 +183,7 @@ int sweep_failures(const campaign *c)
     int count = 0;
     for (int i = 0; i < c->subject_count; i++)
         for (int t = 0; t < c->threads_count; t++)
-            for (int p = 1; p < c->peer_count; p++) count += campaign_result(c, (cell){ i, t, p })->failed;
+            for (int p = 0; p < c->peer_count; p++) count += campaign_result(c, (cell){ i, t, p })->failed;
     return count;
 }
 
@@ -192,7 +192,7 @@ static void print_failures(const campaign *c, FILE *to)
     if (sweep_failures(c) > 0) fputc('\n', to);
     for (int i = 0; i < c->subject_count; i++)
         for (int t = 0; t < c->threads_count; t++)
-            for (int p = 1; p < c->peer_count; p++) {
+            for (int p = 0; p < c->peer_count; p++) {
                 const result *r = campaign_result(c, (cell){ i, t, p });
                 if (r->failed)
                     fprintf(to, "FAIL %s %s, %s: %s\n", c->subjects[i].name, c->subjects[i].pass,

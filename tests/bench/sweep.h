@@ -14,7 +14,7 @@ void sweep_table(const campaign *c, FILE *to);
 /* A line for each row. */
 void sweep_csv(const campaign *c, FILE *to);
 
-/* How many results of peers are not Stride's. */
+/* How many results are missing, or not Stride's. */
 int sweep_failures(const campaign *c);
 
 #endif

@@ -267,9 +267,27 @@ refuses_lists() {
 names_failures() {
     list 'layer 2x3x8x8 conv 4 3' 'layer 2x3 relu'
     listed "$(spoilt spoilt "$number" "'$BENCH/stride_peer'")" --peer="good='$BENCH/stride_peer'"
-    [ $status = 1 ] && grep -q '^bench: 5 results of peers are not Stride' "$err" || because "the status" || return
+    [ $status = 1 ] && grep -q '^bench: results that are missing, or not Stride.s: 5' "$err" || because "the status" || return
     [ "$(grep -c '^FAIL 2x3.*, spoilt: its result is another' "$out")" = 5 ] || because "their names" || return
     [ "$(lines "$tmp/csv")" = 1 ] || { cat "$tmp/csv"; because "a row that fails"; }
+}
+# Stride, or a peer, that gives no answer at one layer.
+cat >"$tmp/hangs" <<'END'
+while read -r line; do
+    case $line in *2x3x8x8*) sleep 60 ;; esac
+    echo "$line"
+done | "$@"
+END
+goes_on() {
+    list 'layer 2x3x8x8 conv 4 3' 'layer 2x3 relu'
+    BENCH_PATIENCE=2 listed --peer="hangs=sh '$tmp/hangs' '$BENCH/stride_peer'"
+    [ $status = 1 ] && grep -q '^bench: results that are missing, .*: 1' "$err" && grep -q '^FAIL 2x3x8x8 conv.* forward, hangs: it gave no answer in time$' "$out" &&
+        [ "$(grep -c relu "$tmp/csv")" = 2 ] && ! grep conv "$tmp/csv" || { cat "$out"; because "a peer"; } || return
+    mkdir -p "$tmp/hung" && cp "$BENCH/bench" "$tmp/hung" &&
+        printf '#!/bin/sh\nexec sh "%s" "%s"\n' "$tmp/hangs" "$BENCH/stride_peer" >"$tmp/hung/stride_peer" && chmod +x "$tmp/hung/stride_peer" || return
+    BENCH_PATIENCE=2 run "$tmp/hung/bench" --quick --threads=1 --cpu-time --list="$tmp/list" --csv="$tmp/csv" --log="$tmp/list.log" --peer="good='$BENCH/stride_peer'"
+    [ $status = 1 ] && grep -q '^bench: results that are missing, .*: 3' "$err" && [ "$(grep -c '^FAIL 2x3x8x8 conv.*, stride: it gave no answer in time$' "$out")" = 3 ] &&
+        [ "$(grep -c relu "$tmp/csv")" = 2 ] && ! grep conv "$tmp/csv" || { cat "$out"; because "Stride"; }
 }
 draws_layers() {
     "$BENCH/draw" 7 60 >"$tmp/seven" && "$BENCH/draw" 7 60 >"$tmp/again" && "$BENCH/draw" 8 60 >"$tmp/eight" &&
@@ -285,6 +303,7 @@ reads_what_is_drawn() {
 claim "a list's layers and networks are measured, and means and rows printed" reads_lists
 claim "a list that makes no sense is refused, with its line" refuses_lists
 claim "what a peer computes differently is a failure that is named, not a row" names_failures
+claim "a layer that is not answered in time fails, and the next ones are measured" goes_on
 claim "drawn layers are the same for the same seed" draws_layers
 claim "drawn layers and the networks of the list can be read" reads_what_is_drawn
 

@@ -177,6 +177,7 @@ worker_status worker_ask(worker *w, const char *request, worker_answer *answer)
     const answered how = asked ? read_line(w, line) : ENDED;
     worker_pause(w);
     if (how != ANSWERED) {
+        w->lost = true;
         refuse(w->refusal, WORKER_FAILS, how == ENDED ? "it ended" : "it gave no answer in time");
         return refuse(answer->refusal, WORKER_FAILS, w->refusal);
     }

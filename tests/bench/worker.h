@@ -15,6 +15,7 @@ typedef struct worker {
     pid_t id;
     FILE *to, *from;
     bool greeted;              /* its first line has been read */
+    bool lost;                 /* it ended, or gave no answer in time */
     char about[WORKER_LINE];   /* its version, and what it computes with, as it says when it starts */
     char refusal[WORKER_LINE]; /* why nothing can be asked of it; "" while something can */
 } worker;
