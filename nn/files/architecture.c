@@ -86,7 +86,7 @@ static bool read_option(const st_field *f, const json_t *given, const st_net_kno
 static const char *const expected[] = {
     [ST_FIELD_INT] = "a whole number", [ST_FIELD_PAIR] = "two whole numbers",
     [ST_FIELD_REAL] = "a number",      [ST_FIELD_BOOL] = "true or false",
-    [ST_FIELD_CHOICE] = "one of",      [ST_FIELD_NAMED] = "a name passed to st_net_load",
+    [ST_FIELD_CHOICE] = "one of",      [ST_FIELD_NAMED] = "a name given to st_net_load",
 };
 
 static int refuse_option(const st_layer_type *type, const st_field *f, const json_t *given)
@@ -202,7 +202,9 @@ static const st_layer_type *read_type(const json_t *given, const st_net_known *k
     const st_layer_type *type = name ? type_named(name, st_layer_types) : NULL;
     if (name && !type) type = type_named(name, known->types);
     if (!name) st_error_set("%s has no type", json_show(given).text);
-    else if (!type) st_error_set("type '%s' is not known; pass it to st_net_load", show_text(name).text);
+    else if (!type)
+        st_error_set("type '%s' is not known: a program that has it gives it to st_net_load",
+                     show_text(name).text);
     return type;
 }
 

@@ -504,8 +504,8 @@ TEST(a_type_of_ones_own_is_refused_unless_it_is_handed_over)
     const char *path = path_of("net");
     auto_net *n = sample(ST_SHAPE(3), st_sequence(st_relu(), layer_blend((blend){ .curve = &curves[0] })));
     assert_int_equal(st_net_save(n, path), 0);
-    expect_null(st_net_load(path), "%s: layer 0: layer 1: type 'blend' is not known; pass it to st_net_load",
-                path);
+    expect_null(st_net_load(path),
+                "%s: layer 0: layer 1: type 'blend' is not known: a program that has it gives it", path);
     expect_null(st_net_load(path, .batch = 1, .known = { .types = known.types }),
                 "%s: layer 0: layer 1: blend: curve is \"halved\"", path);
     expect_null(st_net_load(path, .batch = 1, .known = { .named = known.named }),
