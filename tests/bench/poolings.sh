@@ -1,8 +1,8 @@
 #!/bin/sh
 # poolings.sh PEER [ROUNDS]: max pooling's time divided by each pooling's, forward and backward, and its milliseconds.
 #
-# PEER is stride_peer. Images are [64, 16, 24, 24]; one thread, processor time; medians of rounds in which all are
-# measured in turn.
+# PEER is stride_peer. Images are [64, 16, 24, 24], or as SHAPE=64x16x24x24 says; one thread, processor time;
+# medians of rounds in which all are measured in turn.
 peer=$1 rounds=${2:-5}
 export BENCH_CLOCK=cpu BENCH_SECONDS="${BENCH_SECONDS:-0.01}" STRIDE_THREADS=1
 BENCH_FOLDER=$(mktemp -d)
@@ -33,7 +33,7 @@ texts() { # a line for each pooling, "column|name|text"
     echo '1|spatial_pyramid_pool|spatial_pyramid_pool 4'
 }
 texts | while IFS='|' read -r column name text; do
-    for pass in forward both; do echo "$column|$name|layer 64x16x24x24 $text $pass"; done
+    for pass in forward both; do echo "$column|$name|layer ${SHAPE:-64x16x24x24} $text $pass"; done
 done >once
 for _ in $(seq "$rounds"); do cat once; done >asked
 cut -d '|' -f 3- asked | "$peer" | tail -n +2 >answered

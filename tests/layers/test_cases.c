@@ -61,8 +61,8 @@ static void build(st_layer *l, st_shape x)
 /* A normal distribution, over whatever places the view has. */
 static void roll_normal(dice *d, st_tensor x)
 {
-    for (ptrdiff_t k = 0; k < st_numel(x); k++)
-        *element(x, k) = (st_real)st_random_normal(d->key, d->rolls++);
+    st_random_block drawn = st_random_bits(d->key, d->rolls++);
+    st_normal(x, (st_random_key){ drawn.word[0], drawn.word[1] }, 0, 1);
 }
 
 static st_tensor outputs(const st_layer *l, ptrdiff_t images, double value)

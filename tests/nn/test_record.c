@@ -2,16 +2,16 @@
  * change that should not change results is held.
  *
  * tests/nn/record.txt has a line for each environment, engine, precision and network, with CRC-32 sums of the
- * parameters and states after 10 steps, of the same after all steps, and of what is then predicted. There
- * are 50 steps, 10 for a large network. The sums are made by one thread; the test trains by two, a small
- * network after its first 10 steps. The environment is what the bits depend on besides our code: the C
+ * parameters and states after 5 steps, of the same after all steps, and of what is then predicted. There
+ * are 25 steps, 5 for a large network. The sums are made by one thread; the test trains by two, a small
+ * network after its first 5 steps. The environment is what the bits depend on besides our code: the C
  * library with its exp and sin, and whether the processor has fused multiply-add. A test is skipped where the
  * file has no line for it. gcc makes fused multiply-adds from -O2 on, or with
  * -fexpensive-optimizations: with less the kernels of avx2 and avx512 give other bits, and their tests fail.
  *
  *     STRIDE_RECORD=1 build/float/tests/test_record      prints the lines of this environment
  *
- * STRIDE_FAST takes 10 steps of the small networks, for processors that are emulated. */
+ * STRIDE_FAST takes 5 steps of the small networks, for processors that are emulated. */
 #include "tests/support.h"
 
 #include "nn/data/augment.h"
@@ -34,7 +34,7 @@
 
 #define RECORD "tests/nn/record.txt"
 
-enum { EPOCH = 10, EPOCHS = 5 }; /* an epoch of as many steps */
+enum { EPOCH = 5, EPOCHS = 5 }; /* an epoch of as many steps */
 
 static bool fast;
 
@@ -108,7 +108,7 @@ enum { NETWORKS = sizeof networks / sizeof *networks };
 /* ---- sums ---------------------------------------------------------------------------------------- */
 
 typedef struct sums {
-    unsigned long early, late, predicted; /* after 10 steps, after all steps, of predictions then */
+    unsigned long early, late, predicted; /* after 5 steps, after all steps, of predictions then */
 } sums;
 
 static unsigned long sum_of(unsigned long crc, st_tensor x)
