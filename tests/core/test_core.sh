@@ -38,17 +38,18 @@ refuses_engines() {
 }
 claim "the core has no other engine than the reference" refuses_engines
 # What one reads of a step: the calls that a debugger sees in the core, which is compiled without optimisation, and
-# their files. There are eight from the loop to the product of matrices.
+# their files. There are eight from the loop to the product of matrices. That build is kept between runs.
+calls=$(dirname "$(dirname "$LIB")")/calls
 calls_to_product() { # HOOK: prints FUNCTION FILE of each call, the innermost first
     STRIDE_ENGINE=reference STRIDE_THREADS=1 gdb -q -batch -ex 'set breakpoint pending on' -ex "tbreak $1" -ex run \
-        -ex 'tbreak product' -ex continue -ex 'backtrace 40' "$tmp/calls/core/float/tests/core/cnn" 2>&1 |
+        -ex 'tbreak product' -ex continue -ex 'backtrace 40' "$calls/core/float/tests/core/cnn" 2>&1 |
         sed -nE 's/^#[0-9]+ +(0x[0-9a-f]+ in )?([a-z0-9_]+) \(.* at ([a-z0-9_/]+\.[ch]):[0-9]+$/\2 \3/p' |
         awk '{ print } $1 == "st_train_run" { exit }'
 }
 path_is_short() {
     local path files
     path=$(tests/tools/lines.sh path)
-    make CC="$CC" BUILD="$tmp/calls" CFLAGS="-O0 -g" core || return 1
+    make CC="$CC" BUILD="$calls" CFLAGS="-O0 -g" core || return 1
     for hook in conv2d_forward conv2d_backward conv_gradient; do
         calls_to_product $hook >"$tmp/path"
         cat "$tmp/path"
