@@ -80,8 +80,9 @@ static double difference(const subject *s, st_tensor high, st_tensor low)
     if (s->loss)
         return st_loss_value(*s->loss, high, s->target, none) - st_loss_value(*s->loss, low, s->target, none);
     const st_real *a = st_data(high), *b = st_data(low), *r = st_data(s->dy);
+    const ptrdiff_t n = st_numel(high);
     double sum = 0;
-    for (ptrdiff_t i = 0; i < st_numel(high); i++)
+    for (ptrdiff_t i = 0; i < n; i++)
         if (a[i] != b[i]) sum += (double)r[i] * ((double)a[i] - (double)b[i]); /* also for infinities */
     return sum;
 }
