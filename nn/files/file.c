@@ -13,6 +13,7 @@ enum { LONGEST_NAME = 150 }; /* bytes of a path in a message, which may have two
 const char *file_name(const char *path)
 {
     size_t length = strlen(path);
+    if (length == 0) return "\"\"";
     return length > LONGEST_NAME ? path + length - LONGEST_NAME : path;
 }
 
@@ -21,8 +22,8 @@ FILE *file_open(const char *path, long long *size)
     struct stat status;
     const bool found = stat(path, &status) == 0, regular = found && (status.st_mode & S_IFMT) == S_IFREG;
     FILE *stream = regular ? fopen(path, "rb") : NULL;
-    if (found && !regular) st_error_set("%s: not a regular file", path);
-    else if (!stream) st_error_set("%s: %s", path, strerror(errno));
+    if (found && !regular) st_error_set("%s: not a regular file", file_name(path));
+    else if (!stream) st_error_set("%s: %s", file_name(path), strerror(errno));
     else *size = status.st_size;
     return stream;
 }

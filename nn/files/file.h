@@ -6,7 +6,7 @@
 
 #include <stdio.h>
 
-/* The end of a path, short enough for a message with two of them. */
+/* The end of a path, short enough for a message with two of them; two quotation marks for an empty one. */
 const char *file_name(const char *path);
 
 /* Untrusted text for a message: visible characters of UTF-8, "?" for other bytes, "..." if cut off. */

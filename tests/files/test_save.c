@@ -831,6 +831,8 @@ TEST(a_count_of_batches_is_passed_over)
     unlink(path_of("theirs")), json_decref(metadata);
     expect_failure(st_net_described(path_of("theirs")), "theirs: No such file");
     expect_failure(st_net_described(NULL), "st_net_described: the path is NULL");
+    expect_failure(st_net_save(n, ""), "\"\": cannot be written: No such file");
+    expect_failure(st_net_described(""), "\"\": No such file");
 }
 
 /* ---- the file that is written -------------------------------------------------------------------- */
