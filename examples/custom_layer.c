@@ -23,6 +23,7 @@ static rows rows_of(st_tensor x)
 
 static int plan(st_layer *l, st_shape x, st_shape *y)
 {
+    if (x.rank < 2) return st_layer_refuse(l, "the input is %s, expected [N, C, ...]", st_shape_text(x).text);
     *y = x;
     return st_layer_parameter(l, "weight", ST_SHAPE(x.n[1]), (st_init){ .constant = 0.25 }) ||
            st_layer_scratch(l, x);
