@@ -1657,16 +1657,16 @@ static double find_picks(sparse *a, const matrix *m, picking how, int most, int 
     return picked / (double)p->rows;
 }
 
-/* Picks, or vectors of columns, of which each takes `each`: whichever takes the fewest instructions, whose
- * number it returns about. Rows that are joined, and what vectors pass their ends by, are within the room of
- * rows. */
-static double choose_columns(sparse *a, bool maxima, int lanes, bool shuffles, double each)
+/* Picks, or vectors of columns, of which each takes `each`, of `more` times as many rows: whichever takes the
+ * fewest instructions, whose number it returns about. A pick's further parts lie in two lines each. Rows that
+ * are joined, and what vectors pass their ends by, are within the room of rows. */
+static double choose_columns(sparse *a, bool maxima, int lanes, bool shuffles, double each, double more)
 {
     picks *p = &a->picks;
     const ptrdiff_t room = LANES_MOST * (a->pitch - 3);
     const double taps = (double)a->begin[a->out] * (maxima ? 10 : 5);
     const double way = (double)(a->pitch + a->out_pitch) * each + 12 * (double)a->out + taps;
-    const double transposed = (maxima ? 1 : 1.3) * way / lanes;
+    const double transposed = (maxima ? 1 : 1.3) * more * way / lanes;
     p->low = p->high = 0;
     for (ptrdiff_t k = 0; k < a->begin[a->out]; k++)
         p->low = smallest(p->low, a->taps[k].from), p->high = largest(p->high, a->taps[k].from + 1);
@@ -1675,8 +1675,11 @@ static double choose_columns(sparse *a, bool maxima, int lanes, bool shuffles, d
     const matrix m = { NULL, a, a->size, a->out, NULL };
     const double picked =
         p->rows < 1 ? INFINITY : find_picks(a, &m, maxima ? MAXIMA : SUMS, MOST_PICKS, lanes, shuffles);
-    p->used = picked < transposed && p->reach - p->low <= LANES_MOST * a->pitch;
-    return p->used ? picked : transposed;
+    double parts = 0;
+    for (ptrdiff_t k = 0; k < p->room && picked < INFINITY && !maxima; k++)
+        if (p->pick[k].parts > 2) parts += 2.0 * p->pick[k].parts / (double)p->rows;
+    p->used = picked + parts < transposed && p->reach - p->low <= LANES_MOST * a->pitch;
+    return fmin(picked, transposed);
 }
 
 /* As many planes as fill vectors best, with `half` elements on the way from `size` to `out`. */
@@ -1791,12 +1794,13 @@ static double choose_rows(rows_plan *p, bool maxima, int lanes, bool shuffles, p
     const sparse *rows = p->axis, *columns = rows + 1, *back = p->back;
     const ptrdiff_t high = rows->size, down = rows->out, wide = p->tall ? columns->out : columns->size,
                     count = p->tall ? high : down;
-    double each = choose_columns(&p->axis[1], maxima, lanes, shuffles, maxima ? 14 : 7);
+    const double more = (double)down / (double)count;
+    double each = choose_columns(&p->axis[1], maxima, lanes, shuffles, maxima ? 14 : 7, more);
     double costs[] = { cost_of_rows(rows, wide, lanes, count, each), 0 };
     if (maxima)
         costs[1] = 30 + (double)(rows->size * columns->size) / lanes + 2 * (double)(down * columns->out);
     else {
-        each = choose_columns(&p->back[1], false, lanes, shuffles, 10);
+        each = choose_columns(&p->back[1], false, lanes, shuffles, 10, more);
         costs[1] = cost_of_rows(back, wide, lanes, count, each);
         for (int i = 0; i < 2 && p->run_count > 0; i++) {
             const double runs = cost_of_runs(p, lanes, i == 1);
