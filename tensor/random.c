@@ -50,18 +50,27 @@ static double fraction(uint64_t bits)
     return (double)(bits >> 11) * 0x1p-53;
 }
 
-double st_random_uniform(st_random_key key, uint64_t counter)
+static double uniform(st_random_block block)
 {
-    return fraction(half(st_random_bits(key, counter), 0));
+    return fraction(half(block, 0));
 }
 
 /* Box and Muller's transform, which makes a pair of numbers; the second one is not used, so that each counter
  * gives one number. 1 - u is in (0, 1], so that the logarithm is finite. */
-double st_random_normal(st_random_key key, uint64_t counter)
+static double normal(st_random_block block)
 {
-    st_random_block block = st_random_bits(key, counter);
     double radius = sqrt(-2 * log(1 - fraction(half(block, 0))));
     return radius * cos(TAU * fraction(half(block, 1)));
+}
+
+double st_random_uniform(st_random_key key, uint64_t counter)
+{
+    return uniform(st_random_bits(key, counter));
+}
+
+double st_random_normal(st_random_key key, uint64_t counter)
+{
+    return normal(st_random_bits(key, counter));
 }
 
 /* The lowest 2^64 mod bound numbers are rejected, so that the number of the others is a multiple of bound. */
@@ -84,6 +93,8 @@ uint64_t st_random_below(st_random_key key, uint64_t counter, uint64_t bound)
 
 /* ---- tensors --------------------------------------------------------------------------------- */
 
+enum { BLOCKS = 64 }; /* are drawn at once */
+
 /* The counter of the next element, and two parameters of the distribution. */
 typedef struct draw {
     st_random_key key;
@@ -91,23 +102,40 @@ typedef struct draw {
     double a, b;
 } draw;
 
+/* The number of the next elements, at most n, whose blocks are drawn. */
+static ptrdiff_t draw_blocks(draw *d, st_random_block *block, ptrdiff_t n)
+{
+    if (n > BLOCKS) n = BLOCKS;
+    st_random_words(d->key, d->counter, (uint32_t *)block, n);
+    d->counter += (uint64_t)n;
+    return n;
+}
+
 /* Weighted means of the ends, as high - low may overflow. Rounding may reach or exceed an end. */
 static void uniform_row(ptrdiff_t n, st_real *const at[], const ptrdiff_t stride[], void *context)
 {
+    st_random_block block[BLOCKS];
     draw *d = context;
     const st_real low = (st_real)d->a, high = (st_real)d->b;
-    for (ptrdiff_t i = 0; i < n; i++) {
-        const double u = st_random_uniform(d->key, d->counter++);
-        const st_real value = (st_real)(low * (1 - u) + high * u);
-        at[0][i * stride[0]] = value < low ? low : value < high ? value : nextafter(high, low);
+    for (ptrdiff_t i = 0, drawn; i < n; i += drawn) {
+        drawn = draw_blocks(d, block, n - i);
+        for (ptrdiff_t k = 0; k < drawn; k++) {
+            const double u = uniform(block[k]);
+            const st_real value = (st_real)(low * (1 - u) + high * u);
+            at[0][(i + k) * stride[0]] = value < low ? low : value < high ? value : nextafter(high, low);
+        }
     }
 }
 
 static void normal_row(ptrdiff_t n, st_real *const at[], const ptrdiff_t stride[], void *context)
 {
+    st_random_block block[BLOCKS];
     draw *d = context;
-    for (ptrdiff_t i = 0; i < n; i++)
-        at[0][i * stride[0]] = (st_real)(d->a + d->b * st_random_normal(d->key, d->counter++));
+    for (ptrdiff_t i = 0, drawn; i < n; i += drawn) {
+        drawn = draw_blocks(d, block, n - i);
+        for (ptrdiff_t k = 0; k < drawn; k++)
+            at[0][(i + k) * stride[0]] = (st_real)(d->a + d->b * normal(block[k]));
+    }
 }
 
 void st_uniform(st_tensor x, st_random_key key, st_real low, st_real high)
