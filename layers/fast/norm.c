@@ -12,9 +12,9 @@
 #include <string.h>
 
 enum { MOST = 512 / sizeof(st_real) }; /* sets that one thread processes at once, but for those by columns */
-/* Scratch: a channel or an image of x; weight times dy; norm_room; a tile's gradients or sums of segments;
- * weights, biases and their gradients of each element. */
-enum { COPY, SCALED, ROOM, KEPT, SPREAD };
+/* Scratch: a channel or an image of x; norm_room; a tile's gradients or sums of segments; weights, biases and
+ * their gradients of each element. */
+enum { COPY, ROOM, KEPT, SPREAD };
 enum { SEGMENT = 4096, LONG = 8 * SEGMENT }; /* longer sets of images are divided into segments */
 enum { NEAR = 1 << 18 };                     /* elements of images that stay in the second cache */
 enum { BRIEF = 16 }; /* channels of groups that are shorter have a weight for each element */
@@ -59,11 +59,12 @@ static const isa_bits ones[2 * OCTET] = { 0, 0, 0, 0, 0, 0, 0, 0, -1, -1, -1, -1
 #define OCTET_OF(x, i) (*(const octet_at *)((x) + (i)))
 #define MASKED(x, kept) ((octet)((octet_mask)(x) & (octet_mask)(*(const octet_mask_at *)(kept))))
 
-INLINE void add_exactly(norm_sums *to, ptrdiff_t n, const st_real *g, st_real shift, const st_real *x,
-                        st_real mean)
+/* With weights, g is weight dy, rounded. */
+INLINE void add_exactly(norm_sums *to, ptrdiff_t n, const st_real *g, const st_real *weight, st_real shift,
+                        const st_real *x, st_real mean)
 {
     for (ptrdiff_t i = 0; i < n; i++) {
-        const double a = (double)g[i] - (double)shift;
+        const double a = (double)(weight ? weight[i] * g[i] : g[i]) - (double)shift;
         to->g += a;
         to->product += a * ((double)x[i] - (double)mean);
     }
@@ -93,36 +94,54 @@ INLINE void sums_of_octets(octet *sums, const octet v[OCTET])
 typedef struct norm_rows {
     ptrdiff_t count, n, apart;
     const st_real *g, *x, *mean;
-    bool shifted; /* g - mean instead of g */
+    bool shifted;             /* g - mean instead of g */
+    const st_real *weight;    /* g is weight times this, with a weight for each element; NULL: 1 */
+    ptrdiff_t first, periods; /* row r has the weights of row (first + r) % periods; 0: all have the same */
+    const st_real *scale;     /* of each row, for the gradients of weights, */
+    st_real *dweight, *dbias; /* which are added here, unless these are NULL */
 } norm_rows;
 
 typedef struct row_block {
     ptrdiff_t row, begin, n;
 } row_block;
 
-/* Adds an octet, without the lanes that `kept` leaves out, unless it is NULL. */
-INLINE void add_octet(const norm_rows *rows, const st_real *at_g, const st_real *at_x, st_real mean,
-                      const isa_bits *kept, octet *sum, octet *product)
+/* The first weight of a row. */
+INLINE ptrdiff_t weight_at(const norm_rows *rows, ptrdiff_t row)
 {
-    const octet g = OCTET_OF(at_g, 0), x = OCTET_OF(at_x, 0);
+    return rows->periods > 0 ? (rows->first + row) % rows->periods * rows->n : 0;
+}
+
+/* Adds octet i of a row, whose weights begin at w, without the lanes that `kept` leaves out, unless it is
+ * NULL. */
+INLINE void add_octet(const norm_rows *rows, ptrdiff_t row, ptrdiff_t i, ptrdiff_t w, const isa_bits *kept,
+                      octet *sum, octet *product)
+{
+    const ptrdiff_t at = row * rows->apart + i;
+    const st_real mean = rows->mean[row];
+    const octet off = OCTET_OF(rows->x, at) - mean;
+    octet g = OCTET_OF(rows->g, at);
+    if (rows->dweight) {
+        const octet term = off * rows->scale[row] * g;
+        *(octet_at *)(rows->dweight + w + i) += kept ? MASKED(term, kept) : term;
+        if (rows->dbias) *(octet_at *)(rows->dbias + w + i) += kept ? MASKED(g, kept) : g;
+    }
+    if (rows->weight) g *= OCTET_OF(rows->weight, w + i);
     octet a = rows->shifted ? g - mean : g;
     if (kept) a = MASKED(a, kept);
     *sum += a;
-    *product += a * (x - mean);
+    *product += a * off;
 }
 
 /* The sums of a block by lanes, by so many chains of additions. */
 INLINE void add_octets(const norm_rows *rows, row_block b, int by, octet *sum, octet *product)
 {
-    const ptrdiff_t at = b.row * rows->apart + b.begin;
-    const st_real *g = rows->g + at, *x = rows->x + at, mean = rows->mean[b.row];
+    const ptrdiff_t end = b.begin + b.n, w = weight_at(rows, b.row);
     octet s[2] = { { 0 } }, p[2] = { { 0 } };
-    ptrdiff_t i = 0;
-    for (; i + by * OCTET <= b.n; i += by * OCTET) EACH(k, by)
-    add_octet(rows, g + i + k * OCTET, x + i + k * OCTET, mean, NULL, &s[k], &p[k]);
-    if (by > 1 && i + OCTET <= b.n) add_octet(rows, g + i, x + i, mean, NULL, &s[0], &p[0]);
-    i = b.n - OCTET;
-    if (b.n % OCTET) add_octet(rows, g + i, x + i, mean, ones + b.n % OCTET, &s[0], &p[0]);
+    ptrdiff_t i = b.begin;
+    for (; i + by * OCTET <= end; i += by * OCTET) EACH(k, by)
+    add_octet(rows, b.row, i + k * OCTET, w, NULL, &s[k], &p[k]);
+    if (by > 1 && i + OCTET <= end) add_octet(rows, b.row, i, w, NULL, &s[0], &p[0]);
+    if (b.n % OCTET) add_octet(rows, b.row, end - OCTET, w, ones + b.n % OCTET, &s[0], &p[0]);
     *sum = by == 1 ? s[0] : s[0] + s[1], *product = by == 1 ? p[0] : p[0] + p[1];
 }
 
@@ -130,7 +149,9 @@ INLINE void add_slowly(norm_sums *to, const norm_rows *rows, row_block b)
 {
     const ptrdiff_t at = b.row * rows->apart + b.begin;
     const st_real mean = rows->mean[b.row];
-    add_exactly(&to[b.row], b.n, rows->g + at, rows->shifted ? mean : 0, rows->x + at, mean);
+    add_exactly(&to[b.row], b.n, rows->g + at,
+                rows->weight ? rows->weight + weight_at(rows, b.row) + b.begin : NULL,
+                rows->shifted ? mean : 0, rows->x + at, mean);
 }
 
 INLINE row_block block_at(const norm_rows *rows, ptrdiff_t blocks, ptrdiff_t i)
@@ -169,7 +190,14 @@ INLINE void add_blocks(norm_sums *to, norm_rows rows, ptrdiff_t blocks, int by)
 INLINE void add_rows(norm_sums *to, norm_rows rows)
 {
     if (rows.n < OCTET)
-        for (ptrdiff_t k = 0; k < rows.count; k++) add_slowly(to, &rows, (row_block){ k, 0, rows.n });
+        for (ptrdiff_t k = 0; k < rows.count; k++) {
+            const ptrdiff_t at = k * rows.apart, w = weight_at(&rows, k);
+            add_slowly(to, &rows, (row_block){ k, 0, rows.n });
+            for (ptrdiff_t i = 0; i < rows.n && rows.dweight; i++) {
+                rows.dweight[w + i] += (rows.x[at + i] - rows.mean[k]) * rows.scale[k] * rows.g[at + i];
+                if (rows.dbias) rows.dbias[w + i] += rows.g[at + i];
+            }
+        }
     else if (rows.n <= BLOCK) add_blocks(to, rows, 1, 1);
     else add_blocks(to, rows, ceil_div(rows.n, 2 * BLOCK), 2);
 }
@@ -243,8 +271,8 @@ INLINE void add_columns(norm_sums *to, const norm_columns *c)
         if (!isfinite(all.g + all.product)) {
             all = (norm_sums){ 0 };
             for (ptrdiff_t r = 0, at = k * length; r < c->set.rows; r++)
-                add_exactly(&all, length, c->g + r * c->stride_g + at, shift[at], c->x + r * c->stride_x + at,
-                            middle[at]);
+                add_exactly(&all, length, c->g + r * c->stride_g + at, NULL, shift[at],
+                            c->x + r * c->stride_x + at, middle[at]);
         }
         to[k].g += all.g, to[k].product += all.product;
     }
@@ -281,7 +309,7 @@ INLINE void near_means(st_real *near, norm_sums *sums, norm_set s, ptrdiff_t cou
 {
     const ptrdiff_t few = smallest(s.length, 64);
     for (ptrdiff_t k = 0; k < count; k++) near[k] = x[k * s.length];
-    add_rows(sums, (norm_rows){ count, few, s.length, x, x, near, true });
+    add_rows(sums, (norm_rows){ count, few, s.length, x, x, near, .shifted = true });
     for (ptrdiff_t k = 0; k < count; k++)
         near[k] += (st_real)(sums[k].g / (double)few), sums[k] = (norm_sums){ 0 };
 }
@@ -322,19 +350,22 @@ INLINE norm_slopes slopes_of(double mean, double deviation, norm_sums of_g, doub
                           (st_real)(of_g.product * per_element * scale * scale), (st_real)scale };
 }
 
-INLINE void norm_adjoint(ptrdiff_t n, st_real *dx, const st_real *dy, double w, const st_real *x,
-                         norm_slopes s)
+/* With a weight for each element, w is not used. */
+INLINE void norm_adjoint(ptrdiff_t n, st_real *dx, const st_real *dy, const st_real *weights, double w,
+                         const st_real *x, norm_slopes s)
 {
     const st_real weight = (st_real)w;
-#define ADJOINT(dy, x) (weight * (dy)-s.mean_g - ((x)-s.middle) * s.slope) * s.scale
+#define ADJOINT(g, x) ((g)-s.mean_g - ((x)-s.middle) * s.slope) * s.scale
+#define OCTET_ADJOINT(i)                                                                                     \
+    ADJOINT(OCTET_OF(dy, i) * (weights ? (octet)OCTET_OF(weights, i) : (octet){ 0 } + weight), OCTET_OF(x, i))
     if (n < OCTET)
-        for (ptrdiff_t i = 0; i < n; i++) dx[i] = ADJOINT(dy[i], x[i]);
+        for (ptrdiff_t i = 0; i < n; i++) dx[i] = ADJOINT(dy[i] * (weights ? weights[i] : weight), x[i]);
     else {
-        const octet end = ADJOINT(OCTET_OF(dy, n - OCTET), OCTET_OF(x, n - OCTET));
-        for (ptrdiff_t i = 0; i < n - OCTET; i += OCTET)
-            *(octet_at *)(dx + i) = ADJOINT(OCTET_OF(dy, i), OCTET_OF(x, i));
+        const octet end = OCTET_ADJOINT(n - OCTET);
+        for (ptrdiff_t i = 0; i < n - OCTET; i += OCTET) *(octet_at *)(dx + i) = OCTET_ADJOINT(i);
         *(octet_at *)(dx + n - OCTET) = end;
     }
+#undef OCTET_ADJOINT
 #undef ADJOINT
 }
 
@@ -356,15 +387,16 @@ typedef struct set_division {
 } set_division;
 
 /* Sets that are processed at once: channels of a batch that stay in the cache from the first loop to the
- * second, by each thread; or whole sets of few elements. */
-static ptrdiff_t together(const set_division *p, ptrdiff_t images, int threads)
+ * second, by each thread; or whole sets of few elements. In a backward pass these are fewer: x and dy are read
+ * while dx is written, rather than in turns. */
+static ptrdiff_t together(const set_division *p, ptrdiff_t images, int threads, bool backward)
 {
-    enum { FEW = 4096, CACHED = 1 << 16, SOME = 32 };
+    enum { FEW = 4096, FEW_BACK = 1000, CACHED = 1 << 16, SOME = 32 };
     const ptrdiff_t least = p->length > BLOCK ? 1 : OCTET, /* rows that add_rows takes at once */
         cached = largest(CACHED / (images * p->length * least), 1) * least,
                     most = p->narrow ? COLUMNS / p->length : smallest(SOME, cached);
     if (p->norm.of_batch) return smallest(ceil_div(p->norm.sets, threads), most);
-    return largest(smallest(FEW / p->length, SOME), 1);
+    return largest(smallest((backward ? FEW_BACK : FEW) / p->length, SOME), 1);
 }
 
 /* How many sets a tile has: there is room for their gradients, or their elements stay in the cache; a
@@ -372,7 +404,7 @@ static ptrdiff_t together(const set_division *p, ptrdiff_t images, int threads)
 static ptrdiff_t tile_of(const set_division *p, ptrdiff_t images)
 {
     enum { GRADIENTS = 1 << 13, ELEMENTS = 1 << 17 };
-    const ptrdiff_t some = together(p, images, 1),
+    const ptrdiff_t some = together(p, images, 1, true),
                     most = p->by_element ? ELEMENTS / p->length : GRADIENTS / p->parts;
     return smallest(largest(most / some, 1), ceil_div(images * p->norm.sets, some)) * some;
 }
@@ -399,8 +431,6 @@ static int plan_division(st_layer *l, const void *given)
     if (!p->norm.of_batch && p->parts == 1 && alike && p->length > LONG)
         p->segments = ceil_div(p->length, SEGMENT);
     if (st_layer_scratch(l, ST_SHAPE(elements / (p->norm.of_batch ? p->norm.sets : images)))) return -1;
-    const ptrdiff_t scaled = p->segments > 0 ? SEGMENT : together(p, images, 1) * p->length;
-    if (st_layer_scratch(l, ST_SHAPE(p->by_element ? scaled : 0))) return -1;
     if (st_layer_scratch(l, ST_SHAPE(p->narrow ? elements / images * ROOM_OF_COLUMN : 0))) return -1;
     const bool keeps = affine && !p->norm.of_batch && !p->by_element;
     const ptrdiff_t sums = p->segments * (ptrdiff_t)(sizeof(norm_sums) / sizeof(st_real));
@@ -467,7 +497,7 @@ static norm_pass pass_over(const st_call *c, st_tensor x, st_tensor dy, st_tenso
                     .plan = plan,
                     .set = { rows, length, stride },
                     .end = batch ? plan->norm.sets : c->images * plan->norm.sets,
-                    .together = together(plan, c->images, c->layer->impl->run->threads),
+                    .together = together(plan, c->images, c->layer->impl->run->threads, !st_is_null(dy)),
                     .x = st_data(x),
                     .dy = st_data(dy),
                     .weight = c->layer->params > NORM_WEIGHT ? st_data(c->param[NORM_WEIGHT]) : NULL,
@@ -486,6 +516,12 @@ static norm_pass pass_over(const st_call *c, st_tensor x, st_tensor dy, st_tenso
 static ptrdiff_t first_weight(const set_division *plan, ptrdiff_t k)
 {
     return k % plan->norm.sets * plan->apart;
+}
+
+/* The weights of the elements of set k; NULL: they have none of their own. */
+static const st_real *weights_of(const norm_pass *p, ptrdiff_t k)
+{
+    return p->plan->by_element ? p->weight + first_weight(p->plan, k) : NULL;
 }
 
 static double norm_weight(const norm_pass *p, ptrdiff_t k)
@@ -606,7 +642,7 @@ INLINE void forward_sets(const norm_pass *p, ptrdiff_t first, ptrdiff_t count)
     for (ptrdiff_t r = 0; r < s.rows && !constants && !narrow; r++) {
         const st_real *row = x + r * s.stride;
         if (r + 1 < s.rows) prefetch(count * s.length, row + s.stride);
-        add_rows(sums, (norm_rows){ count, s.length, s.length, row, row, near, true });
+        add_rows(sums, (norm_rows){ count, s.length, s.length, row, row, near, .shifted = true });
     }
     for (ptrdiff_t k = 0; k < count; k++) {
         const st_real *set = x + k * s.length;
@@ -679,15 +715,6 @@ INLINE void add_elements(const norm_pass *p, ptrdiff_t k, ptrdiff_t count, ptrdi
         }
 }
 
-/* Writes weight times dy, of the same elements. */
-INLINE void scale_elements(const norm_pass *p, ptrdiff_t k, ptrdiff_t count, ptrdiff_t begin, ptrdiff_t n,
-                           const st_real *dy, st_real *restrict scaled)
-{
-    const st_real *weight = p->weight + first_weight(p->plan, k) + begin;
-    for (ptrdiff_t r = 0; r < count; r++, dy += p->set.length, scaled += p->set.length)
-        for (ptrdiff_t i = 0; i < n; i++) scaled[i] = weight[i] * dy[i];
-}
-
 /* Adds the gradients of weights and biases of n parts of set k, from part i on, from the sums over them; and
  * these to the set's. */
 INLINE void add_parts(const norm_pass *p, ptrdiff_t k, ptrdiff_t i, ptrdiff_t n, const norm_sums *sums,
@@ -737,15 +764,10 @@ INLINE void adjoint_sets(const norm_pass *p, ptrdiff_t first, ptrdiff_t count, c
     norm_slopes *slopes = room.slopes;
     for (ptrdiff_t k = 0; k < count; k++)
         sums[k] = total[k] = (norm_sums){ 0 }, slopes[k] = (norm_slopes){ 0 };
-    if (plan->by_element) {
-        st_real *restrict scaled = st_data(st_scratch(p->c, SCALED));
-        const ptrdiff_t alike = plan->side_by_side ? count : 1;
-        for (ptrdiff_t k = 0, at = 0; k < count; k += alike, at = k * s.length) {
-            if (p->dweight) add_elements(p, first + k, alike, 0, s.length, x + at, dy + at);
-            if (p->to) scale_elements(p, first + k, alike, 0, s.length, dy + at, scaled + at);
-        }
-        dy = scaled;
-    }
+    const bool fused = plan->by_element && p->dweight && p->to && !plan->side_by_side;
+    if (plan->by_element && p->dweight && !fused)
+        for (ptrdiff_t k = 0, alike = plan->side_by_side ? count : 1; k < count; k += alike)
+            add_elements(p, first + k, alike, 0, s.length, x + k * s.length, dy + k * s.length);
     const bool needed = (p->dweight && !plan->by_element) || (p->to && !constants);
     const norm_columns columns = { s, count, dy, x, mean, s.stride, stride_x, false, &room };
     if (needed && narrow) {
@@ -756,7 +778,13 @@ INLINE void adjoint_sets(const norm_pass *p, ptrdiff_t first, ptrdiff_t count, c
             const st_real *row_dy = dy + r * s.stride, *row = x + r * stride_x;
             if (r + 1 < s.rows)
                 prefetch(count * part, row_dy + s.stride), prefetch(count * part, row + stride_x);
-            add_rows(sums, (norm_rows){ count, part, part, row_dy, row, mean, false });
+            norm_rows rows = { count, part, part, row_dy, row, .mean = mean };
+            st_real scale[MOST];
+            if (plan->by_element)
+                rows.weight = p->weight, rows.first = first, rows.periods = plan->apart ? plan->norm.sets : 0;
+            for (ptrdiff_t k = 0; k < count && fused; k++) scale[k] = 1 / deviation[k];
+            if (fused) rows.scale = scale, rows.dweight = p->dweight, rows.dbias = p->dbias;
+            add_rows(sums, rows);
         }
         if (plain)
             for (ptrdiff_t k = 0; k < count; k++)
@@ -769,7 +797,7 @@ INLINE void adjoint_sets(const norm_pass *p, ptrdiff_t first, ptrdiff_t count, c
             some = smallest(count * plan->parts - i, MOST);
             EACH_RUN(i, some, plan->parts, r, run, k, w)
             for (ptrdiff_t j = r; j < r + run; j++) means[j] = mean[k], sums[j] = (norm_sums){ 0 };
-            add_rows(sums, (norm_rows){ some, part, part, dy + i * part, x + i * part, means, false });
+            add_rows(sums, (norm_rows){ some, part, part, dy + i * part, x + i * part, .mean = means });
             EACH_RUN(i, some, plan->parts, r, run, k, w)
             add_parts(p, first + k, w, run, &sums[r], &total[k]);
         }
@@ -779,7 +807,8 @@ INLINE void adjoint_sets(const norm_pass *p, ptrdiff_t first, ptrdiff_t count, c
     if (narrow && p->to) adjoint_columns(p, &columns, first, slopes, constants, p->to + first * s.length);
     for (ptrdiff_t k = 0; k < count && p->to && plain; k++) {
         const ptrdiff_t at = k * s.length;
-        norm_adjoint(s.length, p->to + first * s.length + at, dy + at, 1, x + at, slopes[k]);
+        norm_adjoint(s.length, p->to + first * s.length + at, dy + at, weights_of(p, first + k), 1, x + at,
+                     slopes[k]);
     }
     for (ptrdiff_t r = 0; r < s.rows && p->to && !narrow && !plain; r++)
         for (ptrdiff_t k = 0; k < count; k++)
@@ -788,7 +817,7 @@ INLINE void adjoint_sets(const norm_pass *p, ptrdiff_t first, ptrdiff_t count, c
                 const st_real *g = dy + r * s.stride + at;
                 const double weight = norm_weight(p, w);
                 if (constants) norm_apply(part, p->to + to, g, 0, weight / (double)deviation[k], 0);
-                else norm_adjoint(part, p->to + to, g, weight, x + r * stride_x + at, slopes[k]);
+                else norm_adjoint(part, p->to + to, g, NULL, weight, x + r * stride_x + at, slopes[k]);
             }
 }
 
@@ -800,15 +829,12 @@ INLINE void run_segment(const norm_pass *p, ptrdiff_t i)
     const st_real *x = p->x + at, *g = p->dy ? p->dy + at : x, mean = p->mean[k];
     st_real *to = p->to + at;
     if (p->dweight && !p->slopes) add_elements(p, k, 1, begin, n, x, g);
-    if (p->dy && p->plan->by_element) {
-        st_real *scaled = st_data(st_scratch(p->c, SCALED));
-        scale_elements(p, k, 1, begin, n, g, scaled);
-        g = scaled;
-    }
+    const st_real *weights = p->dy ? weights_of(p, k) : NULL;
+    if (weights) weights += begin;
     if (!p->slopes) {
         p->sums[i] = (norm_sums){ 0 };
-        add_rows(&p->sums[i], (norm_rows){ 1, n, n, g, x, &mean, !p->dy });
-    } else if (p->dy) norm_adjoint(n, to, g, 1, x, *p->slopes);
+        add_rows(&p->sums[i], (norm_rows){ 1, n, n, g, x, &mean, !p->dy, .weight = weights });
+    } else if (p->dy) norm_adjoint(n, to, g, weights, 1, x, *p->slopes);
     else if (p->plan->by_element) apply_elements(p, k, begin, n, to, x);
     else norm_apply(n, to, x, (double)mean, 1 / (double)p->deviation[k], 0);
 }
