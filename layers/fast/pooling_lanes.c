@@ -30,43 +30,39 @@ INLINE const st_real *hidden(const st_real *x)
 /* Tests if an element is one of the window: padding that is left out is not. */
 #define IS_INSIDE(b, x) ((b)->full || (x) > -(st_real)INFINITY)
 
-/* Tests of lanes, for which AVX-512 has registers: a > b; equal bits; a where a test is true, else b; 1 more,
- * or less, there. */
+/* Tests of lanes, for which AVX-512 has registers: a > b; equal bits; a where a test is true, else b; n plus
+ * a constant there. */
 #define EXCEEDS(M, a, b) M##_EXCEEDS(a, b)
 #define SAME(M, a, b) M##_SAME(a, b)
 #define CHOOSE(M, test, a, b) M##_CHOOSE(test, a, b)
-#define MORE(M, test, n) M##_MORE(test, n)
-#define LESS(M, test, n) M##_LESS(test, n)
+#define PLUS(M, test, n, more) M##_PLUS(test, n, more)
 #define generic_EXCEEDS(a, b) ((a) > (b))
 #define generic_SAME(a, b) ((a) == (b))
 #define generic_CHOOSE(test, a, b) ISA_PICK(generic, test, a, b)
-#define generic_MORE(test, n) ((n) - (test))
-#define generic_LESS(test, n) ((n) + (test))
+#define generic_PLUS(test, n, more) ((n) + ((test) & (more)))
 typedef generic_mask generic_test;
 #if defined(__x86_64__) && !defined(STRIDE_GENERIC)
 #define avx2_EXCEEDS(a, b) ((a) > (b))
 #define avx2_SAME(a, b) ((a) == (b))
-#define avx2_MORE(test, n) ((n) - (test))
-#define avx2_LESS(test, n) ((n) + (test))
+#define avx2_PLUS generic_PLUS
 typedef avx2_mask avx2_test;
 #ifdef STRIDE_DOUBLE
 typedef __mmask8 avx512_test;
 #define avx512_EXCEEDS(a, b) _mm512_cmp_pd_mask((__m512d)(a), (__m512d)(b), _CMP_GT_OQ)
 #define avx512_SAME(a, b) _mm512_cmpeq_epi64_mask((__m512i)(a), (__m512i)(b))
 #define avx512_CHOOSE(test, a, b) (avx512_vector) _mm512_mask_blend_pd(test, (__m512d)(b), (__m512d)(a))
-#define avx512_MORE(test, n) avx512_STEP(add_epi64, test, (__m512i)(n), _mm512_set1_epi64(1))
-#define avx512_LESS(test, n) avx512_STEP(sub_epi64, test, (__m512i)(n), _mm512_set1_epi64(1))
+#define avx512_PLUS(test, n, more)                                                                           \
+    (avx512_mask) _mm512_mask_add_epi64((__m512i)(n), test, (__m512i)(n), _mm512_set1_epi64(more))
 #define avx2_CHOOSE(test, a, b) (avx2_vector) _mm256_blendv_pd((__m256d)(b), (__m256d)(a), (__m256d)(test))
 #else
 typedef __mmask16 avx512_test;
 #define avx512_EXCEEDS(a, b) _mm512_cmp_ps_mask((__m512)(a), (__m512)(b), _CMP_GT_OQ)
 #define avx512_SAME(a, b) _mm512_cmpeq_epi32_mask((__m512i)(a), (__m512i)(b))
 #define avx512_CHOOSE(test, a, b) (avx512_vector) _mm512_mask_blend_ps(test, (__m512)(b), (__m512)(a))
-#define avx512_MORE(test, n) avx512_STEP(add_epi32, test, (__m512i)(n), _mm512_set1_epi32(1))
-#define avx512_LESS(test, n) avx512_STEP(sub_epi32, test, (__m512i)(n), _mm512_set1_epi32(1))
+#define avx512_PLUS(test, n, more)                                                                           \
+    (avx512_mask) _mm512_mask_add_epi32((__m512i)(n), test, (__m512i)(n), _mm512_set1_epi32(more))
 #define avx2_CHOOSE(test, a, b) (avx2_vector) _mm256_blendv_ps((__m256)(b), (__m256)(a), (__m256)(test))
 #endif
-#define avx512_STEP(OP, test, n, one) (avx512_mask) _mm512_mask_##OP(n, test, n, one)
 #endif
 
 /* ---- taps, for each instruction set -------------------------------------------------------------------- */
@@ -90,6 +86,8 @@ typedef struct taps_functions {
      * first; equal ones keep their order. If both are the same array, `number` is the element's place. */
     void (*chosen)(const lanes_call *b, const isa_bits *rank, const isa_bits *other, st_real *number,
                    st_real *other_number, st_real *mean);
+    /* For FEW_TAPS: the sum of weight[rank] times each element; keeps what by_rank takes. */
+    void (*ranked)(const lanes_call *b, const st_real *weight, st_real *sum);
     /* dx = d weight[rank]; weight has POOL_LANES elements, or more. */
     void (*by_rank)(const lanes_call *b, const st_real *weight, const st_real *d);
     /* The sum of the elements above 0, and where `uniform` of it is reached: the element and its place.
@@ -106,7 +104,18 @@ static const exchange of_9[] = { { 0, 1 }, { 3, 4 }, { 6, 7 }, { 1, 2 }, { 4, 5 
                                  { 3, 4 }, { 6, 7 }, { 0, 3 }, { 3, 6 }, { 0, 3 }, { 1, 4 }, { 4, 7 },
                                  { 1, 4 }, { 2, 5 }, { 5, 8 }, { 2, 5 }, { 1, 3 }, { 5, 7 }, { 2, 6 },
                                  { 4, 6 }, { 2, 4 }, { 2, 3 }, { 5, 6 } };
-enum { FEW = 9, EXCHANGES_OF_4 = 5, EXCHANGES_OF_9 = 25 };
+enum { FEW = 9, PACKED = 8, EXCHANGES_OF_4 = 5, EXCHANGES_OF_9 = 25 };
+
+/* Ranks of a few elements have four bits each, so that one addition changes two: overs[i][j] is for
+ * x[i] > x[j], j < i. The last of nine is left out, as all are 0 ^ 1 ^ ... ^ 8 = 8. */
+#define RANK_1(i) ((real_bits)((i) < PACKED) << 4 * ((i) % PACKED))
+#define OVER(i, j) (isa_bits)(RANK_1(j) - RANK_1(i))
+#define OVERS(i)                                                                                             \
+    {                                                                                                        \
+        OVER(i, 0), OVER(i, 1), OVER(i, 2), OVER(i, 3), OVER(i, 4), OVER(i, 5), OVER(i, 6), OVER(i, 7)       \
+    }
+static const isa_bits overs[FEW][PACKED] = { OVERS(0), OVERS(1), OVERS(2), OVERS(3), OVERS(4),
+                                             OVERS(5), OVERS(6), OVERS(7), OVERS(8) };
 
 /* Batcher's merge exchange: the greatest first. */
 INLINE void sort(ptrdiff_t n, lanes *s)
@@ -274,26 +283,34 @@ INLINE ptrdiff_t taps_of(const lanes_call *b, ptrdiff_t n)
         }                                                                                                    \
     }                                                                                                        \
                                                                                                              \
-    /* How many elements come before each: as bits, in `rank` or in b->room. */                              \
-    M##_TARGET INLINE void M##_ranks(const lanes_call *b, int n, int k, M##_mask *rank)                      \
+    M##_TARGET INLINE M##_mask M##_packed_ranks(const lanes_call *b, int n, int k)                           \
     {                                                                                                        \
         M##_vector x[FEW];                                                                                   \
-        if (n > 0) {                                                                                         \
-            EACH(i, n) x[i] = TAP(M, b, i, k), rank[i] = (M##_mask){ 0 } + i;                                \
-            EACH(i, n) EACH(j, n) if (j < i)                                                                 \
-            {                                                                                                \
-                const M##_test more = EXCEEDS(M, x[i], x[j]);                                                \
-                rank[i] = LESS(M, more, rank[i]), rank[j] = MORE(M, more, rank[j]);                          \
-            }                                                                                                \
-            return;                                                                                          \
-        }                                                                                                    \
+        M##_mask sum[2] = { { 0 } };                                                                         \
+        const isa_bits(*over)[PACKED] = overs;                                                               \
+        __asm__("" : "+r"(over)); /* gcc would make each of them by two instructions */                      \
+        EACH(i, n) x[i] = TAP(M, b, i, k), sum[0] += (isa_bits)((real_bits)i * RANK_1(i));                   \
+        EACH(i, n)                                                                                           \
+        EACH(j, n)                                                                                           \
+        if (j < i) sum[j % 2] = PLUS(M, EXCEEDS(M, x[i], x[j]), sum[j % 2], over[i][j]);                     \
+        return sum[0] + sum[1];                                                                              \
+    }                                                                                                        \
+    M##_TARGET INLINE M##_mask M##_rank_of(M##_mask ranks, int i)                                            \
+    {                                                                                                        \
+        if (i < PACKED) return ranks >> 4 * i & 15;                                                          \
+        ranks ^= ranks >> 16, ranks ^= ranks >> 8;                                                           \
+        return (ranks ^ ranks >> 4 ^ 8) & 15;                                                                \
+    }                                                                                                        \
+    /* Of any number of elements: as bits, in b->room. */                                                    \
+    M##_TARGET INLINE void M##_ranks(const lanes_call *b, int k)                                             \
+    {                                                                                                        \
         for (ptrdiff_t i = 0; i < b->taps; i++) {                                                            \
             const M##_vector here = TAP(M, b, i, k);                                                         \
             M##_mask own = (M##_mask){ 0 } + (isa_bits)i;                                                    \
             for (ptrdiff_t j = 0; j < i; j++) {                                                              \
                 const M##_test more = EXCEEDS(M, here, TAP(M, b, j, k));                                     \
-                own = LESS(M, more, own);                                                                    \
-                AT(M, b->room[j] + k) = (M##_vector)MORE(M, more, (M##_mask)AT(M, b->room[j] + k));          \
+                own = PLUS(M, more, own, -1);                                                                \
+                AT(M, b->room[j] + k) = (M##_vector)PLUS(M, more, (M##_mask)AT(M, b->room[j] + k), 1);       \
             }                                                                                                \
             AT(M, b->room[i] + k) = (M##_vector)own;                                                         \
         }                                                                                                    \
@@ -325,8 +342,9 @@ INLINE ptrdiff_t taps_of(const lanes_call *b, ptrdiff_t n)
             const M##_mask first = (M##_mask)AT(M, wanted + k), second = (M##_mask)AT(M, other + k);         \
             const ptrdiff_t last = taps_of(b, n) - 1; /* unless it is another one */                         \
             M##_choice u, v;                                                                                 \
-            M##_mask rank[FEW];                                                                              \
-            M##_ranks(b, n, k, rank);                                                                        \
+            M##_mask ranks = { 0 };                                                                          \
+            if (n > 0) ranks = M##_packed_ranks(b, n, k);                                                    \
+            else M##_ranks(b, k);                                                                            \
             const bool place = other == wanted;                                                              \
             u.x = TAP(M, b, last, k), u.number = (M##_vector){ 0 } + (st_real)last;                          \
             if (place) u.number = AT(M, b->places + b->offset[last] + k);                                    \
@@ -335,7 +353,7 @@ INLINE ptrdiff_t taps_of(const lanes_call *b, ptrdiff_t n)
                 const M##_mask own = (M##_mask)AT(M, b->room[i] + k);                                        \
                 M##_choose_one(b, own, first, second, place, i, k, &u, &v);                                  \
             }                                                                                                \
-            EACH(i, n - 1) M##_choose_one(b, rank[i], first, second, place, i, k, &u, &v);                   \
+            EACH(i, n - 1) M##_choose_one(b, M##_rank_of(ranks, i), first, second, place, i, k, &u, &v);     \
             AT(M, number + k) = u.number, AT(M, mean + k) = place ? u.x : (u.x + v.x) / 2;                   \
             if (!place) AT(M, other_number + k) = v.number;                                                  \
         }                                                                                                    \
@@ -357,14 +375,35 @@ INLINE ptrdiff_t taps_of(const lanes_call *b, ptrdiff_t n)
                 own = ISA_PICK(M, rank == (isa_bits)i, (M##_vector){ 0 } + weight[i], own);                  \
         return own;                                                                                          \
     }                                                                                                        \
+    /* The sum of each element times the weight of its rank; keeps the ranks. */                             \
+    M##_TARGET INLINE void M##_ranked_of(const lanes_call *b, int n, const st_real *weight, st_real *sum)    \
+    {                                                                                                        \
+        const M##_vector lowest = (M##_vector){ 0 } - (st_real)INFINITY;                                     \
+        EACH_VECTOR(M, k)                                                                                    \
+        {                                                                                                    \
+            const M##_mask ranks = M##_packed_ranks(b, n, k);                                                \
+            M##_vector total = { 0 };                                                                        \
+            EACH(i, n)                                                                                       \
+            {                                                                                                \
+                const M##_vector x = TAP(M, b, i, k),                                                        \
+                                 own = M##_weights_of(n, M##_rank_of(ranks, i), weight);                     \
+                total += own * (b->full ? x : (M##_vector)((x > lowest) & (M##_mask)x));                     \
+            }                                                                                                \
+            AT(M, sum + k) = total, AT(M, b->kept[0] + k) = (M##_vector)ranks;                               \
+        }                                                                                                    \
+    }                                                                                                        \
+    OF_TAPS(M, ranked, (const lanes_call *b, const st_real *weight, st_real *sum), b, weight, sum)           \
     M##_TARGET INLINE void M##_by_rank_of(const lanes_call *b, int n, const st_real *weight,                 \
                                           const st_real *d)                                                  \
     {                                                                                                        \
         EACH_VECTOR(M, k)                                                                                    \
         {                                                                                                    \
-            M##_mask rank[FEW];                                                                              \
-            M##_ranks(b, n, k, rank);                                                                        \
-            EACH(i, n) AT(M, b->dx + b->to[i] + k) = AT(M, d + k) * M##_weights_of(n, rank[i], weight);      \
+            M##_mask ranks = { 0 };                                                                          \
+            if (n == 0) M##_ranks(b, k);                                                                     \
+            else if (b->keeps) ranks = (M##_mask)AT(M, b->kept[0] + k);                                      \
+            else ranks = M##_packed_ranks(b, n, k);                                                          \
+            EACH(i, n)                                                                                       \
+            AT(M, b->dx + b->to[i] + k) = AT(M, d + k) * M##_weights_of(n, M##_rank_of(ranks, i), weight);   \
             for (ptrdiff_t i = 0; n == 0 && i < b->taps; i++)                                                \
                 AT(M, b->dx + b->to[i] + k) =                                                                \
                     AT(M, d + k) * M##_weights_of(b->taps, (M##_mask)AT(M, b->room[i] + k), weight);         \
@@ -432,8 +471,8 @@ INLINE ptrdiff_t taps_of(const lanes_call *b, ptrdiff_t n)
         }                                                                                                    \
     }                                                                                                        \
     OF_TAPS(M, counted, (const lanes_call *b, const st_real *wanted), b, wanted)                             \
-    static const taps_functions M##_taps = { M##_maximum, M##_spread,  M##_give,    M##_sorted,              \
-                                             M##_chosen,  M##_by_rank, M##_reached, M##_counted };
+    static const taps_functions M##_taps = { M##_maximum, M##_spread,  M##_give,    M##_sorted, M##_chosen,  \
+                                             M##_ranked,  M##_by_rank, M##_reached, M##_counted };
 
 EACH_ISA(TAPS)
 
@@ -578,7 +617,8 @@ INLINE void rank_values(const lanes_call *b, const taps_functions *by)
         by->chosen(b, rank, rank, b->place, b->place, b->y);
         return;
     }
-    by->sorted(b, b->weight, NULL, sum);
+    if (b->keeps) by->ranked(b, b->weight, sum);
+    else by->sorted(b, b->weight, NULL, sum);
     EACH_WINDOW(k) b->y[k] = b->first[k] * sum[k];
 }
 
@@ -725,7 +765,7 @@ static bool ranks_suit(const st_layer *l)
     DO(gated, windows_suit, .runs = 0)                                                                       \
     DO(ordinal, ranks_suit, .runs = 0)                                                                       \
     DO(median, median_suits, .runs = 2)                                                                      \
-    DO(rank, ranks_suit, .draws = rank_draws, .prepare = rank_weights)                                       \
+    DO(rank, ranks_suit, .few = 1, .draws = rank_draws, .prepare = rank_weights)                             \
     DO(stochastic, windows_suit, .draws = always_draws)
 
 /* Goes on to the next POOL_LANES windows. */

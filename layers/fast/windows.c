@@ -25,25 +25,36 @@ INLINE void copy_run(ptrdiff_t n, const st_real *from, const st_real *end, st_re
     for (; i < n; i++) to[i] = from[i];
 }
 
-/* even[i] = from[2 i], i < m, and odd[i] = from[2 i + 1], i < n, likewise. */
-#define PART_RUNS(M)                                                                                         \
-    M##_TARGET INLINE void M##_part_runs(const st_real *from, const st_real *end, ptrdiff_t m,               \
-                                         st_real *even, ptrdiff_t n, st_real *odd)                           \
+/* Rows of which the next one begins `down` on: even[i] = from[2 i], i < m, and odd[i] = from[2 i + 1], i < n,
+ * with `fill` up to the next row of a phase, while vectors do not pass `end`; returns how many rows that are.
+ * They are written in whole vectors, which the next row, or what follows all rows, overwrites. */
+#define PART_ROWS(M)                                                                                         \
+    M##_TARGET INLINE ptrdiff_t M##_part_some_rows(ptrdiff_t rows, const st_real *from, ptrdiff_t down,      \
+                                                   const st_real *end, ptrdiff_t m, st_real *even,           \
+                                                   ptrdiff_t n, st_real *odd, ptrdiff_t pitch, st_real fill) \
     {                                                                                                        \
         enum { LANES = ISA_LANES(M) };                                                                       \
-        const ptrdiff_t most = m > n ? m : n, left = (end - from) / 2;                                       \
-        ptrdiff_t i = 0;                                                                                     \
-        for (; i < most && left >= i + LANES; i += LANES) {                                                  \
-            const M##_vector u = AT(M, from + 2 * i), v = AT(M, from + 2 * i + LANES);                       \
-            AT(M, even + i) = SHUFFLE(M, u, v, M##_OF(EVEN)),                                                \
-                         AT(M, odd + i) = SHUFFLE(M, u, v, M##_OF(ODD));                                     \
+        const ptrdiff_t most = m > n ? m : n, reads = ceil_div(most, LANES) * 2 * LANES,                     \
+                        gap = pitch - (m < n ? m : n);                                                       \
+        const generic_vector fills = (generic_vector){ 0 } + fill;                                           \
+        ptrdiff_t j = 0;                                                                                     \
+        for (; j < rows && end - from >= reads; j++, from += down, even += pitch, odd += pitch) {            \
+            ptrdiff_t i = 0;                                                                                 \
+            do {                                                                                             \
+                const M##_vector u = AT(M, from + 2 * i), v = AT(M, from + 2 * i + LANES);                   \
+                AT(M, even + i) = SHUFFLE(M, u, v, M##_OF(EVEN)),                                            \
+                             AT(M, odd + i) = SHUFFLE(M, u, v, M##_OF(ODD));                                 \
+                i += LANES;                                                                                  \
+            } while (i < most);                                                                              \
+            for (ptrdiff_t g = 0; g < gap; g += ISA_LANES(generic))                                          \
+                AT(generic, even + m + g) = AT(generic, odd + n + g) = fills;                                \
         }                                                                                                    \
-        for (ptrdiff_t k = i; k < m; k++) even[k] = from[2 * k];                                             \
-        for (ptrdiff_t k = i; k < n; k++) odd[k] = from[2 * k + 1];                                          \
+        return j;                                                                                            \
     }
-EACH_ISA(PART_RUNS)
-typedef void part_function(const st_real *from, const st_real *end, ptrdiff_t m, st_real *even, ptrdiff_t n,
-                           st_real *odd);
+EACH_ISA(PART_ROWS)
+typedef ptrdiff_t part_function(ptrdiff_t rows, const st_real *from, ptrdiff_t down, const st_real *end,
+                                ptrdiff_t m, st_real *even, ptrdiff_t n, st_real *odd, ptrdiff_t pitch,
+                                st_real fill);
 
 /* to[2 i] = even[i], to[2 i + 1] = odd[i] */
 INLINE void join_run(ptrdiff_t n, const st_real *even, const st_real *odd, st_real *restrict to,
@@ -123,23 +134,25 @@ INLINE void to_phase(const windows_plan *p, phase_rows s, const st_real *end, st
 
 /* Both phases of a stride of 2, likewise: elements of s in a row are to the left of those of t. */
 INLINE void to_pair(const windows_plan *p, phase_rows s, phase_rows t, const st_real *end, st_real fill,
-                    part_function *part_runs)
+                    part_function *part_rows)
 {
     const ptrdiff_t pitch = p->pitch, down = p->axis[0].stride * p->axis[1].size, m = s.high - s.low,
                     n = t.high - t.low;
     const st_real *from = s.from;
     st_real *row = s.row + s.top * pitch + s.low, *next = t.row + s.top * pitch + t.low;
     fill_before(p, s, fill), fill_before(p, t, fill);
-    for (ptrdiff_t j = s.top; j < s.bottom; j++, row += pitch, next += pitch, from += down) {
-        part_runs(from, end, m, row, n, next);
-        fill_gap(pitch - m, fill, row + m), fill_gap(pitch - n, fill, next + n);
+    ptrdiff_t j = s.top + part_rows(s.bottom - s.top, from, down, end, m, row, n, next, pitch, fill);
+    from += (j - s.top) * down, row += (j - s.top) * pitch, next += (j - s.top) * pitch;
+    for (; j < s.bottom; j++, row += pitch, next += pitch, from += down) {
+        for (ptrdiff_t i = 0; i < pitch; i++) row[i] = i < m ? from[2 * i] : fill;
+        for (ptrdiff_t i = 0; i < pitch; i++) next[i] = i < n ? from[2 * i + 1] : fill;
     }
     fill_after(p, s, fill), fill_after(p, t, fill);
 }
 
 /* The channel x [H, W] as phases. */
 INLINE void to_phases(const windows_plan *p, const st_real *x, const st_real *end, st_real fill, st_real *to,
-                      part_function *part_runs)
+                      part_function *part_rows)
 {
     const phase_axis *w = &p->axis[1];
     const bool paired = w->stride == 2 && w->phases == 2;
@@ -147,7 +160,7 @@ INLINE void to_phases(const windows_plan *p, const st_real *x, const st_real *en
         if (paired) {
             const phase_rows s = rows_of_phase(p, a, 0, x, to), t = rows_of_phase(p, a, 1, x, to);
             const bool swap = t.from < s.from;
-            to_pair(p, swap ? t : s, swap ? s : t, end, fill, part_runs);
+            to_pair(p, swap ? t : s, swap ? s : t, end, fill, part_rows);
         } else
             for (ptrdiff_t b = 0; b < w->phases; b++) to_phase(p, rows_of_phase(p, a, b, x, to), end, fill);
 }
@@ -495,7 +508,7 @@ INLINE void add_totals(ptrdiff_t n, lanes *total, double_lanes *to)
     M##_TARGET static void M##_to_phases(const windows_plan *p, const st_real *x, const st_real *end,        \
                                          st_real fill, st_real *to)                                          \
     {                                                                                                        \
-        to_phases(p, x, end, fill, to, M##_part_runs);                                                       \
+        to_phases(p, x, end, fill, to, M##_part_some_rows);                                                  \
     }                                                                                                        \
     M##_TARGET static void M##_from_phases(const windows_plan *p, const st_real *from, st_real *to,          \
                                            st_real *end)                                                     \
@@ -582,11 +595,11 @@ static ptrdiff_t lay_out(const windows_plan *p, st_real *at, room *r)
     const ptrdiff_t doubles = sizeof(double) / sizeof(st_real);
     ptrdiff_t used = 0;
 #define TAKE(MEMBER, n) r->MEMBER = at ? (void *)(at + used) : NULL, used += whole(n)
-    const bool draws = p->lanes && p->lanes->draws;
-    TAKE(uniform, draws ? grid : 0);
-    TAKE(word, draws ? WINDOWS_OF_BLOCK * blocks_of(p) + POOL_LANES : 0);
-    TAKE(first, draws ? grid : 0);
-    TAKE(counted, draws ? p->taps + 1 : 0);
+    const bool prepares = p->lanes && p->lanes->prepare;
+    TAKE(uniform, p->draws ? grid : 0);
+    TAKE(word, p->draws ? WINDOWS_OF_BLOCK * blocks_of(p) + POOL_LANES : 0);
+    TAKE(first, prepares ? grid : 0);
+    TAKE(counted, prepares ? p->taps + 1 : 0);
     TAKE(sums_of, p->lanes ? p->taps * SUM_LANES * doubles : 0);
     TAKE(y, grid);
     TAKE(dy, grid);
@@ -641,9 +654,8 @@ static ptrdiff_t elements_of(const windows_plan *p)
  * shift, or NaN where the definition computes the channel. */
 static ptrdiff_t kept_of(const windows_plan *p)
 {
-    const ptrdiff_t runs = p->sums ? p->sums->sums : p->lanes->runs,
-                    elements = p->sums && p->sums->keeps_elements ? elements_of(p) : 0;
-    return p->lanes && p->lanes->draws ? 0 : runs * grid_of(p) + elements + POOL_LANES;
+    const ptrdiff_t elements = p->sums && p->sums->keeps_elements ? elements_of(p) : 0;
+    return p->draws ? 0 : p->runs * grid_of(p) + elements + POOL_LANES;
 }
 
 /* What the channels of a call share. */
@@ -678,16 +690,10 @@ static st_real *end_of(st_tensor x)
     return st_is_null(x) ? NULL : st_data(x) + st_numel(x);
 }
 
-static bool draws(const st_call *c)
-{
-    const lanes_form *form = ((const windows_plan *)c->plan)->lanes;
-    return form && c->training && form->draws && form->draws(c->options);
-}
-
 static batch batch_of(const st_call *c, bool gradient, st_tensor x, st_tensor y, st_tensor dy, st_tensor dx)
 {
     const windows_plan *p = c->plan;
-    batch b = { .plan = p, .call = c, .isa = c->layer->impl->isa, .draws = draws(c) };
+    batch b = { .plan = p, .call = c, .isa = c->layer->impl->isa, .draws = p->draws && c->training };
     b.x = x, b.y = y, b.dy = dy, b.dx = dx;
     b.contiguous = st_is_contiguous(x);
     b.channels = x.shape.n[1], b.area = x.shape.n[2] * x.shape.n[3],
@@ -770,7 +776,7 @@ static void find_channel(batch *b, ptrdiff_t number, channel *a)
     if (b->has_logits) a->logits = b->logits + k * b->area, a->dlogits = b->dlogits + k * b->area;
     const sums_form *form = b->plan->sums;
     const bool back = b->dy_at != NULL,
-               reads = !back || (form ? b->has_logits || !form->keeps_elements : b->plan->lanes->runs == 0);
+               reads = !back || (form ? b->has_logits || !form->keeps_elements : b->plan->runs == 0);
     if (b->kept) a->kept = b->kept + number * b->each;
     const ptrdiff_t line = 64 / sizeof(st_real); /* the next channel comes into cache meanwhile */
     if (reads && a->x + 2 * b->area <= a->x_end)
@@ -826,6 +832,7 @@ static void set_lanes(lanes_call *c, const batch *b, const channel *a, ptrdiff_t
     c->dx = p->apart ? r->dphases + first : r->adjoints + margin_of(p);
     st_real *kept = a->kept ? a->kept : r->y; /* which is not used then */
     for (int j = 0; j < MOST_RUNS; j++) c->kept[j] = kept + j * grid + first;
+    c->keeps = p->runs > 0;
     c->sums = r->totals, c->room = r->sorted, c->first = r->first + first, c->weight = r->weight;
 }
 
@@ -873,7 +880,7 @@ static void lanes_adjoints(const batch *b, const channel *a)
     const windows_plan *p = b->plan;
     const room *r = &b->room;
     const bool at_once = p->step >= p->windows && !p->far;
-    if (p->lanes->runs == 0) cut(b, a);
+    if (p->runs == 0) cut(b, a);
     isas[b->isa].to_grid(p, a->dy, b->dy_end, r->dy);
     if (a->dx && !p->apart && !at_once) memset(r->dphases, 0, (size_t)p->phases * sizeof *r->dphases);
     for (ptrdiff_t first = 0; first < p->windows; first += p->step) {
@@ -1138,9 +1145,10 @@ int windows_plan_for(st_layer *l, const void *given, const lanes_form *by_lanes,
     p->phases = p->axis[0].phases * p->axis[1].phases * p->phase;
     p->windows = (w->out[0] - 1) * p->pitch + w->out[1];
     p->step = largest(smallest(KEPT / p->taps, p->windows + POOL_LANES - 1) / POOL_LANES, 1) * POOL_LANES;
-    if (by_lanes && by_lanes->draws &&
-        st_layer_memory(l, ST_SHAPE(l->x.n[0], l->x.n[1], w->out[0], w->out[1])))
-        return -1;
+    p->draws = by_lanes && by_lanes->draws && by_lanes->draws(l->options);
+    if (by_sums) p->runs = by_sums->sums;
+    else p->runs = p->draws ? 0 : by_lanes->runs + (FEW_TAPS(p->taps) ? by_lanes->few : 0);
+    if (p->draws && st_layer_memory(l, ST_SHAPE(l->x.n[0], l->x.n[1], w->out[0], w->out[1]))) return -1;
     const ptrdiff_t each = kept_of(p);
     if (each > 0 && st_layer_memory(l, ST_SHAPE(l->x.n[0], l->x.n[1], each))) return -1;
     p->reach = p->axis[0].reach * p->pitch + p->axis[1].reach;

@@ -20,6 +20,9 @@ typedef st_real lanes[POOL_LANES];
 /* gcc would unroll the loop first, and not make vectors of it. */
 #define EACH_WINDOW(k) _Pragma("GCC unroll 1") for (int k = 0; k < POOL_LANES; k++)
 
+/* Windows of so many elements have loops of their own. */
+#define FEW_TAPS(n) ((n) == 4 || (n) == 9)
+
 /* BY(M, max, a, b) and BY(M, min, a, b): the greater, or the lesser, of each lane, b if they are equal. gcc
  * makes four instructions of a ISA_PICK. */
 #define BY(M, OP, a, b) M##_BY(OP, a, b)
@@ -54,6 +57,7 @@ typedef struct lanes_call {
     st_real *dx; /* dx[to[i] + k] */
     const ptrdiff_t *to;
     st_real *kept[MOST_RUNS]; /* of each window: from the values for the adjoints, which have no x then */
+    bool keeps;               /* false: they are not there */
     lanes *room;              /* [taps] */
     const st_real *first;     /* of each window */
     const st_real *weight;    /* [taps] */
@@ -65,7 +69,8 @@ typedef void lanes_function(lanes_call *b, ptrdiff_t count);
 /* The poolings of a type: values, which write y, and adjoints, which are 0 for windows without elements. */
 typedef struct lanes_form {
     lanes_function *const *values, *const *adjoints; /* one for each instruction set */
-    int runs;                                        /* how many `kept` are used; draws has none */
+    int runs; /* how many `kept` are used, unless elements are drawn; */
+    int few;  /* and this many more for FEW_TAPS */
     /* Tests if training draws an element of each window, to which the gradient goes: there are no adjoints
      * then. NULL: never. */
     bool (*draws)(const void *options);
@@ -131,6 +136,8 @@ typedef struct windows_plan {
     const lanes_form *lanes; /* one of these */
     const sums_form *sums;
     phase_axis axis[2];
+    int runs;                /* of what is kept of a channel's windows */
+    bool draws;              /* training draws elements */
     ptrdiff_t taps;          /* elements of a window */
     ptrdiff_t rows, pitch;   /* of a phase, and of the grid */
     ptrdiff_t phase, phases; /* elements from a phase to the next, and of all */
