@@ -387,8 +387,8 @@ typedef struct set_division {
 } set_division;
 
 /* Sets that are processed at once: channels of a batch that stay in the cache from the first loop to the
- * second, by each thread; or whole sets of few elements. In a backward pass these are fewer: x and dy are read
- * while dx is written, rather than in turns. */
+ * second, by each thread; or whole sets of few elements: fewer backward, so that x and dy are read while dx
+ * is written, rather than in turns. */
 static ptrdiff_t together(const set_division *p, ptrdiff_t images, int threads, bool backward)
 {
     enum { FEW = 4096, FEW_BACK = 1000, CACHED = 1 << 16, SOME = 32 };
