@@ -7,8 +7,6 @@
 #include <string.h>
 #include <tgmath.h>
 
-static const double TAU = 6.283185307179586476925; /* M_PI is not in C11 */
-
 /* ---- blocks ---------------------------------------------------------------------------------- */
 
 st_random_block st_random_bits(st_random_key key, uint64_t counter)
@@ -30,10 +28,8 @@ void st_random_words(st_random_key key, uint64_t counter, uint32_t *word, ptrdif
         return;
     }
     ptrdiff_t i = random_words_by_vectors ? random_words_by_vectors(key, counter, word, n) : 0;
-    for (; i < n; i++) {
-        const st_random_block block = st_random_bits(key, counter + (uint64_t)i);
-        memcpy(word + 4 * i, block.word, sizeof block.word);
-    }
+    for (; i < n; i++)
+        memcpy(word + 4 * i, st_random_bits(key, counter + (uint64_t)i).word, sizeof(st_random_block));
 }
 
 /* One of the block's two 64-bit halves. */
@@ -50,22 +46,17 @@ static double fraction(uint64_t bits)
     return (double)(bits >> 11) * 0x1p-53;
 }
 
-static double uniform(st_random_block block)
-{
-    return fraction(half(block, 0));
-}
-
 /* Box and Muller's transform, which makes a pair of numbers; the second one is not used, so that each counter
  * gives one number. 1 - u is in (0, 1], so that the logarithm is finite. */
 static double normal(st_random_block block)
 {
     double radius = sqrt(-2 * log(1 - fraction(half(block, 0))));
-    return radius * cos(TAU * fraction(half(block, 1)));
+    return radius * cos(6.283185307179586476925 * fraction(half(block, 1))); /* M_PI is not in C11 */
 }
 
 double st_random_uniform(st_random_key key, uint64_t counter)
 {
-    return uniform(st_random_bits(key, counter));
+    return fraction(half(st_random_bits(key, counter), 0));
 }
 
 double st_random_normal(st_random_key key, uint64_t counter)
@@ -93,49 +84,37 @@ uint64_t st_random_below(st_random_key key, uint64_t counter, uint64_t bound)
 
 /* ---- tensors --------------------------------------------------------------------------------- */
 
-enum { BLOCKS = 64 }; /* are drawn at once */
-
-/* The counter of the next element, and two parameters of the distribution. */
+/* The counter of the next element, its distribution, and two parameters of that. */
 typedef struct draw {
     st_random_key key;
     uint64_t counter;
+    st_real (*number)(st_random_block block, double a, double b);
     double a, b;
 } draw;
 
-/* The number of the next elements, at most n, whose blocks are drawn. */
-static ptrdiff_t draw_blocks(draw *d, st_random_block *block, ptrdiff_t n)
+static void draw_row(ptrdiff_t n, st_real *const at[], const ptrdiff_t stride[], void *context)
 {
-    if (n > BLOCKS) n = BLOCKS;
-    st_random_words(d->key, d->counter, (uint32_t *)block, n);
-    d->counter += (uint64_t)n;
-    return n;
-}
-
-/* Weighted means of the ends, as high - low may overflow. Rounding may reach or exceed an end. */
-static void uniform_row(ptrdiff_t n, st_real *const at[], const ptrdiff_t stride[], void *context)
-{
+    enum { BLOCKS = 64 }; /* are drawn at once */
     st_random_block block[BLOCKS];
     draw *d = context;
-    const st_real low = (st_real)d->a, high = (st_real)d->b;
-    for (ptrdiff_t i = 0, drawn; i < n; i += drawn) {
-        drawn = draw_blocks(d, block, n - i);
-        for (ptrdiff_t k = 0; k < drawn; k++) {
-            const double u = uniform(block[k]);
-            const st_real value = (st_real)(low * (1 - u) + high * u);
-            at[0][(i + k) * stride[0]] = value < low ? low : value < high ? value : nextafter(high, low);
-        }
+    for (ptrdiff_t i = 0; i < n; i++, d->counter++) {
+        const ptrdiff_t k = i % BLOCKS;
+        if (k == 0) st_random_words(d->key, d->counter, (uint32_t *)block, n - i < BLOCKS ? n - i : BLOCKS);
+        at[0][i * stride[0]] = d->number(block[k], d->a, d->b);
     }
 }
 
-static void normal_row(ptrdiff_t n, st_real *const at[], const ptrdiff_t stride[], void *context)
+/* A weighted mean of the ends, as high - low may overflow. Rounding may reach or exceed an end. */
+static st_real between(st_random_block block, double low, double high)
 {
-    st_random_block block[BLOCKS];
-    draw *d = context;
-    for (ptrdiff_t i = 0, drawn; i < n; i += drawn) {
-        drawn = draw_blocks(d, block, n - i);
-        for (ptrdiff_t k = 0; k < drawn; k++)
-            at[0][(i + k) * stride[0]] = (st_real)(d->a + d->b * normal(block[k]));
-    }
+    const double u = fraction(half(block, 0));
+    const st_real value = (st_real)(low * (1 - u) + high * u);
+    return value < low ? (st_real)low : value < high ? value : nextafter((st_real)high, (st_real)low);
+}
+
+static st_real around(st_random_block block, double mean, double deviation)
+{
+    return (st_real)(mean + deviation * normal(block));
 }
 
 void st_uniform(st_tensor x, st_random_key key, st_real low, st_real high)
@@ -145,12 +124,12 @@ void st_uniform(st_tensor x, st_random_key key, st_real low, st_real high)
                      (double)high);
         return;
     }
-    st_walk(1, &x, ST_ROW_MAJOR, uniform_row, &(draw){ .key = key, .a = low, .b = high });
+    st_walk(1, &x, ST_ROW_MAJOR, draw_row, &(draw){ key, 0, between, low, high });
 }
 
 void st_normal(st_tensor x, st_random_key key, st_real mean, st_real deviation)
 {
-    st_walk(1, &x, ST_ROW_MAJOR, normal_row, &(draw){ .key = key, .a = mean, .b = deviation });
+    st_walk(1, &x, ST_ROW_MAJOR, draw_row, &(draw){ key, 0, around, mean, deviation });
 }
 
 /* ---- orders ---------------------------------------------------------------------------------- */
