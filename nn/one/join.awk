@@ -355,7 +355,7 @@ function text_of(path,    out, i, t, previous, level, is_struct, pending, level_
                 !(level_of_offset && previous == ",") &&
                 !(level > 0 && is_struct[level] && previous != "[" && token[path, next_text(path, i)] ~ /^[][;,):]$/))
                 t = renamed[path, t]
-            if (is_compact(path)) t = short_type(path, i, t)
+            if (is_compact(path)) t = short_name(path, i, t)
             # tcc takes tensors and shapes in a list only in parentheses, and with their number.
             if (begins_static) { t = "static " t; begins_static = 0 }
             if (t == "}" && list_level && level == list_level - 1) {
@@ -557,8 +557,9 @@ function is_compact(path) {
     return path ~ /\/.*\// && !(path in shown)
 }
 
-# Types that begin.c gives a short name, which goes over to const before them.
-function short_type(path, i, t) {
+# Functions and types that begin.c gives a short name; a type's goes over to const before it.
+function short_name(path, i, t) {
+    if (t in shorter_call) return shorter_call[t]
     if (t == "const" && token[path, next_text(path, i)] in shorter) return ""
     if (!(t in shorter)) return t
     return (token[path, i - 1] ~ /^ *$/ && token[path, i - 2] == "const" ? "c" : "") shorter[t]
@@ -618,6 +619,10 @@ BEGIN {
     shorter["ptrdiff_t"] = "idx"; shorter["st_real"] = "num"; shorter["st_tensor"] = "tsr"
     shorter["st_shape"] = "shp"; shorter["double"] = "dbl"
     shorter["st_call"] = "cll"; shorter["st_layer"] = "lyr"
+    shorter["uint64_t"] = "u64"; shorter["implicit_plan"] = "ipl"
+    n = split("st_error_set ers st_shape_text sht st_layer_refuse lrf st_is_null isn st_scratch scr smallest mnm " \
+              "largest mxm ceil_div cdv st_narrow nrw st_shape_numel snm st_layer_scratch lsc st_tensor_free tfr", list, " ")
+    for (i = 1; i < n; i += 2) shorter_call[list[i]] = list[i + 1]
     n = split("_GNU_SOURCE _POSIX_C_SOURCE _XOPEN_SOURCE _DEFAULT_SOURCE _DARWIN_C_SOURCE", list, " ")
     for (i = 1; i <= n; i++) feature[list[i]] = 1
 }
