@@ -120,17 +120,17 @@ typedef st_layer lyr;
 typedef const st_layer clyr;
 typedef uint64_t u64;
 typedef const uint64_t cu64;
-#define ipl  implicit_plan
+#define ipl implicit_plan
 #define cipl const implicit_plan
-#define ers  st_error_set
-#define sht  st_shape_text
-#define lrf  st_layer_refuse
-#define isn  st_is_null
-#define scr  st_scratch
-#define mnm  smallest
-#define mxm  largest
-#define cdv  ceil_div
-#define nrw  st_narrow
-#define snm  st_shape_numel
-#define lsc  st_layer_scratch
-#define tfr  st_tensor_free
+#define ers st_error_set
+#define sht st_shape_text
+#define lrf st_layer_refuse
+#define isn st_is_null
+#define scr st_scratch
+#define mnm smallest
+#define mxm largest
+#define cdv ceil_div
+#define nrw st_narrow
+#define snm st_shape_numel
+#define lsc st_layer_scratch
+#define tfr st_tensor_free
