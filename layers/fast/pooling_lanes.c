@@ -37,17 +37,18 @@ INLINE const st_real *hidden(const st_real *x)
 #define CHOOSE(M, test, a, b) M##_CHOOSE(test, a, b)
 #define PLUS(M, test, n, more) M##_PLUS(test, n, more)
 /* Masks to be added, as sums of all their bits are not signed numbers. */
-#define WORDS(M) typedef real_bits M##_words __attribute__((vector_size(sizeof(M##_mask))));
-EACH_ISA(WORDS)
+#define UNSIGNED(M) typedef real_bits M##_unsigned __attribute__((vector_size(sizeof(M##_mask))));
+EACH_ISA(UNSIGNED)
 #define generic_EXCEEDS(a, b) ((a) > (b))
 #define generic_SAME(a, b) ((a) == (b))
 #define generic_CHOOSE(test, a, b) ISA_PICK(generic, test, a, b)
-#define generic_PLUS(test, n, more) ((generic_mask)((generic_words)(n) + (generic_words)((test) & (more))))
+#define generic_PLUS(test, n, more)                                                                          \
+    ((generic_mask)((generic_unsigned)(n) + (generic_unsigned)((test) & (more))))
 typedef generic_mask generic_test;
 #if defined(__x86_64__) && !defined(STRIDE_GENERIC)
 #define avx2_EXCEEDS(a, b) ((a) > (b))
 #define avx2_SAME(a, b) ((a) == (b))
-#define avx2_PLUS(test, n, more) ((avx2_mask)((avx2_words)(n) + (avx2_words)((test) & (more))))
+#define avx2_PLUS(test, n, more) ((avx2_mask)((avx2_unsigned)(n) + (avx2_unsigned)((test) & (more))))
 typedef avx2_mask avx2_test;
 #ifdef STRIDE_DOUBLE
 typedef __mmask8 avx512_test;
@@ -292,12 +293,12 @@ INLINE ptrdiff_t taps_of(const lanes_call *b, ptrdiff_t n)
         M##_mask sum[2] = { { 0 } };                                                                         \
         const isa_bits(*over)[PACKED] = overs;                                                               \
         __asm__("" : "+r"(over)); /* gcc would make each of them by two instructions */                      \
-        M##_words own = { 0 };                                                                               \
+        M##_unsigned own = { 0 };                                                                            \
         EACH(i, n) x[i] = TAP(M, b, i, k), own += (real_bits)i * RANK_1(i);                                  \
         EACH(i, n)                                                                                           \
         EACH(j, n)                                                                                           \
         if (j < i) sum[j % 2] = PLUS(M, EXCEEDS(M, x[i], x[j]), sum[j % 2], over[i][j]);                     \
-        return (M##_mask)(own + (M##_words)sum[0] + (M##_words)sum[1]);                                      \
+        return (M##_mask)(own + (M##_unsigned)sum[0] + (M##_unsigned)sum[1]);                                \
     }                                                                                                        \
     M##_TARGET INLINE M##_mask M##_rank_of(M##_mask ranks, int i)                                            \
     {                                                                                                        \
