@@ -103,7 +103,7 @@ LICENSE */
 
 #include "stride.h"
 
-/* Short names in lines without blanks. */
+/* Short names in lines without blanks, which join.awk reads here. */
 typedef ptrdiff_t idx;
 typedef const ptrdiff_t cidx;
 typedef st_real num;

@@ -557,9 +557,19 @@ function is_compact(path) {
     return path ~ /\/.*\// && !(path in shown)
 }
 
-# Functions and types that begin.c gives a short name; a type's goes over to const before it.
+# Reads the short names that begin.c gives: typedef NAME SHORT; and #define SHORT NAME after its comment.
+function read_short_names(path,    line, w, begun) {
+    while ((getline line <path) > 0) {
+        split(line, w, /[ ;]+/)
+        if (line ~ /^\/\* Short names/) begun = 1
+        if (begun && w[1] == "typedef" && w[2] != "const") shorter[w[2]] = w[3]
+        if (begun && w[1] == "#define" && w[3] != "const") shorter[w[3]] = w[2]
+    }
+    close(path)
+}
+
+# Functions and types that have a short name; a type's goes over to const before it.
 function short_name(path, i, t) {
-    if (t in shorter_call) return shorter_call[t]
     if (t == "const" && token[path, next_text(path, i)] in shorter) return ""
     if (!(t in shorter)) return t
     return (token[path, i - 1] ~ /^ *$/ && token[path, i - 2] == "const" ? "c" : "") shorter[t]
@@ -616,13 +626,6 @@ function source_text(path,    text, n, list, k, before) {
 
 BEGIN {
     OPERATOR = "[-+*/%&|<>=!^.#:]"
-    shorter["ptrdiff_t"] = "idx"; shorter["st_real"] = "num"; shorter["st_tensor"] = "tsr"
-    shorter["st_shape"] = "shp"; shorter["double"] = "dbl"
-    shorter["st_call"] = "cll"; shorter["st_layer"] = "lyr"
-    shorter["uint64_t"] = "u64"; shorter["implicit_plan"] = "ipl"
-    n = split("st_error_set ers st_shape_text sht st_layer_refuse lrf st_is_null isn st_scratch scr smallest mnm " \
-              "largest mxm ceil_div cdv st_narrow nrw st_shape_numel snm st_layer_scratch lsc st_tensor_free tfr", list, " ")
-    for (i = 1; i < n; i += 2) shorter_call[list[i]] = list[i + 1]
     n = split("_GNU_SOURCE _POSIX_C_SOURCE _XOPEN_SOURCE _DEFAULT_SOURCE _DARWIN_C_SOURCE", list, " ")
     for (i = 1; i <= n; i++) feature[list[i]] = 1
 }
@@ -639,6 +642,7 @@ $1 == "instead" { instead[$2] = $3 }
 $1 == "beside" { beside = $3; beside_part = $2 }
 END {
     if (failed) exit 1
+    read_short_names(begin["source"])
     for (i = 1; i <= publics; i++) load_all(public_order[i], "")
     for (path in loaded) shown[path] = 1
     for (i = 1; i <= count; i++) load_all(files[i], part[files[i]])
