@@ -107,8 +107,7 @@ TEST(below_refuses_as_many_numbers_as_are_in_excess)
 /* ---- tensors --------------------------------------------------------------------------------- */
 
 /* Element e of a tensor holds number e of the key's stream, wherever it lies; what is outside of a view
- * stays. */
-/* Rows of few elements, and those of more than the 64 blocks that are drawn at once. */
+ * stays. Rows have few elements, or more than the 64 blocks that are drawn at once. */
 TEST(element_e_takes_counter_e_in_any_view)
 {
     dice d = { { 1 } };
