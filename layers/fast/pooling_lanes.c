@@ -36,19 +36,19 @@ INLINE const st_real *hidden(const st_real *x)
 #define SAME(M, a, b) M##_SAME(a, b)
 #define CHOOSE(M, test, a, b) M##_CHOOSE(test, a, b)
 #define PLUS(M, test, n, more) M##_PLUS(test, n, more)
-/* Masks to be added, as sums of all their bits are not signed numbers. */
+/* The same for masks: numbers without a sign are added, as sums take all of their bits. */
 #define UNSIGNED(M) typedef real_bits M##_unsigned __attribute__((vector_size(sizeof(M##_mask))));
 EACH_ISA(UNSIGNED)
+#define PLUS_MASK(M, test, n, more) ((M##_mask)((M##_unsigned)(n) + (M##_unsigned)((test) & (more))))
 #define generic_EXCEEDS(a, b) ((a) > (b))
 #define generic_SAME(a, b) ((a) == (b))
 #define generic_CHOOSE(test, a, b) ISA_PICK(generic, test, a, b)
-#define generic_PLUS(test, n, more)                                                                          \
-    ((generic_mask)((generic_unsigned)(n) + (generic_unsigned)((test) & (more))))
+#define generic_PLUS(test, n, more) PLUS_MASK(generic, test, n, more)
 typedef generic_mask generic_test;
 #if defined(__x86_64__) && !defined(STRIDE_GENERIC)
 #define avx2_EXCEEDS(a, b) ((a) > (b))
 #define avx2_SAME(a, b) ((a) == (b))
-#define avx2_PLUS(test, n, more) ((avx2_mask)((avx2_unsigned)(n) + (avx2_unsigned)((test) & (more))))
+#define avx2_PLUS(test, n, more) PLUS_MASK(avx2, test, n, more)
 typedef avx2_mask avx2_test;
 #ifdef STRIDE_DOUBLE
 typedef __mmask8 avx512_test;
