@@ -98,7 +98,7 @@ typedef struct norm_rows {
     const st_real *weight;    /* g is weight times this, with a weight for each element; NULL: 1 */
     ptrdiff_t first, periods; /* row r has the weights of row (first + r) % periods; 0: all have the same */
     const st_real *scale;     /* of each row, for the gradients of weights, */
-    st_real *dweight, *dbias; /* which are added here, unless these are NULL */
+    st_real *dweight, *dbias; /* which are added here, unless these are NULL, for rows of an octet or more */
 } norm_rows;
 
 typedef struct row_block {
@@ -190,14 +190,7 @@ INLINE void add_blocks(norm_sums *to, norm_rows rows, ptrdiff_t blocks, int by)
 INLINE void add_rows(norm_sums *to, norm_rows rows)
 {
     if (rows.n < OCTET)
-        for (ptrdiff_t k = 0; k < rows.count; k++) {
-            const ptrdiff_t at = k * rows.apart, w = weight_at(&rows, k);
-            add_slowly(to, &rows, (row_block){ k, 0, rows.n });
-            for (ptrdiff_t i = 0; i < rows.n && rows.dweight; i++) {
-                rows.dweight[w + i] += (rows.x[at + i] - rows.mean[k]) * rows.scale[k] * rows.g[at + i];
-                if (rows.dbias) rows.dbias[w + i] += rows.g[at + i];
-            }
-        }
+        for (ptrdiff_t k = 0; k < rows.count; k++) add_slowly(to, &rows, (row_block){ k, 0, rows.n });
     else if (rows.n <= BLOCK) add_blocks(to, rows, 1, 1);
     else add_blocks(to, rows, ceil_div(rows.n, 2 * BLOCK), 2);
 }
@@ -764,7 +757,7 @@ INLINE void adjoint_sets(const norm_pass *p, ptrdiff_t first, ptrdiff_t count, c
     norm_slopes *slopes = room.slopes;
     for (ptrdiff_t k = 0; k < count; k++)
         sums[k] = total[k] = (norm_sums){ 0 }, slopes[k] = (norm_slopes){ 0 };
-    const bool fused = plan->by_element && p->dweight && p->to && !plan->side_by_side;
+    const bool fused = plan->by_element && p->dweight && p->to && !plan->side_by_side && s.length >= OCTET;
     if (plan->by_element && p->dweight && !fused)
         for (ptrdiff_t k = 0, alike = plan->side_by_side ? count : 1; k < count; k += alike)
             add_elements(p, first + k, alike, 0, s.length, x + k * s.length, dy + k * s.length);
