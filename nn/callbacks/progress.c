@@ -130,10 +130,11 @@ static void show_epoch(progress *p, const st_run *run)
     put_score(&l, "validation ", &r->validation);
     put_text(&l, "  lr %.3g  %.0f samples/s  ", r->lr, r->samples_per_second);
     put_time(&l, r->seconds);
-    if (r->best) put_text(&l, "  best");
+    if (r->best) put_text(&l, "  ");
+    const int plain = l.length; /* the rest is painted */
+    if (r->best) put_text(&l, "best");
     if (p->terminal) fold(l.text, width_of(p->to));
     erase(p);
-    const int plain = l.length - (r->best ? 4 : 0); /* columns before "best" */
     fprintf(p->to, "%.*s", plain, l.text);
     if (r->best) paint(p, "\033[1;32m", l.text + plain, LONGEST_LINE);
     fputc('\n', p->to);

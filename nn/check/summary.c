@@ -7,11 +7,16 @@
 
 #include <string.h>
 
-enum { OTHER_COLUMNS = 54 }; /* the width of all but the first */
+enum {
+    OTHER_COLUMNS = 54, /* the width of all but the first */
+    MEMORY_LABEL = 34,
+    MEMORY_COLUMNS = MEMORY_LABEL + 15
+};
 
 typedef struct table {
     FILE *to;
-    int width; /* of the first column */
+    int width;   /* of the first column */
+    int columns; /* of the terminal; 0: not known, or none */
     bool folded;
 } table;
 
@@ -66,29 +71,32 @@ static void print_row(st_layer *l, const char *path, void *context)
              grouped(l->children ? 0 : l->flops / (double)l->x.n[0], flops));
 }
 
-static void print_bytes(FILE *to, const char *what, double elements)
+/* The number stands below its name where the terminal is narrower. */
+static void print_bytes(const table *t, const char *what, double elements)
 {
     double bytes = elements * (double)sizeof(st_real);
     const char *unit[] = { "B", "KiB", "MiB", "GiB", "TiB" };
     int u = 0;
     for (; bytes >= 1024 && u < 4; u++) bytes /= 1024;
-    fprintf(to, "  %-34s %8.*f %s\n", what, u ? 1 : 0, bytes, unit[u]);
+    const bool folded = t->columns > 0 && t->columns < MEMORY_COLUMNS;
+    fprintf(t->to, folded ? "  %-*s\n    %.*f %s\n" : "  %-*s %8.*f %s\n", folded ? 0 : MEMORY_LABEL, what,
+            u ? 1 : 0, bytes, unit[u]);
 }
 
-static void print_memory(FILE *to, const st_layer_needs *needs, double input, double output)
+static void print_memory(const table *t, const st_layer_needs *needs, double input, double output)
 {
     const double trained = 2.0 * (double)needs->parameters, kept = (double)needs->memory + output;
     char all[64];
-    print_bytes(to, "parameters and their gradients", trained);
-    if (needs->state > 0) print_bytes(to, "states", (double)needs->state);
-    print_bytes(to, "activations", kept);
-    print_bytes(to, "scratch of each thread", (double)needs->scratch);
-    if (needs->whole > 0) print_bytes(to, "scratch of whole batches", (double)needs->whole);
-    print_bytes(to, "gradients of chunks", (double)needs->partial);
-    if (needs->tables > 0) print_bytes(to, "tables of algorithms", (double)needs->tables);
-    print_bytes(to, "a batch of input", input);
+    print_bytes(t, "parameters and their gradients", trained);
+    if (needs->state > 0) print_bytes(t, "states", (double)needs->state);
+    print_bytes(t, "activations", kept);
+    print_bytes(t, "scratch of each thread", (double)needs->scratch);
+    if (needs->whole > 0) print_bytes(t, "scratch of whole batches", (double)needs->whole);
+    print_bytes(t, "gradients of chunks", (double)needs->partial);
+    if (needs->tables > 0) print_bytes(t, "tables of algorithms", (double)needs->tables);
+    print_bytes(t, "a batch of input", input);
     snprintf(all, sizeof all, "peak, with %d thread%s", needs->threads, needs->threads > 1 ? "s" : "");
-    print_bytes(to, all, layer_needed(needs) + input + output);
+    print_bytes(t, all, layer_needed(needs) + input + output);
 }
 
 static int summarise(st_net *n, st_shape x, FILE *to)
@@ -99,15 +107,15 @@ static int summarise(st_net *n, st_shape x, FILE *to)
     char parameters[32], flops[32];
     table t = { to, (int)strlen("layer") };
     st_layer_visit(n->root, measure_width, &t);
-    const int columns = system_is_terminal(to) ? system_columns(to) : 0;
-    t.folded = columns > 0 && columns < t.width + OTHER_COLUMNS;
+    t.columns = system_is_terminal(to) ? system_columns(to) : 0;
+    t.folded = t.columns > 0 && t.columns < t.width + OTHER_COLUMNS;
     put_line(&t, "layer", "output", "parameters", "FLOPs a sample");
     put_line(&t, "input", st_shape_text(x).text, "", "");
     st_layer_visit(n->root, print_row, &t);
     put_line(&t, "total", "", grouped((double)needs.parameters, parameters),
              grouped(n->root->flops / (double)x.n[0], flops));
     fprintf(to, "\nmemory for batches of %td, %s\n", x.n[0], ST_REAL_NAME);
-    print_memory(to, &needs, (double)st_shape_numel(x, "st_net_summary"),
+    print_memory(&t, &needs, (double)st_shape_numel(x, "st_net_summary"),
                  (double)st_shape_numel(y, "st_net_summary"));
     return fflush(to) || ferror(to) ? st_error_set("st_net_summary: the stream cannot be written") : 0;
 }

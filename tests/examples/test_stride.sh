@@ -1025,11 +1025,11 @@ draws() {
     on_terminal 80 "NO_COLOR= $command" && colours || because "an empty NO_COLOR" || return
     on_terminal 80 "TERM=dumb $command" && ! grep -q "$escape" "$out" || because "TERM=dumb"
 }
-folds() { # the summary's table and the lines of epochs
+folds() { # the summary's table and memory, and the lines of epochs
     on_terminal 40 "'$stride' train --net '$net 10' --data '$digits' --epochs 2 --save '$tmp/terminal.safetensors'" || return
-    sed "s/$escape\[[0-9;]*[mK]//g" "$out" | tr '\r' '\n' | awk '/^layer/ { table = 1 } /^memory/ { table = 0 } /^epoch.*  loss/ { epoch = 1 } /^training loss/ { epoch = 0 }
+    sed "s/$escape\[[0-9;]*[mK]//g" "$out" | tr '\r' '\n' | awk '/^layer/ { table = 1 } /^epoch/ { table = 0 } /^epoch.*  loss/ { epoch = 1 } /^training loss/ { epoch = 0 }
         (table || epoch) && ! / %/ { if (!/=/ && length > most) most = length; text = text $0 } END { print most, text }' >"$tmp/narrow"
-    [ "$(cut -d ' ' -f 1 "$tmp/narrow")" -le 40 ] && grep -q ' validation loss.*samples/s.*  best' "$tmp/narrow" && grep -q 'conv2d.*FLOPs\|FLOPs.*conv2d' "$tmp/narrow" || { cat "$tmp/narrow"; return 1; }
+    [ "$(cut -d ' ' -f 1 "$tmp/narrow")" -le 40 ] && grep -q ' validation loss.*samples/s.*  best' "$tmp/narrow" && grep -q 'FLOPs.*conv2d.*parameters and their gradients.*peak' "$tmp/narrow" || { cat "$tmp/narrow"; return 1; }
 }
 draws_predictions() { # the picture and a bar for each class; plain text elsewhere
     local command="'$stride' predict --model '$model' --data '$digits' --index 1"
