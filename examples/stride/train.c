@@ -618,6 +618,14 @@ static int check_options(const settings *s)
     return check_distinct(s);
 }
 
+/* The exit status of an interrupted run: that of the interrupt, so that shells and make stop, too. */
+static int end_by_interrupt(void)
+{
+    if (subcommand_end(&command_train)) return 1;
+    raise(SIGINT);
+    return 128 + SIGINT;
+}
+
 static int run(void *settings_, int count, char **operands)
 {
     settings *s = settings_;
@@ -626,7 +634,7 @@ static int run(void *settings_, int count, char **operands)
     if (check_options(s)) return 2;
     if (open_source(&j, s) == 0) train_all(&j);
     release(&j);
-    return 0;
+    return j.stopped ? end_by_interrupt() : 0;
 }
 
 #define MOST_COUNT 1e9
@@ -711,7 +719,8 @@ const subcommand command_train = {
     .usage = "NET|--from FILE [--data PATH] [options]",
     .details =
         "The last line on stdout is the result; progress goes to stderr. An interrupt (Ctrl-C) ends the "
-        "run after its step and saves the net; a second one ends the program at once. Results depend on the "
+        "run after its step and saves the net, with exit status 130; a second one ends the program at once. "
+        "Results depend on the "
         "seed, but not on the number of threads.",
     .examples =
         "  stride train 'conv 32 3x3, relu, maxpool 2, dense 10' --epochs 3\n"

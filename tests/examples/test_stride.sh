@@ -1046,8 +1046,9 @@ stops_when_interrupted() {
     begin train --net "$net 10" --data "$digits" --epochs 100000 --save "$tmp/stopped.safetensors"
     kill -INT $job
     ends
-    [ $status = 0 ] && [ -s "$tmp/stopped.safetensors" ] && says '^validation accuracy=' &&
-        says '^interrupted after step [0-9]+: to train these weights further, use --from .*stopped.safetensors$' || because "interrupted"
+    [ $status = 130 ] && says '^validation accuracy=' &&
+        says '^interrupted after step [0-9]+: to train these weights further, use --from .*stopped.safetensors$' || because "interrupted" || return
+    succeeds summary --model "$tmp/stopped.safetensors"
 }
 # Within a step, and it goes on as if nothing had been.
 goes_on_after_an_interrupt() {
@@ -1059,7 +1060,7 @@ goes_on_after_an_interrupt() {
     sleep 0.1
     kill -INT $job
     ends
-    [ $status = 0 ] && says '^interrupted after step [0-9]+: to continue, repeat the command with --resume from .*stop$' &&
+    [ $status = 130 ] && says '^interrupted after step [0-9]+: to continue, repeat the command with --resume from .*stop$' &&
         { ! grep -q '^epoch' "$err" || says '^best: epoch [0-9]+, validation loss'; } || because "interrupted" || return
     epochs=$(($(sed -n 's/.* epochs=\([0-9]*\) .*/\1/p' "$out") + 1))
     # shellcheck disable=SC2086
