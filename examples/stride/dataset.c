@@ -204,31 +204,21 @@ static st_dataset *open_unlabelled(const char *path, st_csv_options o)
     return st_dataset_csv_new(path, o);
 }
 
-/* The nearest of the columns that an error lists: "no column specie; the columns are a, b, species". */
-static void suggest_column(void)
+/* Keeps the nearest of a table's columns to a name that none of them has. */
+static void find_nearest(void *context, const char *name, ptrdiff_t columns, const char *const *names)
 {
-    static const char begin[] = ": no column ", list[] = "; the columns are ";
-    char why[ST_ERROR_SIZE] = "";
-    if (st_error()) snprintf(why, sizeof why, "%s", st_error());
-    const char *name = strstr(why, begin), *at = name ? strstr(name, list) : NULL;
-    if (!at) return;
-    name += sizeof begin - 1;
-    nearest n = { name, (size_t)(at - name) };
-    for (at += sizeof list - 1; *at; at += strspn(at, ", ")) {
-        char column[LONGEST_NAME + 2]; /* a longer one is cut off where it is seen to be too long */
-        snprintf(column, sizeof column, "%.*s", (int)strcspn(at, ","), at);
-        nearest_try(&n, column);
-        at += strcspn(at, ",");
-    }
-    st_error_clear();
-    st_error_set("%.440s%s", why, nearest_question(&n, "").text);
+    nearest *n = context;
+    *n = (nearest){ name, strlen(name) };
+    for (ptrdiff_t i = 0; i < columns; i++) nearest_try(n, names[i]);
 }
 
 static int open_rows(dataset *s, const char *path, const dataset_options *o, bool unlabelled)
 {
     st_csv_options options;
+    nearest column = { 0 };
     st_table columns, *kept = o->like || !o->net ? NULL : st_net_table(o->net);
     int status = st_error() || path_readable(path) || map_options(o, path, &options) ? -1 : 0;
+    options.no_column = find_nearest, options.context = &column;
     if (kept) columns = *kept;
     if (kept && !o->matched) columns.classes = 0, columns.class_name = NULL;
     if (status == 0) options.like = o->like ? o->like : kept ? &columns : NULL;
@@ -238,8 +228,7 @@ static int open_rows(dataset *s, const char *path, const dataset_options *o, boo
         s->train = keep(s, unlabelled ? open_unlabelled(path, options) : st_dataset_csv_new(path, options));
     st_table_free(kept);
     s->table = s->train ? st_dataset_table(s->train) : NULL;
-    if (!s->table) suggest_column();
-    if (!s->table) return -1;
+    if (!s->table) return text_append_error(nearest_question(&column, "").text);
     s->classes = (int)s->table->classes;
     s->name = s->table->class_name;
     return opened(s, "a table", path);

@@ -39,6 +39,7 @@ typedef struct messages {
     sketch_progress progress;
     int read, bad, unread;
     char names[200], why[120]; /* of the unread, as in folder_list */
+    char sizes[ST_ERROR_SIZE]; /* of two pictures that differ */
 } messages;
 
 static void tell(void *context, st_pictures_event event, const char *path, const char *text)
@@ -57,6 +58,7 @@ static void tell(void *context, st_pictures_event event, const char *path, const
         say_why(m->why, path);
         m->unread++;
         break;
+    case ST_PICTURES_UNEQUAL: snprintf(m->sizes, sizeof m->sizes, "%s", text); break;
     case ST_PICTURES_EMPTY:
         sketch_erase(&m->progress);
         if (m->to) text_put_in(m->to, "", path, ": contains no picture that can be read: not a class\n");
@@ -71,18 +73,15 @@ static void put_unread(const messages *m)
     text_put_in(m->to, "", m->names, "\n");
 }
 
-/* The library's error, and the options that help. */
-static void advise(const messages *m)
+/* The library's error, and the option that helps. */
+static void advise(const messages *m, bool skips)
 {
-    const char *pictures = strstr(st_error(), " cannot be read");
-    const bool sizes = strstr(st_error(), "resize them (height, width)");
-    char text[ST_ERROR_SIZE];
-    snprintf(text, sizeof text, "%s", st_error());
-    if (sizes) *strstr(text, "resize them") = '\0';
-    if (!sizes && !(pictures && m->bad + m->unread > 0)) return;
-    st_error_clear();
-    if (sizes) st_error_set("%sresize them with --size HxW", text);
-    else st_error_set("%s: --skip-bad leaves %s out", text, m->bad + m->unread > 1 ? "them" : "it");
+    const int left = m->bad + m->unread;
+    if (m->sizes[0]) {
+        st_error_clear();
+        st_error_set("%s: resize them with --size HxW", m->sizes);
+    } else if (left > 0 && !skips)
+        text_append_error(left > 1 ? ": --skip-bad leaves them out" : ": --skip-bad leaves it out");
 }
 
 st_dataset *folder_open(const char *path, st_pictures_options options, FILE *to)
@@ -96,7 +95,7 @@ st_dataset *folder_open(const char *path, st_pictures_options options, FILE *to)
     if (to && m.unread > 0) put_unread(&m);
     if (to && d && left > 0)
         fprintf(to, "%d picture%s left out, %td read\n", left, left == 1 ? "" : "s", d->count);
-    if (!d) advise(&m);
+    if (!d) advise(&m, options.skip_bad);
     return d;
 }
 

@@ -33,13 +33,20 @@ static void free_names(char **names)
 
 st_net *model_load(const char *path, st_net_load_options o)
 {
+    char why[ST_ERROR_SIZE];
+    st_net *n = st_net_load_file(path, o);
+    if (n || !st_error()) return n;
+    snprintf(why, sizeof why, "%s", st_error());
+    st_error_clear();
     const int described = st_net_described(path);
+    st_error_clear();
     if (described == 0)
         st_error_set(
             "%.200s: tensors without an architecture, as PyTorch saves them; stride train NET --from "
             "%.200s reads them into a network",
             path, path);
-    return described > 0 ? st_net_load_file(path, o) : NULL;
+    else st_error_set("%s", why);
+    return NULL;
 }
 
 int model_open(model *m, const char *path, ptrdiff_t batch)

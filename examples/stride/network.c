@@ -249,8 +249,7 @@ static int fail_in_options(const options *o, const token *name)
         if (g->field->kind == ST_FIELD_CHOICE)
             for (const char *const *c = g->field->choices; *c; c++) nearest_try(&n, *c);
         if (strcmp(g->field->name, "padding") == 0) nearest_try(&n, "same");
-        st_error_clear();
-        st_error_set("%.400s%s", why, nearest_question(&n, "").text);
+        text_append_error(nearest_question(&n, "").text);
         return fail_within(&g->at);
     }
     return fail_within(name);

@@ -97,6 +97,15 @@ int text_width(const char *text)
     return count;
 }
 
+int text_append_error(const char *more)
+{
+    char why[ST_ERROR_SIZE];
+    if (!st_error() || !*more) return -1;
+    snprintf(why, sizeof why, "%s", st_error());
+    st_error_clear();
+    return st_error_set("%.*s%s", ST_ERROR_SIZE - 1 - (int)strlen(more), why, more);
+}
+
 static bool ends(const char *name, size_t length, const char *ending)
 {
     size_t tail = strlen(ending);

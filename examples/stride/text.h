@@ -25,6 +25,9 @@ int text_put_json(FILE *to, const json_t *value);
 /* Printed columns, one for each character of UTF-8. */
 int text_width(const char *text);
 
+/* Appends a short text to the error, if there is one. Always returns -1. */
+int text_append_error(const char *more);
+
 /* True if a name ends like that, as "net.onnx" in ".onnx"; with or without ".gz" behind it. */
 bool text_ends(const char *name, const char *ending);
 bool text_ends_or_gz(const char *name, const char *ending);

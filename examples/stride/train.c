@@ -291,21 +291,6 @@ static void watch(st_callback *self, st_run *run, st_event event)
     if (recall(j, run->report.epoch) == 0) history_keep(&run->report, &j->history);
 }
 
-/* A run of another number of epochs: a schedule that depends on it cannot go on. */
-static void advise(const settings *s)
-{
-    char why[ST_ERROR_SIZE];
-    snprintf(why, sizeof why, "%.250s", st_error() ? st_error() : "");
-    const char *before = strstr(why, "written by a run with epochs ");
-    if (!s->resume || !before) return;
-    const long epochs = strtol(before + strlen("written by a run with epochs "), NULL, 10);
-    st_error_clear();
-    st_error_set(
-        "%s: schedule %s depends on their number; finish with --epochs %ld and train on with --from, "
-        "or begin with --schedule constant",
-        why, schedule_word(s->schedule).text, epochs);
-}
-
 static int learn(job *j)
 {
     const settings *s = j->s;
@@ -331,9 +316,7 @@ static int learn(job *j)
                                           checkpoint } };
     for (int i = 0; i < s->freeze.count; i++)
         o.groups[i] = (st_param_group){ s->freeze.text[i], .frozen = true };
-    int status = st_train_run(j->net, j->training, o, &j->result);
-    if (status) advise(s);
-    return status ? -1 : recall(j, j->result.epochs + 1);
+    return st_train_run(j->net, j->training, o, &j->result) ? -1 : recall(j, j->result.epochs + 1);
 }
 
 /* ---- results ----------------------------------------------------------------------- */

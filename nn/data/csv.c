@@ -362,6 +362,7 @@ static ptrdiff_t find_column(const table *t, const char *name, const char *optio
     if (!t->name)
         return st_error_set("%s: %s: expected a column's number, not \"%.60s\": the table has no header",
                             t->r.name, option, name);
+    if (t->o->no_column) t->o->no_column(t->o->context, name, t->columns, (const char *const *)t->name);
     return st_error_set("%s: no column %.60s; the columns are %s", t->r.name, *name ? name : "\"\"",
                         show_names(t).text);
 }

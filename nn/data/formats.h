@@ -54,6 +54,10 @@ typedef struct st_csv_options {
     st_csv_missing missing;      /* for values that are empty, ?, NA, N/A, NaN or null, in any case */
     bool name_numbers;           /* classes that are numbers have names, too, unless they are 0 to K - 1 */
     const struct st_table *like; /* read as that table (nn/data/table.h): its columns, classes and means */
+
+    /* Called before the error about a name that no column has; NULL: nothing is called. */
+    void (*no_column)(void *context, const char *name, ptrdiff_t columns, const char *const *names);
+    void *context;
 } st_csv_options;
 
 enum {

@@ -141,12 +141,26 @@ json_t *checkpoint_terms(const st_run *run, uint32_t sum)
     return NULL;
 }
 
+/* How to resume a run that differs in this term. */
+static message_text remedy(const char *term, const json_t *mine, const json_t *theirs)
+{
+    message_text t = { "" };
+    if (strcmp(term, "engine") == 0) strcpy(t.text, "; STRIDE_ENGINE selects the engine");
+    if (strcmp(term, "epochs") == 0)
+        snprintf(t.text, sizeof t.text,
+                 ": schedule %.30s depends on their number; finish with epochs %.8s and train the saved net "
+                 "further, or begin with schedule constant",
+                 json_string_value(json_object_get(mine, "schedule")),
+                 json_show(json_object_get(theirs, term)).text);
+    return t;
+}
+
 static int same_term(const char *who, const char *name, const json_t *mine, const json_t *theirs)
 {
-    if (json_equal(mine, theirs)) return 0;
-    return st_error_set("%s %s %s, this one has %s%s", who, name, theirs ? json_show(theirs).text : "none",
-                        mine ? json_show(mine).text : "none",
-                        strcmp(name, "engine") == 0 ? "; STRIDE_ENGINE selects the engine" : "");
+    const json_t *a = json_object_get(mine, name), *b = json_object_get(theirs, name);
+    if (json_equal(a, b)) return 0;
+    return st_error_set("%s %s %s, this one has %s%s", who, name, b ? json_show(b).text : "none",
+                        a ? json_show(a).text : "none", remedy(name, mine, theirs).text);
 }
 
 int checkpoint_compare(const char *who, const json_t *mine, const json_t *theirs)
@@ -154,10 +168,9 @@ int checkpoint_compare(const char *who, const json_t *mine, const json_t *theirs
     const char *name;
     json_t *value;
     int status = 0;
-    json_object_foreach((json_t *)mine, name, value) status |=
-        same_term(who, name, value, json_object_get(theirs, name));
+    json_object_foreach((json_t *)mine, name, value) status |= same_term(who, name, mine, theirs);
     json_object_foreach((json_t *)theirs, name, value) if (strcmp(name, "epochs") != 0) status |=
-        same_term(who, name, json_object_get(mine, name), value);
+        same_term(who, name, mine, theirs);
     return status;
 }
 

@@ -180,6 +180,15 @@ static void add(folder *f, int k, st_tensor image)
     f->files.path[f->count] = path, f->class[f->count++] = class;
 }
 
+static int refuse_size(const reading *r, const char *path, st_shape x)
+{
+    char sizes[ST_ERROR_SIZE];
+    snprintf(sizes, sizeof sizes, "%.150s is %.60s and %.150s is %.60s", path, st_shape_text(x).text,
+             r->f->files.path[0], st_shape_text(r->each).text);
+    tell(r, ST_PICTURES_UNEQUAL, path, sizes);
+    return st_error_set("%s: resize them (height, width)", sizes);
+}
+
 static int keep(reading *r, int k, st_tensor image)
 {
     folder *f = r->f;
@@ -190,9 +199,7 @@ static int keep(reading *r, int k, st_tensor image)
         f->pixel = calloc((size_t)f->files.count, (size_t)f->size * sizeof *f->pixel);
         if (!f->pixel) return st_error_set("%.200s: no memory for %d pictures", path, f->files.count);
     }
-    if (!st_shape_equal(image.shape, r->each))
-        return st_error_set("%.150s is %s and %.150s is %s: resize them (height, width)", path,
-                            st_shape_text(image.shape).text, f->files.path[0], st_shape_text(r->each).text);
+    if (!st_shape_equal(image.shape, r->each)) return refuse_size(r, path, image.shape);
     if (k >= r->told) tell(r, ST_PICTURES_READ, path, "");
     add(f, k, image);
     return 0;

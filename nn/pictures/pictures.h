@@ -57,7 +57,8 @@ typedef enum st_pictures_event {
     ST_PICTURES_READ,    /* the picture was read */
     ST_PICTURES_BAD,     /* it is left out, as it cannot be read: `text` says why */
     ST_PICTURES_FOREIGN, /* it is left out, as its name is of a format that is not read */
-    ST_PICTURES_EMPTY    /* the folder of a class has no picture that can be read */
+    ST_PICTURES_EMPTY,   /* the folder of a class has no picture that can be read */
+    ST_PICTURES_UNEQUAL  /* it has another size than those before, which is the error: `text` says both */
 } st_pictures_event;
 
 /* Zeros: pictures as they are in the files. */

@@ -59,6 +59,7 @@ static json_t *terms_of(const st_run *run, int kept_count)
     for (size_t i = 0; i < sizeof terms / sizeof *terms && all; i++)
         status |= json_object_set_new(all, terms[i].name, json_integer(terms[i].value));
     if (status) st_error_set("train: no memory for the options of a run");
+    json_object_del(all, "epochs"); /* those of the run are compared, whatever its schedule */
     return all;
 }
 

@@ -374,6 +374,25 @@ TEST(broken_tables_are_refused)
     }
 }
 
+static void hear(void *heard, const char *name, ptrdiff_t columns, const char *const *names)
+{
+    snprintf(heard, 40, "%s of %td: %s, %s", name, columns, names[0], names[columns - 1]);
+}
+
+TEST(a_name_that_no_column_has_is_told_with_those_that_there_are)
+{
+    char heard[40] = "";
+    const char *path = written("named.csv", BYTES("a,b,c\n0,1,2\n"));
+    expect_null(st_dataset_csv(path, .label_name = "bb", .no_column = hear, .context = heard),
+                "named.csv: no column bb; the columns are a, b, c");
+    assert_string_equal(heard, "bb of 3: a, c");
+    expect_null(st_dataset_csv(path, .features = "*d", .no_column = hear, .context = heard), "no column *d");
+    assert_string_equal(heard, "*d of 3: a, c");
+    auto_dataset *d = st_dataset_csv(path, .label_name = "b", .no_column = NULL);
+    assert_int_equal(d->count, 1);
+    unlink(path);
+}
+
 /* A terabyte of zeros, at its first bytes. */
 TEST(a_table_without_an_end_is_refused)
 {

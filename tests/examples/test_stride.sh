@@ -505,7 +505,7 @@ says_how_to_go_on() { # cosine needs the number of epochs
     for schedule in cosine one-cycle; do
         rm -f "$tmp/pairs.run"
         succeeds train 'dense 2' --data "$tmp/pairs.csv" --schedule $schedule --epochs 2 --quiet --checkpoint "$tmp/pairs.run" --save "$tmp/more.st" &&
-            fails ".*epochs 2, this one has 4: schedule $schedule depends on their number; finish with --epochs 2 and train on with --from, or begin with --schedule constant" \
+            fails ".*epochs 2, this one has 4: schedule ${schedule/-/_} depends on their number; finish with epochs 2 and train the saved net further, or begin with schedule constant$" \
                 train 'dense 2' --data "$tmp/pairs.csv" --schedule $schedule --epochs 4 --quiet --checkpoint "$tmp/pairs.run" --resume --save "$tmp/more.st" || return
     done
     rm -f "$tmp/pairs.run"
@@ -872,7 +872,11 @@ skips_bad() {
         tail -n 1 "$err" | grep -q '2 pictures cannot be read: --skip-bad leaves them out' && [ ! -e "$tmp/none" ] || because "bad pictures" || return
     succeeds train 'dense 4' --data "$tmp/bad" --skip-bad --epochs 1 --quiet --save "$tmp/skipped" && tail -n 1 "$err" | grep -q '2 pictures left out, 320 read' &&
         grep -q 'empty: contains no picture that can be read: not a class' "$err" && succeeds summary --model "$tmp/skipped" && says '^classes: \["a","b","c","d"\]$' ||
-        because "--skip-bad, and an empty folder"
+        because "--skip-bad, and an empty folder" || return
+    rm -rf "$tmp/sizes" && mkdir -p "$tmp/sizes/a" "$tmp/sizes/b" && cp "$digits/pictures/test/d/000.png" "$tmp/sizes/a" || return
+    echo iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg== | base64 -d >"$tmp/sizes/b/one.png"
+    fails '.*one.png is \[3, 1, 1\] and .*000.png is \[3, 28, 28\]: resize them with --size HxW$' train 'dense 2' --data "$tmp/sizes" --save "$tmp/none" &&
+        succeeds train 'dense 2' --data "$tmp/sizes" --size 9x9 --epochs 1 --quiet --save "$tmp/sizes/net"
 }
 # Formats that are not read are counted and named, in training and in prediction.
 names_other_formats() {

@@ -338,9 +338,10 @@ typedef struct told {
 
 static void tell(void *context, st_pictures_event event, const char *path, const char *text)
 {
-    static const char *const names[] = {
-        [ST_PICTURES_BAD] = "bad", [ST_PICTURES_FOREIGN] = "foreign", [ST_PICTURES_EMPTY] = "empty"
-    };
+    static const char *const names[] = { [ST_PICTURES_BAD] = "bad",
+                                         [ST_PICTURES_FOREIGN] = "foreign",
+                                         [ST_PICTURES_EMPTY] = "empty",
+                                         [ST_PICTURES_UNEQUAL] = "unequal" };
     told *t = context;
     const size_t used = strlen(t->text);
     if (event == ST_PICTURES_READ) t->read++;
@@ -417,8 +418,11 @@ TEST(sizes_and_colours_of_a_folder)
     assert_true(st_shape_equal(d->x, ST_SHAPE(1, 2, 3)));
     st_dataset_free(d);
     write_grey(path_of("sizes/b/4.png"), 4, 2, 7);
-    assert_null(st_pictures_new(path, (st_pictures_options){ 0 }));
+    told heard = { 0 };
+    assert_null(st_pictures(path, .tell = tell, .context = &heard));
     expect_error("b/4.png is [3, 2, 4] and ");
+    assert_non_null(strstr(heard.text, "unequal 4.png: "));
+    assert_non_null(strstr(heard.text, "a/1.png is [3, 2, 3]\n"));
     d = st_pictures(path, .height = 5, .width = 6);
     assert_true(st_shape_equal(d->x, ST_SHAPE(3, 5, 6)) && d->count == 4);
     st_dataset_free(d);
