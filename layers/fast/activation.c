@@ -165,17 +165,48 @@ static st_tensor weights_of(const st_call *c, st_tensor x)
     return w;
 }
 
+/* A row over views, of which threads have parts along an axis. */
+typedef struct prelu_pass {
+    int views;
+    const st_tensor *view;
+    st_row_function *row;
+    layer_division division;
+} prelu_pass;
+
+static void run_part(ptrdiff_t i, int thread, void *context)
+{
+    const prelu_pass *p = context;
+    st_tensor part[4];
+    ptrdiff_t count;
+    const ptrdiff_t first = layer_part(&p->division, i, &count);
+    (void)thread;
+    for (int v = 0; v < p->views; v++) part[v] = st_narrow(p->view[v], p->division.axis, first, count);
+    st_walk(p->views, part, ST_ANY_ORDER, p->row, NULL);
+}
+
+static void run_parts(const st_call *c, int views, const st_tensor view[], st_row_function *row)
+{
+    if (c->layer->impl->run->threads == 1) { /* layer_undivided takes longer than a small call */
+        st_walk(views, view, ST_ANY_ORDER, row, NULL);
+        return;
+    }
+    prelu_pass p = { views, view, row, layer_undivided(c) };
+    for (int axis = 0; axis < view->shape.rank; axis++)
+        layer_try_axis(&p.division, axis, view->shape.n[axis], 1, 0);
+    layer_each(c, MOST_THREADS, p.division.parts, run_part, &p);
+}
+
 static void prelu_forward(const st_call *c, st_tensor x, st_tensor y)
 {
-    st_walk(3, (st_tensor[]){ y, x, weights_of(c, x) }, ST_ANY_ORDER,
-            ((const activation_rows *)c->plan)->value, NULL);
+    const activation_rows *r = c->plan;
+    run_parts(c, 3, (st_tensor[]){ y, x, weights_of(c, x) }, r->value);
 }
 
 static void prelu_backward(const st_call *c, st_tensor x, st_tensor y, st_tensor dy, st_tensor dx)
 {
+    const activation_rows *r = c->plan;
     (void)y;
-    st_walk(4, (st_tensor[]){ dx, dy, x, weights_of(c, x) }, ST_ANY_ORDER,
-            ((const activation_rows *)c->plan)->derivative, NULL);
+    run_parts(c, 4, (st_tensor[]){ dx, dy, x, weights_of(c, x) }, r->derivative);
 }
 
 /* Adds up min(x, 0) dy, in a fixed number of lanes: a branch on the sign would be slow. */
@@ -193,7 +224,7 @@ static void prelu_sum_row(ptrdiff_t n, st_real *const at[], const ptrdiff_t stri
     EACH(k, LANES) *total += lane[k];
 }
 
-/* Adds min(x, 0) dy of an image with one element for each of some channels to their sums. */
+/* Adds min(x, 0) dy of an image to sums of each of its elements. */
 static void prelu_sum_image(ptrdiff_t n, st_real *const at[], const ptrdiff_t stride[], void *sums)
 {
     const st_real *x = at[0], *dy = at[1];
@@ -202,25 +233,67 @@ static void prelu_sum_image(ptrdiff_t n, st_real *const at[], const ptrdiff_t st
         sum[i] += (double)negative_part(x[i * stride[0]]) * (double)dy[i * stride[1]];
 }
 
+enum { SUMS = 128, BRIEF = 16 }; /* sums at once; elements of channels that have one each, at most */
+enum { SUMMED = 8192 };          /* elements of a piece of those of one weight, at least */
+
+/* Sums over x and dy: of some channels, or of some elements, which have one weight. */
+typedef struct prelu_sums {
+    const st_call *c;
+    st_tensor x, dy; /* of brief channels, matrices */
+    ptrdiff_t each;  /* channels or elements of a piece */
+    ptrdiff_t brief; /* elements of brief channels; otherwise 0 */
+    double sum[SUMS];
+} prelu_sums;
+
+static void sum_channels(ptrdiff_t piece, int thread, void *context)
+{
+    const prelu_sums *s = context;
+    const ptrdiff_t channels = s->c->param[0].shape.n[0], first = piece * s->each,
+                    count = smallest(s->each, channels - first), brief = s->brief, unit = brief ? brief : 1;
+    const st_tensor x = st_narrow(s->x, 1, first * unit, count * unit),
+                    dy = st_narrow(s->dy, 1, first * unit, count * unit);
+    double sum[SUMS] = { 0 };
+    (void)thread;
+    for (ptrdiff_t i = 0; i < s->c->images && brief; i++)
+        st_walk(2, (st_tensor[]){ st_select(x, 0, i), st_select(dy, 0, i) }, ST_ROW_MAJOR, prelu_sum_image,
+                sum);
+    for (ptrdiff_t k = 0; k < count && !brief; k++)
+        st_walk(2, (st_tensor[]){ st_select(x, 1, k), st_select(dy, 1, k) }, ST_ROW_MAJOR, prelu_sum_row,
+                &sum[k]);
+    for (ptrdiff_t k = 0; k < count; k++) {
+        for (ptrdiff_t i = 1; i < brief; i++) sum[k * brief] += sum[k * brief + i];
+        st_data(st_grad(s->c, 0))[first + k] += (st_real)sum[k * unit];
+    }
+}
+
+static void sum_elements(ptrdiff_t piece, int thread, void *context)
+{
+    prelu_sums *s = context;
+    const ptrdiff_t first = piece * s->each, n = smallest(s->each, st_numel(s->x) - first);
+    (void)thread;
+    prelu_sum_row(n, (st_real *const[]){ st_data(s->x) + first, st_data(s->dy) + first },
+                  (ptrdiff_t[]){ 1, 1 }, &s->sum[piece]);
+}
+
+/* Threads divide the channels, or the elements of one weight. */
 static void prelu_gradient(const st_call *c, st_tensor x, st_tensor y, st_tensor dy)
 {
-    enum { MOST = 128 };
-    const ptrdiff_t channels = c->param[0].shape.n[0];
+    const ptrdiff_t channels = c->param[0].shape.n[0], n = st_numel(x), length = n / c->images / channels;
+    const bool contiguous = st_is_contiguous(x) && st_is_contiguous(dy);
+    prelu_sums s = { c, x, dy, largest(SUMMED, ceil_div(n, SUMS)), 0, { 0 } };
     (void)y;
-    if (x.shape.rank != 2 || channels == 1) {
-        prelu_add_gradient(c, x, dy, prelu_sum_row);
-        return;
-    }
-    for (ptrdiff_t k = 0; k < channels; k += MOST) {
-        double sum[MOST] = { 0 };
-        const ptrdiff_t count = smallest(MOST, channels - k);
-        for (ptrdiff_t i = 0; i < c->images; i++)
-            st_walk(2,
-                    (st_tensor[]){ st_narrow(st_select(x, 0, i), 0, k, count),
-                                   st_narrow(st_select(dy, 0, i), 0, k, count) },
-                    ST_ROW_MAJOR, prelu_sum_image, sum);
-        for (ptrdiff_t i = 0; i < count; i++) st_data(st_grad(c, 0))[k + i] += (st_real)sum[i];
-    }
+    if (channels > 1) {
+        if (x.shape.rank == 2 || (contiguous && length <= BRIEF)) {
+            const st_shape shape = ST_SHAPE(c->images, channels * length);
+            s.brief = length, s.x = st_reshape(x, shape), s.dy = st_reshape(dy, shape);
+        }
+        s.each = smallest(SUMS / largest(s.brief, 1), ceil_div(channels, layer_call_threads(c)));
+        layer_each(c, MOST_THREADS, ceil_div(channels, s.each), sum_channels, &s);
+    } else if (contiguous) {
+        layer_each(c, MOST_THREADS, ceil_div(n, s.each), sum_elements, &s);
+        for (int i = 1; i < SUMS; i++) s.sum[0] += s.sum[i];
+        *st_data(st_grad(c, 0)) += (st_real)s.sum[0];
+    } else prelu_add_gradient(c, x, dy, prelu_sum_row);
 }
 
 /* ---- the algorithms --------------------------------------------------------------------------------- */
@@ -299,4 +372,5 @@ static int prelu_plan(st_layer *l, const void *given)
 const layer_algorithm prelu_vectors = { .type = &layer_type_prelu,
                                         .suits = suits,
                                         .plan = prelu_plan,
-                                        .hooks = { prelu_forward, prelu_backward, prelu_gradient } };
+                                        .hooks = { prelu_forward, prelu_backward, prelu_gradient,
+                                                   .divides = true } };
