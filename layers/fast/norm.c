@@ -850,10 +850,12 @@ INLINE void run(const norm_pass *p, ptrdiff_t i)
     if (p->pieces == CHANNELS) infer(p, i);
     else if (p->pieces == SEGMENTS) run_segment(p, i);
     else if (p->pieces == COLUMNS_OF_SETS)
-        for (ptrdiff_t k = p->first, alike; k < p->end; k += alike) {
+        for (ptrdiff_t k = p->first, alike; k < p->end; k += alike) { /* hardware foresees no parts of rows */
+            const ptrdiff_t n = smallest(p->columns, length - left), at = k * length + left;
             alike = p->plan->side_by_side ? smallest(p->together, p->end - k) : 1;
-            add_elements(p, k, alike, left, smallest(p->columns, length - left), p->x + k * length + left,
-                         p->dy + k * length + left);
+            if (alike == 1 && k + 1 < p->end)
+                prefetch(n, p->x + at + length), prefetch(n, p->dy + at + length);
+            add_elements(p, k, alike, left, n, p->x + at, p->dy + at);
         }
     else if (p->dy)
         adjoint_sets(p, first, smallest(p->together, p->end - first), p->x + first * length, p->set.stride);
