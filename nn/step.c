@@ -58,13 +58,19 @@ st_tensor train_loss(trainer *t, st_tensor y)
     return dy;
 }
 
+double train_rate(const trainer *t, long step)
+{
+    const st_run *run = t->run;
+    return run->optim->lr *
+           st_schedule_factor(&t->options.schedule, step, run->report.steps, run->report.batches);
+}
+
 bool train_measure(trainer *t)
 {
     st_run *run = t->run;
     if (train_stops(t)) return true;
     run->loss = t->of_batch.loss / t->of_batch.weight;
-    run->report.lr = run->optim->lr * st_schedule_factor(&t->options.schedule, t->step, run->report.steps,
-                                                         run->report.batches);
+    run->report.lr = train_rate(t, t->step);
     if (t->of_batch.weight == 0)
         st_error_set("train: nothing counts in the batch of step %ld (epoch %d): all targets are ignored or "
                      "have a class weight of 0",

@@ -15,10 +15,13 @@ __attribute__((weak)) const train_parts *train_in_parts;
  * other orders. Initial parameters use streams below it, dropout those above. */
 static const uint64_t ORDER_STREAM = UINT64_C(1) << 62;
 
+/* A resumed run may have no step left in its epoch: the report is that of the last one. */
 static void begin_epoch(trainer *t)
 {
-    t->run->report.epoch = t->epoch, t->run->report.batch = t->batch;
+    st_train_report *r = &t->run->report;
+    r->epoch = t->epoch, r->batch = t->batch;
     if (t->batch == 0) t->epoch_net_step = t->run->net->step, t->sum = (tally){ 0 };
+    else r->training = tally_score(t->sum), r->lr = train_rate(t, t->step - 1);
     st_dataset_begin_epoch(t->data, t->epoch_net_step);
     if (t->batches.order)
         st_random_permutation(t->batches.order, t->data->count,

@@ -84,6 +84,9 @@ int train_fetch_part(trainer *t, int s);
 /* Computes the loss of the loaded batch, sets of_batch, and returns the derivative with respect to y. */
 st_tensor train_loss(trainer *t, st_tensor y);
 
+/* The learning rate of a step of the run, by its schedule. */
+double train_rate(const trainer *t, long step);
+
 /* After the gradients: sets the batch's loss and the learning rate. True: the run ends. */
 bool train_measure(trainer *t);
 

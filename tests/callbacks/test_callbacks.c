@@ -108,9 +108,9 @@ static void with_it(st_train_options *o, int rank)
 
 static void assert_same_run(const outcome *got, const outcome *expected)
 {
-    if (got->status) fail_msg("%s", got->error);
-    assert_true(same_bytes(got->parameters, expected->parameters));
-    assert_true(same_bytes(got->states, expected->states));
+    if (got->status) fail_msg("%s: %s", row->name, got->error);
+    if (!same_bytes(got->parameters, expected->parameters)) fail_msg("%s: other parameters", row->name);
+    if (!same_bytes(got->states, expected->states)) fail_msg("%s: other states", row->name);
     assert_int_equal(got->result.steps, expected->result.steps);
     assert_int_equal(got->result.best_epoch, expected->result.best_epoch);
 }
@@ -123,8 +123,7 @@ TEST(the_bits_of_a_run_depend_on_neither_threads_nor_ranks)
         const together what = { .micro_batches = 2, .change = with_it };
         st_set_num_threads(1);
         outcome expected = train_together(&what, NULL);
-        about("%s", row->name);
-        if (expected.status) fail_msg("%s", expected.error);
+        if (expected.status) fail_msg("%s: %s", row->name, expected.error);
         st_set_num_threads(3);
         outcome other = train_together(&what, NULL), out[MOST_RANKS];
         assert_same_run(&other, &expected);
@@ -165,8 +164,7 @@ TEST(a_run_that_is_cut_off_comes_to_the_same_bits)
             outcome part = train_together(&what, NULL);
             cut = -1;
             outcome rest = train_together(&what, NULL);
-            about("%s, cut off after step %ld", row->name, at);
-            assert_int_equal(part.status, 0);
+            if (part.status) fail_msg("%s: %s", row->name, part.error);
             assert_int_equal(part.result.steps, at);
             assert_same_run(&rest, &whole);
             assert_int_equal(rest.result.resumed, at);
@@ -174,6 +172,46 @@ TEST(a_run_that_is_cut_off_comes_to_the_same_bits)
         }
         outcome_free(&whole);
     }
+}
+
+static double losses[4], rates[4]; /* of the epochs, by their numbers */
+
+static void note(st_callback *self, st_run *run, st_event event)
+{
+    if (event != ST_ON_EPOCH) return;
+    losses[run->report.epoch] = run->report.training.loss;
+    rates[run->report.epoch] = run->report.lr;
+}
+
+static void with_notes(st_train_options *o, int rank)
+{
+    o->callbacks[0] = (st_callback){ "stop", stop, &cut };
+    o->callbacks[1] = (st_callback){ "note", note };
+    o->callbacks[2] = checkpoint(rank);
+    o->schedule = st_cosine_lr();
+}
+
+/* Also of an epoch whose last step was taken before the run was cut off. */
+TEST(a_resumed_run_reports_the_loss_and_the_rate_of_each_epoch)
+{
+    const together what = { .epochs = 3, .change = with_notes };
+    double expected[2][4];
+    cut = -1, unlink(folder_path[1][0]);
+    outcome whole = train_together(&what, NULL);
+    memcpy(expected[0], losses, sizeof losses), memcpy(expected[1], rates, sizeof rates);
+    for (long at = 1; at < 12; at++) {
+        unlink(folder_path[1][0]);
+        cut = at;
+        outcome part = train_together(&what, NULL);
+        cut = -1;
+        outcome rest = train_together(&what, NULL);
+        for (int i = 1; i <= 3; i++)
+            if (losses[i] != expected[0][i] || rates[i] != expected[1][i])
+                fail_msg("cut off after step %ld: epoch %d has loss %g and rate %g, expected %g and %g", at,
+                         i, losses[i], rates[i], expected[0][i], expected[1][i]);
+        outcome_free(&part), outcome_free(&rest);
+    }
+    outcome_free(&whole);
 }
 
 /* ---- errors -------------------------------------------------------------------------------------------- */
