@@ -9,6 +9,7 @@
 
 #include "examples/stride/mnist.h"
 #include <stride.h>
+#include "layers/types.h"
 #include "nn/export_c/steps.h"
 #include "tests/onnx/samples.h"
 
@@ -195,6 +196,33 @@ static void visit(const char *name, st_shape image, st_layer *l, const char *ref
         return;
     }
     add_net(b, name, sample_net(image, l), sample_images(image));
+}
+
+static bool is_of_layers(const st_layer_type *type)
+{
+#define ADDRESS(NAME) &layer_type_##NAME,
+    static const st_layer_type *const types[] = { ST_EACH_LAYER_TYPE(ADDRESS) NULL };
+    int i = 0;
+    while (types[i] && types[i] != type) i++;
+    return types[i] != NULL;
+}
+
+static void write_alone(const char *name, st_shape image, st_layer *l, const char *refusal, void *context)
+{
+    const st_layer_type *type = l->type;
+    st_net *n = sample_net(image, l);
+    about("%s", name);
+    if (is_of_layers(type) && st_net_export_c(n, path_of("net.c"), (st_export_c_options){ 0 }))
+        fail_msg("%s", st_error());
+    ++*(int *)context;
+    st_net_free(n);
+}
+
+TEST(every_layer_of_layers_is_written)
+{
+    int count = 0;
+    samples_visit(write_alone, &count);
+    assert_in_range(count, 100, MOST_NETS);
 }
 
 TEST(every_layer_gives_what_the_reference_engine_gives)

@@ -434,16 +434,63 @@ static void check_factors(st_schedule s, long per_epoch, int count, const double
     }
 }
 
-TEST(every_kind_of_schedule_has_a_row)
+static st_schedule make_step(void)
 {
-    static const char *const rows[] = { "step", "cosine", "one_cycle" };
+    return st_step_lr(.step_size = 2, .gamma = 0.5);
+}
+static double step_formula(double step, double total, double per_epoch)
+{
+    return pow(0.5, floor(step / per_epoch / 2));
+}
+static st_schedule make_cosine(void)
+{
+    return st_cosine_lr(.end_factor = 0.2);
+}
+static double cosine_formula(double step, double total, double per_epoch)
+{
+    return 0.6 + 0.4 * cos(acos(-1) * step / total);
+}
+static st_schedule make_one_cycle(void)
+{
+    return st_one_cycle_lr(.pct_start = 0.5, .div_factor = 4, .final_div_factor = 2);
+}
+static double one_cycle_formula(double step, double total, double per_epoch)
+{
+    const double peak = total / 2 - 1, end = total - 1;
+    return step <= peak ? 0.625 - 0.375 * cos(acos(-1) * step / peak)
+                        : 0.5625 + 0.4375 * cos(acos(-1) * (step - peak) / (end - peak));
+}
+
+/* A schedule of some options, and its formula. */
+static const struct schedule_row {
+    const char *name;
+    st_schedule (*make)(void);
+    double (*formula)(double step, double total, double per_epoch);
+} schedule_rows[] = {
+    { "step", make_step, step_formula },
+    { "cosine", make_cosine, cosine_formula },
+    { "one_cycle", make_one_cycle, one_cycle_formula },
+};
+enum { SCHEDULES = sizeof schedule_rows / sizeof *schedule_rows };
+
+TEST(every_kind_of_schedule_has_a_row_and_is_its_formula)
+{
+    enum { TOTAL = 24, PER_EPOCH = 4 };
     int count = 0;
     for (; st_schedule_kinds[count]; count++) {
-        int k = 0;
-        while (k < 3 && strcmp(rows[k], st_schedule_kinds[count]->name) != 0) k++;
-        if (k == 3) fail_msg("test_optim.c has no row for schedule %s", st_schedule_kinds[count]->name);
+        const char *name = st_schedule_kinds[count]->name;
+        const struct schedule_row *row = schedule_rows;
+        while (row < schedule_rows + SCHEDULES && strcmp(row->name, name) != 0) row++;
+        if (row == schedule_rows + SCHEDULES) fail_msg("test_optim.c has no row for schedule %s", name);
+        const st_schedule made = row->make();
+        assert_ptr_equal(made.kind, st_schedule_kinds[count]);
+        for (int step = 0; step < TOTAL; step++) {
+            about("%s, step %d", name, step);
+            const double factor = st_schedule_factor(&made, step, TOTAL, PER_EPOCH);
+            assert_true(fabs(factor - row->formula(step, TOTAL, PER_EPOCH)) < 1e-14);
+        }
     }
-    assert_int_equal(count, 3);
+    assert_int_equal(count, SCHEDULES);
 }
 
 TEST(no_schedule_is_one)

@@ -301,7 +301,7 @@ static void meet_sample(const char *name, st_shape image, st_layer *l, const cha
     st_layer_free(l);
 }
 
-/* A new layer is to be entered in the table of onnx_layers.c, and among the samples. */
+/* A new layer enters the table of nn/onnx/layers.c, unless ONNX has none, and the samples. */
 TEST(no_shipped_layer_is_forgotten)
 {
     bool met[MOST_TYPES] = { false };
