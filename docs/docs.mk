@@ -1,6 +1,6 @@
 # ---- documentation -------------------------------------------------------------------------------
 
-PAGES = README.md $(wildcard CHANGELOG.md docs/*.md)
+PAGES = README.md $(wildcard CHANGELOG.md CONTRIBUTING.md SECURITY.md docs/*.md)
 .PHONY: docs
 docs: ## make pages of the headers, the README and the tutorial in build/docs/html (Doxygen)
 	@command -v doxygen >/dev/null || { echo 'docs: doxygen is not installed (make deps-check)' >&2; exit 1; }

@@ -107,7 +107,7 @@ static int run_plan(st_layer *l)
     return st_shape_numel(l->y, l->type->name) < 0 ? -1 : 0;
 }
 
-/* After a failure the layer has its parameters and states, and is to be planned again. */
+/* After a failure the layer keeps its parameters and states, and must be planned again before it is built. */
 int st_layer_plan(st_layer *l, st_shape x, st_shape *y)
 {
     if (!layer_given(l, "st_layer_plan")) return -1;

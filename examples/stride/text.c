@@ -1,4 +1,4 @@
-/* text.c: characters of UTF-8, and endings of names. */
+/* text.c: characters of UTF-8, endings of names, and errors that get more text. */
 #include "examples/stride/text.h"
 #include "tensor/error.h"
 

@@ -285,8 +285,7 @@ static int recall(job *j, int before)
 static void watch(st_callback *self, st_run *run, st_event event)
 {
     job *j = self->context;
-    if (interrupted && event == ST_ON_STEP) run->stop = true;
-    if (interrupted && event == ST_ON_STEP) j->stopped = run->report.step;
+    if (interrupted && event == ST_ON_STEP) run->stop = true, j->stopped = run->report.step;
     if (event != ST_ON_EPOCH || st_error()) return;
     if (recall(j, run->report.epoch) == 0) history_keep(&run->report, &j->history);
 }
@@ -446,17 +445,22 @@ static void print_files(const settings *s)
         }
 }
 
-/* The best epoch, and how an interrupted run goes on. */
 static void print_best(const job *j)
 {
     const st_train_report *best = NULL;
     for (int i = 0; i < j->history.count; i++)
         if (j->history.epochs[i].best) best = &j->history.epochs[i];
-    if (best) printf("best: epoch %d, validation loss %.4f", best->epoch, best->validation.loss);
-    if (best && !isnan(best->validation.accuracy)) printf(", accuracy %.4f", best->validation.accuracy);
-    if (best) putchar('\n');
-    if (!j->stopped) return;
+    if (!best) return;
+    printf("best: epoch %d, validation loss %.4f", best->epoch, best->validation.loss);
+    if (!isnan(best->validation.accuracy)) printf(", accuracy %.4f", best->validation.accuracy);
+    putchar('\n');
+}
+
+/* How an interrupted run goes on. */
+static void print_interrupt(const job *j)
+{
     const char *from = j->s->checkpoint;
+    if (!j->stopped) return;
     printf("interrupted after step %ld: to ", j->stopped);
     if (from) text_put_in(stdout, "continue, repeat the command with --resume from ", from, "\n");
     else text_put_in(stdout, "train these weights further, use --from ", j->s->save, "\n");
@@ -553,6 +557,7 @@ static int train_all(job *j)
         print_curve(&j->history, true);
         print_files(s);
         print_best(j);
+        print_interrupt(j);
     }
     print_result(j);
     return 0;
@@ -628,8 +633,8 @@ static const option_row options[] = {
               "help network)" },
     { "from", 'f', OPTION_TEXT, AT(from), "FILE",
       .help = "begin with a saved net: its tensors are read where names and shapes match, data are read and "
-              "normalised as its were, and without NET its layers are used, too; with NET also a file of "
-              "tensors alone, such as PyTorch's" },
+              "normalised as they were for it, and without NET its layers are used, too; with NET the file "
+              "may hold tensors alone, as PyTorch's do" },
     { "freeze", 'F', OPTION_LIST, AT(freeze), "NAMES",
       .help =
           "do not train these parameters: those of a layer, 0 or 3.body, or of a pattern, '*.bias'; may be "

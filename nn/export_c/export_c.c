@@ -90,7 +90,7 @@ static double parameter(const st_layer *l, int i, ptrdiff_t k, double otherwise)
     return l && i < l->params ? (double)st_data(l->param[i])[k] : otherwise;
 }
 
-/* With a batchnorm or the normalization folded in. The greatest integer of each output channel is 127. */
+/* With a batchnorm or the normalisation folded in. The greatest integer of each output channel is 127. */
 static void write_weights(writer *w)
 {
     const step *s = w->s;

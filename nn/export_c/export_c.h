@@ -35,7 +35,7 @@ typedef struct st_export_c_options {
  *     void model_predict_in(const float input[], float output[], float workspace[]);
  *     MODEL_CLASSES, const char *const model_classes[]                      where the net has class names
  *
- * The input is one image before normalization: what st_net_set_normalization noted is built in. Both
+ * The input is one image before normalisation: what st_net_set_normalization noted is built in. Both
  * functions are reentrant. Numbers are float in either precision of the library.
  *
  * Not supported, with an error that names the layer and its type: poolings of layers/pooling/ other than

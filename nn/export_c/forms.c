@@ -85,7 +85,7 @@ static const char weighted_sum[] =
            "taps_$[v].from];\n"
            "                *y++ = " RESULT("sum"));
 
-/* ---- row by row: channels, or what is normalized ------------------------------------------------------- */
+/* ---- row by row: channels, or what is normalised ------------------------------------------------------- */
 
 #define EACH "        for (int i = at; i < end; i += STRIDE) "
 #define ALONG(BODY)                                                                                          \

@@ -12,7 +12,7 @@ typedef enum kind {
     WINDOWS,    /* a function of windows */
     PRODUCT,    /* a product with weights */
     CHANNELS,   /* a function of a number and its channel */
-    ROWS        /* a normalization of rows */
+    ROWS        /* a normalisation of rows */
 } kind;
 
 /* A type of layer as C: see forms.c. */

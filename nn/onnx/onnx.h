@@ -14,11 +14,12 @@ ST_API_BEGIN
  * Numbers are float32 in either precision: onnxruntime has no convolution and no average pooling of doubles.
  * libstride-double rounds; a number that overflows float32 is an error.
  *
- * Not supported, with an error that names the layer: pool, as its function is C; layers of your own; maxpool
- * with windows of ignored padding only; conv_transpose2d with an output_padding beyond the stride and the
- * padding. A net of 2 GiB or more is an error, too, as protobuf cannot hold it, and so is every export if the
- * library was built without protobuf-c or ONNX's description of its files. The file is replaced atomically.
- * 0, or -1 with an error, also if one is set already. */
+ * Not supported, with an error that names the layer: poolings of layers/pooling/ other than adaptive_maxpool
+ * and blur_pool; poolings and layers of your own; maxpool with windows of ignored padding only;
+ * conv_transpose2d with an output_padding beyond the stride and the padding. A net of 2 GiB or more is an
+ * error, too, as protobuf cannot hold it, and so is every export if the library was built without protobuf-c
+ * or ONNX's description of its files. The file is replaced atomically. 0, or -1 with an error, also if one is
+ * set already. */
 int st_net_export_onnx(st_net *n, const char *path);
 
 ST_API_END

@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # Parity with PyTorch: layers, losses, optimizers and schedules of random configurations, in both
-# precisions, and files read by either side; and ONNX's own cases. What the cases are stands in torch/cases.py and
-# torch/onnx_cases.py and onnx_tensors.py, how they are compared in torch/parity.c and tensors.c. Skipped where no python3 has PyTorch, and where a
-# sanitizer would see the layers that the tests run already.
+# precisions, and files read by either side; and ONNX's own cases. torch/cases.py, torch/onnx_cases.py and
+# torch/onnx_tensors.py have the cases; torch/parity.c and torch/tensors.c compare them. Skipped where no python3 has
+# PyTorch, and by sanitizers, which see the layers in other tests already.
 set -u
 . tests/tools/claims.sh
 skip_sanitized "torch: numbers are compared without sanitizers"

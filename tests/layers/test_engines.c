@@ -1,5 +1,5 @@
-/* test_engines.c: whatever the engine, the results: exact on small integers, for the kernel of every
- * instruction set that this machine has. */
+/* test_engines.c: every engine comes to the definitions' results, exact on small integers, with the kernel of
+ * each instruction set that this machine has. */
 #define _POSIX_C_SOURCE 200809L /* setenv */
 #include "layers/pooling/pooling.h"
 #include "layers/layers.h"
@@ -136,7 +136,7 @@ TEST(large_and_narrow_images_are_convolved_as_by_the_reference)
     use_engine(NULL);
 }
 
-/* Where the output padding is not less than the stride, more windows fit into the output than that. */
+/* If the output padding is not less than the stride, more windows fit into the output than that. */
 TEST(a_transposed_convolution_has_a_window_for_each_pixel_of_its_input)
 {
     auto_layer *lower = st_conv_transpose2d(2, { 2, 2 }, .dilation = { 2, 2 },

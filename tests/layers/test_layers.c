@@ -548,7 +548,7 @@ TEST(norms_of_large_and_small_numbers_are_those_of_others)
         }
 }
 
-/* What follows the last element of an image in memory is another image's. */
+/* In memory the last element of an image is followed by the first one of the next image. */
 TEST(norms_of_an_image_do_not_depend_on_the_next_one)
 {
     for (int i = 0; i < ENGINES; i++) {
