@@ -35,7 +35,9 @@ typedef struct paths {
 static int split(const char *given, paths *p)
 {
     *p = (paths){ .count = 0 };
-    if (strlen(given) >= sizeof p->text) return st_error_set("%.60s…: a path too long", given);
+    if (strlen(given) >= sizeof p->text)
+        return st_error_set("%.60s…: a path of %zu bytes, expected fewer than %d", given, strlen(given),
+                            LONGEST_PATH);
     snprintf(p->text, sizeof p->text, "%s", given);
     bool whole = access(given, F_OK) == 0;
     for (char *at = p->text; at;) {

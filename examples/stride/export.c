@@ -27,7 +27,9 @@ static void write_tensor(const st_net_tensor *t, void *folder)
     if (st_error()) return;
     if (snprintf(path, sizeof path, "%s/%s.npy", (const char *)folder, t->name) < (int)sizeof path)
         st_npy_save(path, t->value);
-    else st_error_set("%.200s: a path too long", (const char *)folder);
+    else
+        st_error_set("%.200s: the path of tensor %.80s is longer than %zu bytes", (const char *)folder,
+                     t->name, sizeof path - 1);
 }
 
 /* A .npy file for each parameter and state. */

@@ -139,7 +139,8 @@ static int list(const char *in, bool folders, folder_list *to)
     for (int i = 0; i < count; i++) {
         const char *name = entry[i]->d_name;
         const bool fits = snprintf(path, sizeof path, "%s/%s", in, name) < LONGEST_PATH;
-        if (name[0] != '.' && !fits) st_error_set("%.200s: a path is too long", in);
+        if (name[0] != '.' && !fits)
+            st_error_set("%.200s: a path in it is longer than %d bytes", in, LONGEST_PATH - 1);
         if (name[0] != '.' && !st_error() && path_is_folder(path) == folders)
             folders ? append(to, path) : take(to, path);
         free(entry[i]);

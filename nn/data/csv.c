@@ -825,14 +825,19 @@ static int check_options(const st_csv_options *o)
         return st_error_set(
             "st_dataset_csv: delimiter '%c' can be part of a number, quotes or the end of a line",
             o->delimiter);
-    if (o->targets < ST_CSV_UNLABELLED) return st_error_set("st_dataset_csv: %d targets", o->targets);
-    if (!isfinite(o->scale)) return st_error_set("st_dataset_csv: the scale is not finite");
+    if (o->targets < ST_CSV_UNLABELLED)
+        return st_error_set("st_dataset_csv: %d targets, expected at least 0, or ST_CSV_UNLABELLED",
+                            o->targets);
+    if (!isfinite(o->scale))
+        return st_error_set("st_dataset_csv: scale is %g, expected a finite number", printable(o->scale));
     if (o->image.rank < 0 || o->image.rank >= ST_MAX_RANK)
         return st_error_set("st_dataset_csv: an image of rank %d, expected at most %d", o->image.rank,
                             ST_MAX_RANK - 1);
-    if ((unsigned)o->header > ST_CSV_NO_HEADER || (unsigned)o->missing > ST_CSV_DROP)
-        return st_error_set("st_dataset_csv: the option %s has an unknown value",
-                            (unsigned)o->missing > ST_CSV_DROP ? "missing" : "header");
+    if ((unsigned)o->header > ST_CSV_NO_HEADER)
+        return st_error_set("st_dataset_csv: header is %d, expected 0 to %d", (int)o->header,
+                            ST_CSV_NO_HEADER);
+    if ((unsigned)o->missing > ST_CSV_DROP)
+        return st_error_set("st_dataset_csv: missing is %d, expected 0 to %d", (int)o->missing, ST_CSV_DROP);
     if (o->like && o->features)
         return st_error_set("st_dataset_csv: the options like and features exclude each other");
     return 0;

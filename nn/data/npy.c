@@ -258,7 +258,7 @@ static st_dataset *pair(st_tensor x, st_tensor y, st_npy_options o)
 st_dataset *st_dataset_npy_new(const char *x, const char *y, st_npy_options options)
 {
     if ((unsigned)options.layout > ST_NPY_NHWC) {
-        st_error_set("st_dataset_npy: the option layout has an unknown value");
+        st_error_set("st_dataset_npy: layout is %d, expected 0 to %d", (int)options.layout, ST_NPY_NHWC);
         return NULL;
     }
     st_tensor inputs = st_npy_load(x), targets = st_is_null(inputs) ? inputs : st_npy_load(y);

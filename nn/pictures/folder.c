@@ -62,7 +62,8 @@ static int list(const char *in, bool folders, paths *to)
         const bool fits = snprintf(path, sizeof path, "%s/%s", in, name) < LONGEST_PATH;
         const bool fitting = folders ? fits && is_folder(path) : st_picture_named(name) != ST_PICTURE_NONE;
         if (name[0] != '.' && fitting && !st_error())
-            fits ? append(to, in, path) : st_error_set("%.200s: a path is too long", in);
+            fits ? append(to, in, path)
+                 : st_error_set("%.200s: a path in it is longer than %d bytes", in, LONGEST_PATH - 1);
         free(entry[i]);
     }
     free(entry);

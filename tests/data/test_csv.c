@@ -410,13 +410,14 @@ TEST(options_are_refused)
         expect_null(st_dataset_csv(path, .delimiter = *c),
                     "st_dataset_csv: delimiter '%c' can be part of a number, quotes or the end of a line",
                     *c < ' ' ? '?' : *c);
-    expect_null(st_dataset_csv(path, .targets = -2), "st_dataset_csv: -2 targets");
-    expect_null(st_dataset_csv(path, .scale = INFINITY), "st_dataset_csv: the scale is not finite");
+    expect_null(st_dataset_csv(path, .targets = -2), "st_dataset_csv: -2 targets, expected at least 0");
+    expect_null(st_dataset_csv(path, .scale = INFINITY),
+                "st_dataset_csv: scale is inf, expected a finite number");
     expect_null(st_dataset_csv(path, .image = { .rank = 8 }), "st_dataset_csv: an image of rank 8");
     expect_null(st_dataset_csv(path, .missing = (st_csv_missing)3),
-                "st_dataset_csv: the option missing has an unknown");
+                "st_dataset_csv: missing is 3, expected 0 to 2");
     expect_null(st_dataset_csv(path, .header = (st_csv_header)-1),
-                "st_dataset_csv: the option header has an unknown");
+                "st_dataset_csv: header is -1, expected 0 to 2");
     expect_null(st_dataset_csv(path, .like = &(st_table){ .features = 1 }, .features = "1"),
                 "like and features");
 }
