@@ -1190,8 +1190,8 @@ TEST(inputs_that_do_not_fit_are_refused)
         { st_conv2d(4, { 7, 7 }), image, "conv2d: kernel 7x7 does not fit the padded input" },
         { st_conv2d(4, { 7, 7 }, .padding = { 0, 1 }), image, "5x7" },
         { st_conv2d(4, { 3, 3 }, .dilation = { 3, 3 }), image, "dilation 3x3" },
-        { st_conv2d(4, { 3, 3 }, .dilation = { 3, 1 }), image, "dilation 3x1" },
-        { st_conv2d(4, { 3, 3 }, .dilation = { 1, 3 }), image, "dilation 1x3" },
+        { st_conv2d(4, { 4, 3 }, .dilation = { 2, 1 }), image, "dilation 2x1" },
+        { st_conv2d(4, { 3, 4 }, .dilation = { 1, 2 }), image, "dilation 1x2" },
         { st_conv2d(4, { 3, 3 }, .groups = 2), ST_SHAPE(1, 3, 5, 5),
           "groups=2 must divide the 3 input and 4 output channels" },
         { st_conv2d(4, { 3, 3 }, .groups = 3), ST_SHAPE(1, 3, 5, 5), "groups=3" },
@@ -1347,6 +1347,8 @@ TEST(layers_that_are_null_or_built_otherwise_are_refused)
     expect_error("st_layer_scratch: the layer is NULL");
     assert_int_equal(st_layer_measure(NULL, &(st_layer_needs){ 0 }), -1);
     expect_error("st_layer_measure: the layer is NULL");
+    assert_int_equal(st_layer_build(NULL, x.shape, 1), -1);
+    expect_error("st_layer_build: the layer is NULL");
     assert_refused(st_maxpool(.kernel = { 2 }, .pad_value = 7),
                    "pad_value is 7, expected 0 (default), 1 (zero), 2 (lowest)");
 }

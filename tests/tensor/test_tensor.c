@@ -34,7 +34,7 @@ TEST(shapes_print_as_lists)
 TEST(shapes_that_cannot_be_are_refused_by_name)
 {
     const ptrdiff_t two_62 = (ptrdiff_t)1 << 62, two_32 = (ptrdiff_t)1 << 32;
-    const ptrdiff_t too_many = MOST / (ptrdiff_t)sizeof(st_real);
+    const ptrdiff_t too_many = MOST / (ptrdiff_t)sizeof(st_real), most = too_many - 64;
     assert_int_equal(st_shape_numel((st_shape){ .rank = 9 }, "who"), -1);
     expect_error("who: rank 9, expected 0 to 8");
     assert_int_equal(st_shape_numel((st_shape){ .rank = -1 }, "who"), -1);
@@ -44,7 +44,9 @@ TEST(shapes_that_cannot_be_are_refused_by_name)
                                  ST_SHAPE(two_62),   ST_SHAPE(two_62, 2),
                                  ST_SHAPE(too_many), ST_SHAPE(two_32, two_32),
                                  ST_SHAPE(MOST, 2),  ST_SHAPE(two_32, two_32, two_32, two_32, two_32),
-                                 ST_SHAPE(LEAST),    ST_SHAPE(3, 6148914691236517206) };
+                                 ST_SHAPE(LEAST),    ST_SHAPE(3, 6148914691236517206),
+                                 ST_SHAPE(most + 1) };
+    assert_int_equal(st_shape_numel(ST_SHAPE(most), "who"), most);
     for (size_t i = 0; i < sizeof refused / sizeof *refused; i++) {
         assert_int_equal(st_shape_numel(refused[i], "who"), -1);
         expect_error("who: ");
@@ -125,6 +127,8 @@ TEST(a_wrap_of_nothing_holds_nothing)
 {
     assert_true(st_is_null(st_tensor_wrap(NULL, ST_SHAPE(2, 3))));
     expect_error("st_tensor_wrap: no data for shape [2, 3]");
+    assert_true(st_is_null(st_tensor_wrap(NULL, ST_SHAPE(1))));
+    expect_error("st_tensor_wrap: no data for shape [1]");
     auto_tensor empty = st_tensor_wrap(NULL, ST_SHAPE(0, 3));
     assert_false(st_is_null(empty));
     assert_int_equal(st_numel(empty), 0);
