@@ -67,8 +67,9 @@ struct st_layer_run {
     uint64_t seed, step;
     const layer_executor *executor; /* NULL: run.c's loops over chunks */
     int threads;
-    double least_work;                       /* for the executor: less runs on one thread */
+    double least_work, cached;               /* for the executor: less runs on one thread; is in cache */
     bool shared_out;                         /* for the executor: chunks run at the same time, undivided */
+    bool streams;                            /* for the executor: outputs go past the caches */
     st_tensor parameters, gradients, states; /* flat; kept when the batch size changes */
     bool shared;                             /* parameters and states belong to another tree; no gradients */
     st_tensor memory;                        /* flat: memory and outputs of all layers */

@@ -125,6 +125,11 @@ void share_all_work(void)
     setenv("STRIDE_GRAIN", "0", 1);
 }
 
+void write_past_caches(bool always)
+{
+    setenv("STRIDE_CACHE", always ? "0" : "", 1);
+}
+
 int all_work_is_shared(void **state)
 {
     share_all_work();

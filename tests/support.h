@@ -71,6 +71,9 @@ bool choose_engine(const char *name);
 
 /* From here on layers are built to share all work among threads, however little. */
 void share_all_work(void);
+
+/* Layers that are built from now on write past the caches (STRIDE_CACHE): all that run alone, or large. */
+void write_past_caches(bool always);
 int all_work_is_shared(void **state); /* the same, for SETUP */
 
 /* True in every thread but the one that runs the tests. */

@@ -5,6 +5,7 @@
 #include "layers/fast/functions.h"
 #include "layers/types.h"
 #include "tensor/counts.h"
+#include "tensor/fast/stream.h"
 
 /* ---- the functions --------------------------------------------------------------------------------- */
 
@@ -57,12 +58,14 @@ DERIVATIVE(fast_softplus, st_real, x, fast_logistic(x))
 typedef struct element_rows {
     int views;
     st_real *at[3];
-    ptrdiff_t n;
+    ptrdiff_t n, item; /* all; in an item of parallel work */
     st_row_function *row;
     const constants *o;
+    bool streams; /* past the caches */
 } element_rows;
 
 enum { PAGE = 4096, LINE = 64, PAGES = 2, PIECE = PAGES * PAGE / sizeof(st_real) };
+enum { STREAMED = 32 }; /* pieces before stream_end, which waits for memory */
 
 /* Fetches the first lines of the page after the one at `at`, where the processor's own prefetching begins
  * anew. Elements that take many instructions would wait for them. */
@@ -75,12 +78,18 @@ INLINE void prefetch_page(const st_real *at, ptrdiff_t page)
 static void run_elements(ptrdiff_t i, void *context)
 {
     const element_rows *e = context;
-    st_real *at[3] = { 0 };
-    for (int v = 0; v < e->views; v++) at[v] = e->at[v] + i * PIECE;
-    for (int v = 0; v < e->views; v++)
-        for (int page = 0; page < PAGES; page++) prefetch_page(at[v], page);
+    const ptrdiff_t end = smallest((i + 1) * e->item, e->n);
     constants o = *e->o;
-    e->row(smallest(PIECE, e->n - i * PIECE), at, (ptrdiff_t[]){ 1, 1, 1 }, &o);
+    for (ptrdiff_t first = i * e->item; first < end; first += PIECE) {
+        const ptrdiff_t n = smallest(PIECE, end - first);
+        st_real *at[3] = { 0 };
+        for (int v = 0; v < e->views; v++) at[v] = e->at[v] + first;
+        for (int v = e->streams; v < e->views; v++)
+            for (int page = 0; page < PAGES; page++) prefetch_page(at[v], page);
+        if (e->streams) stream_row(n, e->views, at, e->row, &o);
+        else e->row(n, at, (ptrdiff_t[]){ 1, 1, 1 }, &o);
+    }
+    if (e->streams) stream_end();
 }
 
 /* The row over all elements of the views: in pieces, which threads share, if they are contiguous. */
@@ -88,12 +97,15 @@ static void each_element(const st_call *c, int views, const st_tensor view[], st
                          constants o)
 {
     element_rows e = { .views = views, .n = st_numel(view[0]), .row = row, .o = &o };
+    e.streams = layer_streams(c);
     bool contiguous = true;
     for (int v = 0; v < views; v++) {
         e.at[v] = st_data(view[v]);
         contiguous = contiguous && st_is_contiguous(view[v]);
+        if (v > 0 && e.at[v] == e.at[0]) e.streams = false;
     }
-    if (contiguous) st_parallel_for(c, ceil_div(e.n, PIECE), run_elements, &e);
+    e.item = e.streams ? STREAMED * PIECE : PIECE;
+    if (contiguous) st_parallel_for(c, ceil_div(e.n, e.item), run_elements, &e);
     else st_walk(views, view, ST_ANY_ORDER, row, &o);
 }
 

@@ -96,6 +96,10 @@ bool layer_takes_pieces(const st_layer *l);
 /* All chunks of a batch, on so many threads; their calls are not divided further. */
 void layer_each_chunk(st_layer_run *run, int threads, ptrdiff_t chunks, parallel_work *work, void *context);
 
+/* Tests if the output of a call, y or dx, had better go past the caches (tensor/fast/stream.h): the layer
+ * runs alone, so that nothing reads a chunk while it is in cache, and its tensors are too large to stay. */
+bool layer_streams(const st_call *c);
+
 /* Work in elements read and written; multiply-adds count by the time that they take. */
 double layer_work(const st_layer *l, ptrdiff_t images);
 

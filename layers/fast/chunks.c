@@ -5,6 +5,7 @@
  * the sums are added in the order of the chunks, whichever finished first. */
 #include "layers/fast/algorithms.h"
 #include "tensor/counts.h"
+#include "tensor/fast/stream.h"
 #include "tensor/parallel.h"
 
 #include <stdlib.h>
@@ -262,6 +263,18 @@ bool layer_adds_at_once(int threads, ptrdiff_t elements)
     return threads == 1 && elements > (1 << 18) / (ptrdiff_t)sizeof(st_real);
 }
 
+bool layer_streams(const st_call *c)
+{
+    return c->layer->impl->run->streams;
+}
+
+static bool streams(const pass *p)
+{
+    const double images = (double)(st_numel(p->x) + st_numel(p->y)) * sizeof(st_real),
+                 bytes = st_is_null(p->dy) ? images : 2 * images;
+    return p->l->children == 0 && stream_has(p->l->impl->isa) && bytes > p->l->impl->run->cached;
+}
+
 /* Little work stays on one thread. */
 static void each_chunk(pass *p, bool in_order, parallel_work *work)
 {
@@ -270,7 +283,10 @@ static void each_chunk(pass *p, bool in_order, parallel_work *work)
                  (in_order || layer_divides(&p->l, 1, threads, p->images, p->size, !st_is_null(p->dy)));
     if (p->divided || in_order) threads = 1;
     p->alone = layer_adds_at_once(threads, p->partial * p->chunks);
-    layer_each_chunk(p->l->impl->run, threads, p->chunks, work, p);
+    st_layer_run *run = p->l->impl->run;
+    run->streams = streams(p);
+    layer_each_chunk(run, threads, p->chunks, work, p);
+    run->streams = false;
 }
 
 static void forward(st_layer *l, st_tensor x, st_tensor y)
@@ -300,17 +316,29 @@ static void backward(st_layer *l, st_tensor x, st_tensor y, st_tensor dy, st_ten
         layer_add_partials(run, st_narrow(run->gradients, 0, l->grad[0].offset, own), p.chunks);
 }
 
-/* With less work than `least_work`, synchronising threads costs more than they save. */
+/* A number from 0 on in the environment; otherwise -1 with an error. */
+static int number_in(const char *variable, const char *of, double *to)
+{
+    const char *given = getenv(variable);
+    char *end;
+    if (!given || !given[0]) return 0;
+    *to = strtod(given, &end);
+    if (*end == '\0' && *to >= 0) return 0;
+    return st_error_set("%s=%s: expected a number of %s, at least 0", variable, given, of);
+}
+
+/* With less work than `least_work`, synchronising threads costs more than they save. Tensors of `cached`
+ * bytes may be in the last cache when they are read again: each core has 2 to 4 MB of it, and what others
+ * leave. */
 static int prepare(st_layer_run *run)
 {
-    const char *given = getenv("STRIDE_GRAIN");
-    char *end;
     run->least_work = 1 << 16;
+    run->cached = 32 << 20;
     if (parallel_threads && parallel_threads->check()) return -1;
-    if (!given || !given[0]) return 0;
-    run->least_work = strtod(given, &end);
-    if (*end == '\0' && run->least_work >= 0) return 0;
-    return st_error_set("STRIDE_GRAIN=%s: expected a number of elements, at least 0", given);
+    return number_in("STRIDE_GRAIN", "elements", &run->least_work) ||
+                   number_in("STRIDE_CACHE", "bytes", &run->cached)
+               ? -1
+               : 0;
 }
 
 static const layer_executor by_chunks = { layer_choose_algorithm, prepare, forward, backward, each };

@@ -7,6 +7,7 @@
 #include "layers/norm_impl.h"
 #include "layers/types.h"
 #include "tensor/counts.h"
+#include "tensor/fast/stream.h"
 
 #include <math.h>
 #include <string.h>
@@ -450,6 +451,7 @@ typedef struct norm_pass {
     st_real *to, *mean, *deviation; /* mean and deviation of each set */
     st_real *dweight, *dbias;       /* NULL: no gradients are asked for */
     st_real *kept;                  /* pairs of them, from the first set on; NULL: they are added */
+    bool streams;                   /* rows of elements are written past the caches */
 } norm_pass;
 
 /* Parameters of channels as those of elements, and gradients of elements, which are 0. */
@@ -480,6 +482,15 @@ static void gather_gradients(const norm_pass *p)
     }
 }
 
+enum { NEARBY = 4096 }; /* elements: the longest row that is fetched */
+
+/* Fetches a row of the next image, which hardware does not foresee, unless it is long. */
+INLINE void prefetch(ptrdiff_t n, const st_real *x)
+{
+    enum { LINE = 64 / sizeof(st_real) };
+    for (ptrdiff_t i = 0; i < n && n <= NEARBY; i += LINE) __builtin_prefetch(x + i, 0, 2);
+}
+
 static norm_pass pass_over(const st_call *c, st_tensor x, st_tensor dy, st_tensor to, bool gradient)
 {
     const set_division *plan = c->plan;
@@ -501,6 +512,9 @@ static norm_pass pass_over(const st_call *c, st_tensor x, st_tensor dy, st_tenso
                     .dweight = gradient ? st_data(st_grad(c, NORM_WEIGHT)) : NULL,
                     .dbias =
                         gradient && c->layer->params > NORM_BIAS ? st_data(st_grad(c, NORM_BIAS)) : NULL };
+    /* A short set that was just read is in the first cache: nothing is read while it is written. */
+    const ptrdiff_t least = batch || p.dy ? STREAM_PIECE : NEARBY;
+    p.streams = layer_streams(c) && p.to != p.x && p.to != p.dy && length / plan->parts >= least;
     if (plan->spread) spread_parameters(&p);
     return p;
 }
@@ -548,6 +562,32 @@ INLINE void apply_elements(const norm_pass *p, ptrdiff_t k, ptrdiff_t begin, ptr
     }
 }
 
+/* norm_apply and norm_adjoint of a row, past the caches if the pass is. */
+INLINE void apply_row(const norm_pass *p, ptrdiff_t n, st_real *y, const st_real *x, double mean,
+                      double scale, double shift)
+{
+    _Alignas(64) st_real piece[STREAM_PIECE];
+    if (!p->streams) norm_apply(n, y, x, mean, scale, shift);
+    for (ptrdiff_t i = 0, count = stream_first(y); p->streams && i < n; i += count, count = STREAM_PIECE) {
+        count = smallest(count, n - i);
+        if (p->plan->norm.of_batch) prefetch(count, x + i + p->together * p->set.length);
+        norm_apply(count, piece, x + i, mean, scale, shift);
+        stream_copy(y + i, piece, count);
+    }
+}
+
+INLINE void adjoint_row(const norm_pass *p, ptrdiff_t n, st_real *dx, const st_real *dy,
+                        const st_real *weights, double w, const st_real *x, norm_slopes s)
+{
+    _Alignas(64) st_real piece[STREAM_PIECE];
+    if (!p->streams) norm_adjoint(n, dx, dy, weights, w, x, s);
+    for (ptrdiff_t i = 0, count = stream_first(dx); p->streams && i < n; i += count, count = STREAM_PIECE) {
+        count = smallest(count, n - i);
+        norm_adjoint(count, piece, dy + i, weights ? weights + i : NULL, w, x + i, s);
+        stream_copy(dx + i, piece, count);
+    }
+}
+
 /* norm_apply of rows by columns. */
 INLINE void apply_columns(const norm_pass *p, const norm_columns *c, ptrdiff_t first, st_real *y)
 {
@@ -590,13 +630,6 @@ INLINE void adjoint_columns(const norm_pass *p, const norm_columns *c, ptrdiff_t
             for (ptrdiff_t i = 0; i < n; i++)
                 to[i] = (weight[i] * dy[i] - mean_g[i] - (x[i] - middle[i]) * slope[i]) * scale[i];
     }
-}
-
-/* Fetches a row of the next image, which hardware does not foresee, unless it is long. */
-INLINE void prefetch(ptrdiff_t n, const st_real *x)
-{
-    enum { LINE = 64 / sizeof(st_real), NEARBY = 4096 };
-    for (ptrdiff_t i = 0; i < n && n <= NEARBY; i += LINE) __builtin_prefetch(x + i, 0, 2);
 }
 
 /* The same of set k, whose turn is next. */
@@ -655,9 +688,9 @@ INLINE void forward_sets(const norm_pass *p, ptrdiff_t first, ptrdiff_t count)
             prefetch_set(p, first + count + k);
             for (ptrdiff_t i = 0, w = first_weight(plan, first + k); i < plan->parts; i++, w++) {
                 const ptrdiff_t at = r * s.stride + k * s.length + i * part;
-                norm_apply(part, y + at, x + at, (double)p->mean[first + k],
-                           norm_weight(p, w) / (double)p->deviation[first + k],
-                           p->bias ? (double)p->bias[w] : 0);
+                apply_row(p, part, y + at, x + at, (double)p->mean[first + k],
+                          norm_weight(p, w) / (double)p->deviation[first + k],
+                          p->bias ? (double)p->bias[w] : 0);
             }
         }
 }
@@ -800,8 +833,8 @@ INLINE void adjoint_sets(const norm_pass *p, ptrdiff_t first, ptrdiff_t count, c
     if (narrow && p->to) adjoint_columns(p, &columns, first, slopes, constants, p->to + first * s.length);
     for (ptrdiff_t k = 0; k < count && p->to && plain; k++) {
         const ptrdiff_t at = k * s.length;
-        norm_adjoint(s.length, p->to + first * s.length + at, dy + at, weights_of(p, first + k), 1, x + at,
-                     slopes[k]);
+        adjoint_row(p, s.length, p->to + first * s.length + at, dy + at, weights_of(p, first + k), 1, x + at,
+                    slopes[k]);
     }
     for (ptrdiff_t r = 0; r < s.rows && p->to && !narrow && !plain; r++)
         for (ptrdiff_t k = 0; k < count; k++)
@@ -809,8 +842,8 @@ INLINE void adjoint_sets(const norm_pass *p, ptrdiff_t first, ptrdiff_t count, c
                 const ptrdiff_t at = k * s.length + i * part, to = first * s.length + r * s.stride + at;
                 const st_real *g = dy + r * s.stride + at;
                 const double weight = norm_weight(p, w);
-                if (constants) norm_apply(part, p->to + to, g, 0, weight / (double)deviation[k], 0);
-                else norm_adjoint(part, p->to + to, g, NULL, weight, x + r * stride_x + at, slopes[k]);
+                if (constants) apply_row(p, part, p->to + to, g, 0, weight / (double)deviation[k], 0);
+                else adjoint_row(p, part, p->to + to, g, NULL, weight, x + r * stride_x + at, slopes[k]);
             }
 }
 
@@ -827,9 +860,9 @@ INLINE void run_segment(const norm_pass *p, ptrdiff_t i)
     if (!p->slopes) {
         p->sums[i] = (norm_sums){ 0 };
         add_rows(&p->sums[i], (norm_rows){ 1, n, n, g, x, &mean, !p->dy, .weight = weights });
-    } else if (p->dy) norm_adjoint(n, to, g, weights, 1, x, *p->slopes);
+    } else if (p->dy) adjoint_row(p, n, to, g, weights, 1, x, *p->slopes);
     else if (p->plan->by_element) apply_elements(p, k, begin, n, to, x);
-    else norm_apply(n, to, x, (double)mean, 1 / (double)p->deviation[k], 0);
+    else apply_row(p, n, to, x, (double)mean, 1 / (double)p->deviation[k], 0);
 }
 
 /* Channel k of some images, by the running statistics. */
@@ -840,7 +873,7 @@ INLINE void infer(const norm_pass *p, ptrdiff_t k)
     const double mean = (double)(st_real)m.mean, slope = norm_weight(p, k) / (double)(st_real)m.deviation,
                  height = p->bias ? (double)p->bias[k] : 0;
     for (ptrdiff_t r = 0, at = k * s.length; r < s.rows; r++, at += s.stride)
-        norm_apply(s.length, p->to + at, p->x + at, mean, slope, height);
+        apply_row(p, s.length, p->to + at, p->x + at, mean, slope, height);
 }
 
 /* Piece i of that kind. */
@@ -860,6 +893,7 @@ INLINE void run(const norm_pass *p, ptrdiff_t i)
     else if (p->dy)
         adjoint_sets(p, first, smallest(p->together, p->end - first), p->x + first * length, p->set.stride);
     else forward_sets(p, first, smallest(p->together, p->end - first));
+    if (p->streams) stream_end();
 }
 
 /* Tests if this processor can run functions marked WIDE. */

@@ -172,7 +172,10 @@ static void is_its_definition(const layer_case *c, dice *d, st_layer *l, st_shap
     for (int i = first_engine; i < ENGINES; i++) {
         if (!choose_engine(engines[i])) continue;
         char how[64];
-        snprintf(how, sizeof how, "%s, %s", view_names[kind], engines[i]);
+        const bool streams = chance(d, 50);
+        write_past_caches(streams);
+        snprintf(how, sizeof how, "%s, %s%s", view_names[kind], engines[i],
+                 streams ? ", past the caches" : "");
         about_case("exact", c, l, s, how);
         auto_layer *built = st_layer_clone(l);
         build(built, planned);
@@ -189,6 +192,7 @@ static void is_its_definition(const layer_case *c, dice *d, st_layer *l, st_shap
         computes(c, built, x, dy, want);
     }
     use_engine(NULL);
+    write_past_caches(false);
     naive_free(want), st_layer_free(l);
 }
 

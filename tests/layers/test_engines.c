@@ -100,6 +100,33 @@ static void assert_as_the_reference(const char *engine, const st_layer *l, st_sh
     free_results(reference), free_results(fast);
 }
 
+/* Rows that begin and end anywhere in a line of memory, in several pieces, on one thread and on three. */
+TEST(what_is_written_past_the_caches_is_the_same)
+{
+    st_layer *const layer[] = { st_relu(),      st_gelu(),       st_tanh(),
+                                st_batchnorm(), st_groupnorm(1), st_layernorm(.axes = 2) };
+    enum { LAYERS = sizeof layer / sizeof *layer };
+    for (int i = 1; i < ENGINES; i++)
+        for (int k = 0; k < 2 * LAYERS && choose_engine(engines[i]); k++) {
+            const st_layer *l = layer[k / 2];
+            dice d = { { 1 } };
+            auto_tensor x = roll_tensor(&d, ST_SHAPE(k % 2 ? 17 : 3, 4, 53, 47), -3, 3);
+            about("%s, %s", engines[i], l->type->name);
+            st_set_num_threads(k % 2 ? 3 : 1);
+            results cached = run_layer(engines[i], st_layer_clone(l), x, d);
+            write_past_caches(true);
+            results streamed = run_layer(engines[i], st_layer_clone(l), x, d);
+            write_past_caches(false);
+            assert_same(streamed.y, cached.y);
+            assert_same(streamed.dx, cached.dx);
+            assert_same(streamed.dw, cached.dw);
+            free_results(cached), free_results(streamed);
+        }
+    for (int k = 0; k < LAYERS; k++) st_layer_free(layer[k]);
+    use_engine(NULL);
+    st_set_num_threads(0);
+}
+
 /* More vectors of positions than rows of weights or of a block: the table of them must have room, or it runs
  * into dy, which in a chain lies behind it. So many channels that a block has the fewest rows, and rows so
  * short that what they lack counts; and a block of fewer windows than lanes at the end of an image, beyond

@@ -564,7 +564,7 @@ static const st_layer_type failing = { .name = "failing",
                                        .backward = backward_failing,
                                        .gradient = no_gradient };
 
-TEST(a_grain_that_is_no_number_is_refused)
+TEST(a_grain_or_a_cache_that_is_no_number_is_refused)
 {
     static const char *const bad[] = { "many", "-1", "nan", "1e3x" };
     for (int i = 0; i < 4; i++) {
@@ -573,6 +573,10 @@ TEST(a_grain_that_is_no_number_is_refused)
         expect_failure(st_net_build(n, 4, 1), "STRIDE_GRAIN=%s: expected a number of elements, at least 0",
                        bad[i]);
         share_all_work();
+        setenv("STRIDE_CACHE", bad[i], 1);
+        expect_failure(st_net_build(n, 4, 1), "STRIDE_CACHE=%s: expected a number of bytes, at least 0",
+                       bad[i]);
+        setenv("STRIDE_CACHE", "", 1);
         assert_int_equal(st_net_build(n, 4, 1), 0);
     }
 }

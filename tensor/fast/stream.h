@@ -1,0 +1,31 @@
+/* stream.h: stores that go past the caches.
+ *
+ * Before an ordinary store writes a line of memory that is not in cache, the processor reads that line, and
+ * keeps it in place of another. A tensor that would not stay in cache until it is read is written in two
+ * thirds of the time by stores that do neither. */
+#ifndef STRIDE_TENSOR_FAST_STREAM_H
+#define STRIDE_TENSOR_FAST_STREAM_H
+
+#include "tensor/tensor.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+
+/* Tests if this instruction set has such stores. */
+bool stream_has(int isa);
+
+/* Copies n elements. Where that is a line of memory or more, `to` is the start of a line. Other threads see
+ * the elements after stream_end, which waits for memory. */
+void stream_copy(st_real *to, const st_real *from, ptrdiff_t n);
+void stream_end(void);
+
+/* A row is computed and copied in pieces of so many elements, as longer ones would hold up reading; the first
+ * piece ends with a line. */
+enum { STREAM_PIECE = 1024 / sizeof(st_real) };
+ptrdiff_t stream_first(const st_real *to);
+
+/* Runs `row` over n adjacent elements of so many views, of which it writes the first one, and none of the
+ * others is at the same place. */
+void stream_row(ptrdiff_t n, int views, st_real *const at[], st_row_function *row, void *context);
+
+#endif
