@@ -859,7 +859,9 @@ INLINE bool all_within(ptrdiff_t n, const st_real *x, st_real low, st_real high)
         ptrdiff_t i = 0;                                                                                     \
         for (bool some; inside && i < n && (goes_on || n >= LANES); i += some ? BESIDE * LANES : LANES) {    \
             some = n - i > LANES;                                                                            \
-            if (some) M##_maxima_beside(BESIDE, n, t, count, top, step *n, i, best, place);                  \
+            if (some && n - i > 2 * LANES)                                                                   \
+                M##_maxima_beside(BESIDE, n, t, count, top, step *n, i, best, place);                        \
+            else if (some) M##_maxima_beside(2, n, t, count, top, step *n, i, best, place);                  \
             else M##_maxima_beside(1, n, t, count, top, step *n, i, best, place);                            \
         }                                                                                                    \
         for (; i < n; i += LANES) {                                                                          \
