@@ -300,11 +300,12 @@ INLINE ptrdiff_t taps_of(const lanes_call *b, ptrdiff_t n)
         if (j < i) sum[j % 2] = PLUS(M, EXCEEDS(M, x[i], x[j]), sum[j % 2], over[i][j]);                     \
         return (M##_mask)(own + (M##_unsigned)sum[0] + (M##_unsigned)sum[1]);                                \
     }                                                                                                        \
-    M##_TARGET INLINE M##_mask M##_rank_of(M##_mask ranks, int i)                                            \
+    /* In the lowest four bits; others are not 0. */                                                         \
+    M##_TARGET INLINE M##_mask M##_rank_in(M##_mask ranks, int i)                                            \
     {                                                                                                        \
-        if (i < PACKED) return ranks >> 4 * i & 15;                                                          \
+        if (i < PACKED) return ranks >> 4 * i;                                                               \
         ranks ^= ranks >> 16, ranks ^= ranks >> 8;                                                           \
-        return (ranks ^ ranks >> 4 ^ 8) & 15;                                                                \
+        return ranks ^ ranks >> 4 ^ 8;                                                                       \
     }                                                                                                        \
     /* Of any number of elements: as bits, in b->room. */                                                    \
     M##_TARGET INLINE void M##_ranks(const lanes_call *b, int k)                                             \
@@ -358,7 +359,8 @@ INLINE ptrdiff_t taps_of(const lanes_call *b, ptrdiff_t n)
                 const M##_mask own = (M##_mask)AT(M, b->room[i] + k);                                        \
                 M##_choose_one(b, own, first, second, place, i, k, &u, &v);                                  \
             }                                                                                                \
-            EACH(i, n - 1) M##_choose_one(b, M##_rank_of(ranks, i), first, second, place, i, k, &u, &v);     \
+            EACH(i, n - 1)                                                                                   \
+            M##_choose_one(b, M##_rank_in(ranks, i) & 15, first, second, place, i, k, &u, &v);               \
             AT(M, number + k) = u.number, AT(M, mean + k) = place ? u.x : (u.x + v.x) / 2;                   \
             if (!place) AT(M, other_number + k) = v.number;                                                  \
         }                                                                                                    \
@@ -380,6 +382,12 @@ INLINE ptrdiff_t taps_of(const lanes_call *b, ptrdiff_t n)
                 own = ISA_PICK(M, rank == (isa_bits)i, (M##_vector){ 0 } + weight[i], own);                  \
         return own;                                                                                          \
     }                                                                                                        \
+    /* Shuffles take as many bits as n has. */                                                               \
+    M##_TARGET INLINE M##_vector M##_weights_in(int n, M##_mask ranks, int i, const st_real *weight)         \
+    {                                                                                                        \
+        const M##_mask rank = M##_rank_in(ranks, i);                                                         \
+        return M##_weights_of(n, M##_SHUFFLES && n <= 2 * ISA_LANES(M) ? rank : rank & 15, weight);          \
+    }                                                                                                        \
     /* The sum of each element times the weight of its rank; keeps the ranks. */                             \
     M##_TARGET INLINE void M##_ranked_of(const lanes_call *b, int n, const st_real *weight, st_real *sum)    \
     {                                                                                                        \
@@ -390,8 +398,7 @@ INLINE ptrdiff_t taps_of(const lanes_call *b, ptrdiff_t n)
             M##_vector total = { 0 };                                                                        \
             EACH(i, n)                                                                                       \
             {                                                                                                \
-                const M##_vector x = TAP(M, b, i, k),                                                        \
-                                 own = M##_weights_of(n, M##_rank_of(ranks, i), weight);                     \
+                const M##_vector x = TAP(M, b, i, k), own = M##_weights_in(n, ranks, i, weight);             \
                 total += own * (b->full ? x : (M##_vector)((x > lowest) & (M##_mask)x));                     \
             }                                                                                                \
             AT(M, sum + k) = total, AT(M, b->kept[0] + k) = (M##_vector)ranks;                               \
@@ -408,7 +415,7 @@ INLINE ptrdiff_t taps_of(const lanes_call *b, ptrdiff_t n)
             else if (b->keeps) ranks = (M##_mask)AT(M, b->kept[0] + k);                                      \
             else ranks = M##_packed_ranks(b, n, k);                                                          \
             EACH(i, n)                                                                                       \
-            AT(M, b->dx + b->to[i] + k) = AT(M, d + k) * M##_weights_of(n, M##_rank_of(ranks, i), weight);   \
+            AT(M, b->dx + b->to[i] + k) = AT(M, d + k) * M##_weights_in(n, ranks, i, weight);                \
             for (ptrdiff_t i = 0; n == 0 && i < b->taps; i++)                                                \
                 AT(M, b->dx + b->to[i] + k) =                                                                \
                     AT(M, d + k) * M##_weights_of(b->taps, (M##_mask)AT(M, b->room[i] + k), weight);         \

@@ -12,7 +12,7 @@
 
 #include <string.h>
 
-enum { NARROW = 12 };
+enum { NARROW = 12, FEW_COLUMNS = 3 };
 
 /* The windows of a channel: row r has rows[r], dilation[0] apart; likewise columns. */
 typedef struct peaks {
@@ -59,61 +59,87 @@ static peaks peaks_in(const st_layer *l, st_real *room, const ptrdiff_t size[2],
 static void index_columns(peaks *p)
 {
     if (p->out[1] < NARROW) return;
+    const ptrdiff_t each = p->kernel->lanes;
     p->wide = 1, p->near_by = true;
     for (ptrdiff_t c = 0; c < p->out[1]; c++) p->wide = largest(p->wide, p->columns[c].count);
-    for (ptrdiff_t k = 0; k < p->wide; k++) {
-        isa_bits *index = p->index + k * p->pitch;
-        for (ptrdiff_t c = 0; c < p->pitch; c++) {
-            const pool_span span = p->columns[smallest(c, p->out[1] - 1)];
-            const ptrdiff_t at = span.first + smallest(k, largest(span.count - 1, 0)) * p->dilation[1];
-            index[c] = (isa_bits)at, p->number[k * p->pitch + c] = (st_real)at;
-        }
-        /* Columns of a dilated window that the border cuts may decrease. */
-        for (ptrdiff_t c = 0; c < p->pitch; c++) {
-            const isa_bits beyond = index[c] - index[c / p->kernel->lanes * p->kernel->lanes];
-            if (beyond < 0 || beyond >= 2 * p->kernel->lanes) p->near_by = false;
+    for (ptrdiff_t c = 0; c < p->pitch; c++) {
+        const pool_span span = p->columns[smallest(c, p->out[1] - 1)];
+        const ptrdiff_t last = largest(span.count - 1, 0);
+        for (ptrdiff_t k = 0; k < p->wide; k++) {
+            const ptrdiff_t at = span.first + smallest(k, last) * p->dilation[1];
+            p->index[k * p->pitch + c] = (isa_bits)at, p->number[k * p->pitch + c] = (st_real)at;
         }
     }
+    /* Columns of a dilated window that the border cuts may decrease. */
+    for (isa_bits *index = p->index; index < p->index + p->wide * p->pitch; index += each)
+        for (ptrdiff_t l = 0; l < each; l++) {
+            const isa_bits beyond = index[l] - index[0];
+            if (beyond < 0 || beyond >= 2 * each) p->near_by = false;
+        }
 }
 
 #define PEAKS(M)                                                                                             \
-    M##_TARGET INLINE void M##_keep(const M##_vector *v, ptrdiff_t n, st_real *to, const st_real *end)       \
+    M##_TARGET INLINE void M##_keep(M##_vector v, ptrdiff_t n, st_real *to, const st_real *end)              \
     {                                                                                                        \
-        if (end - to >= ISA_LANES(M)) AT(M, to) = *v;                                                        \
-        else memcpy(to, v, (size_t)smallest(n, ISA_LANES(M)) * sizeof *to);                                  \
+        if (end - to >= ISA_LANES(M)) AT(M, to) = v;                                                         \
+        else {                                                                                               \
+            const M##_vector copy = v; /* which is in memory, as v need not be */                            \
+            memcpy(to, &copy, (size_t)smallest(n, ISA_LANES(M)) * sizeof *to);                               \
+        }                                                                                                    \
     }                                                                                                        \
                                                                                                              \
-    /* The elements of a row at p->index[at], ... */                                                         \
-    M##_TARGET INLINE M##_vector M##_fetch(const peaks *p, const st_real *row, ptrdiff_t at, bool loose)     \
+    /* The elements of a row at index[0], ..., which in vectors are `in` after the first one. */             \
+    M##_TARGET INLINE M##_vector M##_fetch(const st_real *row, const isa_bits *index, M##_mask in,           \
+                                           bool loose)                                                       \
     {                                                                                                        \
         enum { LANES = ISA_LANES(M) };                                                                       \
-        const isa_bits *index = p->index + at;                                                               \
         const st_real *from = row + index[0];                                                                \
-        if (M##_SHUFFLES && loose)                                                                           \
-            return SHUFFLE_BY(M, AT(M, from), AT(M, from + LANES), (M##_mask)AT(M, index) - index[0]);       \
+        if (M##_SHUFFLES && loose) return SHUFFLE_BY(M, AT(M, from), AT(M, from + LANES), in);               \
         M##_vector v = { 0 };                                                                                \
         EACH(l, LANES) v[l] = row[index[l]];                                                                 \
         return v;                                                                                            \
+    }                                                                                                        \
+    /* The maxima of windows c, ... in rows r ... end - 1; few: a window has at most FEW_COLUMNS columns. */ \
+    M##_TARGET INLINE void M##_in_rows(const peaks *p, ptrdiff_t wide, bool few, const st_real *x,           \
+                                       ptrdiff_t c, ptrdiff_t r, ptrdiff_t end, bool loose)                  \
+    {                                                                                                        \
+        const ptrdiff_t pitch = p->pitch;                                                                    \
+        const isa_bits *index = p->index + c;                                                                \
+        M##_vector number[FEW_COLUMNS];                                                                      \
+        M##_mask in[FEW_COLUMNS];                                                                            \
+        for (ptrdiff_t k = 0; k < wide && few; k++) {                                                        \
+            number[k] = AT(M, p->number + k * pitch + c);                                                    \
+            in[k] = (M##_mask)AT(M, index + k * pitch) - index[k * pitch];                                   \
+        }                                                                                                    \
+        for (x += r * p->size[1]; r < end; r++, x += p->size[1]) {                                           \
+            M##_vector most = { 0 }, at = { 0 };                                                             \
+            for (ptrdiff_t k = 0; k < wide; k++) {                                                           \
+                const isa_bits *each = index + k * pitch;                                                    \
+                M##_mask places = (M##_mask)AT(M, each) - each[0];                                           \
+                M##_vector here = AT(M, p->number + k * pitch + c);                                          \
+                if (few) places = in[k], here = number[k];                                                   \
+                const M##_vector v = M##_fetch(x, each, places, loose);                                      \
+                const M##_mask exceeds = ~(v <= most) & (most == most);                                      \
+                most = k == 0 ? v : ISA_PICK(M, exceeds, v, most);                                           \
+                at = k == 0 ? here : ISA_PICK(M, exceeds, here, at);                                         \
+            }                                                                                                \
+            AT(M, p->most + r * pitch + c) = most;                                                           \
+            AT(M, p->place + r * pitch + c) = at + (st_real)(r * p->size[1]);                                \
+        }                                                                                                    \
     }                                                                                                        \
                                                                                                              \
     /* The maxima of columns in each row of the image, and then those of rows. */                            \
     M##_TARGET static void M##_find(const peaks *p, const st_real *x, st_real *y, st_real *place)            \
     {                                                                                                        \
         enum { LANES = ISA_LANES(M) };                                                                       \
-        const ptrdiff_t n = p->out[1], pitch = p->pitch, wide = p->size[1];                                  \
-        for (ptrdiff_t r = 0; r < p->size[0]; r++, x += wide) {                                              \
-            const bool loose = p->near_by && p->x_end - x >= wide + 2 * LANES;                               \
-            for (ptrdiff_t c = 0; c < n; c += LANES) {                                                       \
-                M##_vector most = M##_fetch(p, x, c, loose), at = AT(M, p->number + c);                      \
-                for (ptrdiff_t k = 1; k < p->wide; k++) {                                                    \
-                    const M##_vector v = M##_fetch(p, x, k * pitch + c, loose);                              \
-                    const M##_mask exceeds = ~(v <= most) & (most == most);                                  \
-                    most = ISA_PICK(M, exceeds, v, most);                                                    \
-                    at = ISA_PICK(M, exceeds, AT(M, p->number + k * pitch + c), at);                         \
-                }                                                                                            \
-                AT(M, p->most + r * pitch + c) = most;                                                       \
-                AT(M, p->place + r * pitch + c) = at + (st_real)(r * wide);                                  \
-            }                                                                                                \
+        const ptrdiff_t n = p->out[1], pitch = p->pitch, wide = p->size[1], rows = p->size[0],               \
+                        room = p->x_end - x - wide - 2 * LANES;                                              \
+        const ptrdiff_t loose = p->near_by && room >= 0 ? smallest(room / wide + 1, rows) : 0;               \
+        for (ptrdiff_t c = 0; c < n; c += LANES) {                                                           \
+            if (p->wide == 2) M##_in_rows(p, 2, true, x, c, 0, loose, true);                                 \
+            else if (p->wide == 3) M##_in_rows(p, 3, true, x, c, 0, loose, true);                            \
+            else M##_in_rows(p, p->wide, false, x, c, 0, loose, true);                                       \
+            M##_in_rows(p, p->wide, false, x, c, loose, rows, false);                                        \
         }                                                                                                    \
         for (ptrdiff_t r = 0; r < p->out[0]; r++, y += n, place += n)                                        \
             for (ptrdiff_t c = 0; c < n; c += LANES) {                                                       \
@@ -125,8 +151,8 @@ static void index_columns(peaks *p)
                     most = ISA_PICK(M, exceeds, v, most);                                                    \
                     at = ISA_PICK(M, exceeds, AT(M, p->place + first + k * next), at);                       \
                 }                                                                                            \
-                M##_keep(&most, n - c, y + c, p->y_end);                                                     \
-                M##_keep(&at, n - c, place + c, p->place_end);                                               \
+                M##_keep(most, n - c, y + c, p->y_end);                                                      \
+                M##_keep(at, n - c, place + c, p->place_end);                                                \
             }                                                                                                \
     }                                                                                                        \
                                                                                                              \
@@ -139,16 +165,14 @@ static void index_columns(peaks *p)
         x += rows.first * wide;                                                                              \
         for (ptrdiff_t i = 0; i < wide; i += LANES) {                                                        \
             const bool loose = p->x_end - x >= (rows.count - 1) * next + i + LANES;                          \
-            M##_vector most = { 0 }, row = (M##_vector){ 0 } + (st_real)rows.first;                          \
-            for (ptrdiff_t k = 0; k < rows.count; k++) {                                                     \
+            M##_vector most = { 0 }, row = most + (st_real)rows.first, here = row;                           \
+            for (ptrdiff_t k = 0; k < rows.count; k++, here += (st_real)p->dilation[0]) {                    \
                 M##_vector v = { 0 };                                                                        \
                 if (loose) v = AT(M, x + k * next + i);                                                      \
                 else EACH(l, LANES) v[l] = i + l < wide ? x[k * next + i + l] : 0;                           \
-                M##_mask exceeds = ~(v <= most) & (most == most);                                            \
-                if (k == 0) exceeds = ~(M##_mask){ 0 };                                                      \
-                const st_real number = (st_real)(rows.first + k * p->dilation[0]);                           \
-                most = ISA_PICK(M, exceeds, v, most);                                                        \
-                row = ISA_PICK(M, exceeds, (M##_vector){ 0 } + number, row);                                 \
+                const M##_mask exceeds = ~(v <= most) & (most == most);                                      \
+                most = k == 0 ? v : ISA_PICK(M, exceeds, v, most);                                           \
+                row = k == 0 ? row : ISA_PICK(M, exceeds, here, row);                                        \
             }                                                                                                \
             AT(M, best + i) = most, AT(M, at + i) = row;                                                     \
         }                                                                                                    \
