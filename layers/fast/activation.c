@@ -65,7 +65,6 @@ typedef struct element_rows {
 } element_rows;
 
 enum { PAGE = 4096, LINE = 64, PAGES = 2, PIECE = PAGES * PAGE / sizeof(st_real) };
-enum { STREAMED = 32 }; /* pieces before stream_end, which waits for memory */
 
 /* Fetches the first lines of the page after the one at `at`, where the processor's own prefetching begins
  * anew. Elements that take many instructions would wait for them. */
@@ -104,7 +103,7 @@ static void each_element(const st_call *c, int views, const st_tensor view[], st
         contiguous = contiguous && st_is_contiguous(view[v]);
         if (v > 0 && e.at[v] == e.at[0]) e.streams = false;
     }
-    e.item = e.streams ? STREAMED * PIECE : PIECE;
+    e.item = e.streams ? STREAM_ITEM : PIECE;
     if (contiguous) st_parallel_for(c, ceil_div(e.n, e.item), run_elements, &e);
     else st_walk(views, view, ST_ANY_ORDER, row, &o);
 }

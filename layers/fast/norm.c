@@ -563,7 +563,7 @@ INLINE void apply_elements(const norm_pass *p, ptrdiff_t k, ptrdiff_t begin, ptr
 }
 
 /* norm_apply and norm_adjoint of a row, past the caches if the pass is. */
-INLINE void apply_row(const norm_pass *p, ptrdiff_t n, st_real *y, const st_real *x, double mean,
+INLINE void run_apply(const norm_pass *p, ptrdiff_t n, st_real *y, const st_real *x, double mean,
                       double scale, double shift)
 {
     _Alignas(64) st_real piece[STREAM_PIECE];
@@ -576,7 +576,7 @@ INLINE void apply_row(const norm_pass *p, ptrdiff_t n, st_real *y, const st_real
     }
 }
 
-INLINE void adjoint_row(const norm_pass *p, ptrdiff_t n, st_real *dx, const st_real *dy,
+INLINE void run_adjoint(const norm_pass *p, ptrdiff_t n, st_real *dx, const st_real *dy,
                         const st_real *weights, double w, const st_real *x, norm_slopes s)
 {
     _Alignas(64) st_real piece[STREAM_PIECE];
@@ -688,7 +688,7 @@ INLINE void forward_sets(const norm_pass *p, ptrdiff_t first, ptrdiff_t count)
             prefetch_set(p, first + count + k);
             for (ptrdiff_t i = 0, w = first_weight(plan, first + k); i < plan->parts; i++, w++) {
                 const ptrdiff_t at = r * s.stride + k * s.length + i * part;
-                apply_row(p, part, y + at, x + at, (double)p->mean[first + k],
+                run_apply(p, part, y + at, x + at, (double)p->mean[first + k],
                           norm_weight(p, w) / (double)p->deviation[first + k],
                           p->bias ? (double)p->bias[w] : 0);
             }
@@ -833,7 +833,7 @@ INLINE void adjoint_sets(const norm_pass *p, ptrdiff_t first, ptrdiff_t count, c
     if (narrow && p->to) adjoint_columns(p, &columns, first, slopes, constants, p->to + first * s.length);
     for (ptrdiff_t k = 0; k < count && p->to && plain; k++) {
         const ptrdiff_t at = k * s.length;
-        adjoint_row(p, s.length, p->to + first * s.length + at, dy + at, weights_of(p, first + k), 1, x + at,
+        run_adjoint(p, s.length, p->to + first * s.length + at, dy + at, weights_of(p, first + k), 1, x + at,
                     slopes[k]);
     }
     for (ptrdiff_t r = 0; r < s.rows && p->to && !narrow && !plain; r++)
@@ -842,8 +842,8 @@ INLINE void adjoint_sets(const norm_pass *p, ptrdiff_t first, ptrdiff_t count, c
                 const ptrdiff_t at = k * s.length + i * part, to = first * s.length + r * s.stride + at;
                 const st_real *g = dy + r * s.stride + at;
                 const double weight = norm_weight(p, w);
-                if (constants) apply_row(p, part, p->to + to, g, 0, weight / (double)deviation[k], 0);
-                else adjoint_row(p, part, p->to + to, g, NULL, weight, x + r * stride_x + at, slopes[k]);
+                if (constants) run_apply(p, part, p->to + to, g, 0, weight / (double)deviation[k], 0);
+                else run_adjoint(p, part, p->to + to, g, NULL, weight, x + r * stride_x + at, slopes[k]);
             }
 }
 
@@ -860,9 +860,9 @@ INLINE void run_segment(const norm_pass *p, ptrdiff_t i)
     if (!p->slopes) {
         p->sums[i] = (norm_sums){ 0 };
         add_rows(&p->sums[i], (norm_rows){ 1, n, n, g, x, &mean, !p->dy, .weight = weights });
-    } else if (p->dy) adjoint_row(p, n, to, g, weights, 1, x, *p->slopes);
+    } else if (p->dy) run_adjoint(p, n, to, g, weights, 1, x, *p->slopes);
     else if (p->plan->by_element) apply_elements(p, k, begin, n, to, x);
-    else apply_row(p, n, to, x, (double)mean, 1 / (double)p->deviation[k], 0);
+    else run_apply(p, n, to, x, (double)mean, 1 / (double)p->deviation[k], 0);
 }
 
 /* Channel k of some images, by the running statistics. */
@@ -873,7 +873,7 @@ INLINE void infer(const norm_pass *p, ptrdiff_t k)
     const double mean = (double)(st_real)m.mean, slope = norm_weight(p, k) / (double)(st_real)m.deviation,
                  height = p->bias ? (double)p->bias[k] : 0;
     for (ptrdiff_t r = 0, at = k * s.length; r < s.rows; r++, at += s.stride)
-        apply_row(p, s.length, p->to + at, p->x + at, mean, slope, height);
+        run_apply(p, s.length, p->to + at, p->x + at, mean, slope, height);
 }
 
 /* Piece i of that kind. */

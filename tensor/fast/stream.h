@@ -15,9 +15,11 @@
 bool stream_has(int isa);
 
 /* Copies n elements. Where that is a line of memory or more, `to` is the start of a line. Other threads see
- * the elements after stream_end, which waits for memory. */
+ * the elements after stream_end, which waits for memory: an item of parallel work had better write so many
+ * elements before it. */
 void stream_copy(st_real *to, const st_real *from, ptrdiff_t n);
 void stream_end(void);
+enum { STREAM_ITEM = 1 << 16 };
 
 /* A row is computed and copied in pieces of so many elements, as longer ones would hold up reading; the first
  * piece ends with a line. */

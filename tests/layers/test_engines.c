@@ -110,7 +110,7 @@ TEST(what_is_written_past_the_caches_is_the_same)
         for (int k = 0; k < 2 * LAYERS && choose_engine(engines[i]); k++) {
             const st_layer *l = layer[k / 2];
             dice d = { { 1 } };
-            auto_tensor x = roll_tensor(&d, ST_SHAPE(k % 2 ? 17 : 3, 4, 53, 47), -3, 3);
+            auto_tensor x = roll_tensor(&d, ST_SHAPE(k % 2 ? 17 : 3, 4, 7, 331), -3, 3);
             about("%s, %s", engines[i], l->type->name);
             st_set_num_threads(k % 2 ? 3 : 1);
             results cached = run_layer(engines[i], st_layer_clone(l), x, d);
