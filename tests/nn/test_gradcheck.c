@@ -255,15 +255,6 @@ TEST(every_fault_is_named)
     }
 }
 
-TEST(parameters_without_a_gradient_hook_are_refused)
-{
-    st_layer_type type = faulty;
-    type.gradient = NULL;
-    auto_layer *l = st_layer_new(&type, &(planted){ NO_FAULT }, 0, NULL);
-    st_shape y;
-    expect_failure(st_layer_plan(l, ST_SHAPE(3, FEATURES), &y), "2 parameters and no gradient hook");
-}
-
 TEST(a_parameter_is_named_by_its_path)
 {
     auto_layer *l = st_sequence(st_tanh(), st_sequence(layer_with(NO_BIAS_GRADIENT), st_tanh()));
@@ -331,6 +322,17 @@ static const st_layer_type drift = { .name = "drift",
                                      .forward = drift_forward,
                                      .backward = drift_backward,
                                      .gradient = drift_gradient };
+
+TEST(parameters_without_a_gradient_hook_are_refused)
+{
+    st_layer_type two = faulty, one = drift;
+    two.gradient = one.gradient = NULL;
+    auto_layer *l = st_layer_new(&two, &(planted){ NO_FAULT }, 0, NULL),
+               *m = st_layer_new(&one, NULL, 0, NULL);
+    st_shape y;
+    expect_failure(st_layer_plan(l, ST_SHAPE(3, FEATURES), &y), "2 parameters and no gradient hook");
+    expect_failure(st_layer_plan(m, ST_SHAPE(3, 4), &y), "1 parameters and no gradient hook");
+}
 
 TEST(each_forward_pass_begins_with_the_same_states)
 {
