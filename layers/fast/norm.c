@@ -238,6 +238,22 @@ INLINE void each_column(const norm_columns *c, const st_real *at, st_real *to)
         for (ptrdiff_t j = 0; j < c->set.length; j++) to[k * c->set.length + j] = at[k];
 }
 
+enum { NEARBY = 4096 }; /* elements: the longest row that is fetched */
+
+/* Fetches a row of the next image, which hardware does not foresee, unless it is long. */
+INLINE void prefetch(ptrdiff_t n, const st_real *x)
+{
+    enum { LINE = 64 / sizeof(st_real) };
+    for (ptrdiff_t i = 0; i < n && n <= NEARBY; i += LINE) __builtin_prefetch(x + i, 0, 2);
+}
+
+/* The same of the next row of columns, of which this is a part. */
+INLINE void prefetch_row(const norm_columns *c, ptrdiff_t r, const st_real *x, ptrdiff_t stride)
+{
+    const ptrdiff_t n = c->count * c->set.length;
+    if (n < stride && r + 1 < c->set.rows && c->set.rows * stride > 2 * NEAR) prefetch(n, x + stride);
+}
+
 INLINE void add_columns(norm_sums *to, const norm_columns *c)
 {
     const ptrdiff_t length = c->set.length, n = c->count * length;
@@ -251,6 +267,8 @@ INLINE void add_columns(norm_sums *to, const norm_columns *c)
         for (ptrdiff_t i = 0; i < n; i++) part[i] = part_product[i] = 0;
         for (ptrdiff_t r = top; r < smallest(top + TALL, c->set.rows); r++) {
             const st_real *g = c->g + r * c->stride_g, *x = c->x + r * c->stride_x;
+            prefetch_row(c, r, x, c->stride_x);
+            if (g != x) prefetch_row(c, r, g, c->stride_g);
             for (ptrdiff_t i = 0; i < n; i++) {
                 const st_real a = g[i] - shift[i];
                 part[i] += a;
@@ -482,15 +500,6 @@ static void gather_gradients(const norm_pass *p)
     }
 }
 
-enum { NEARBY = 4096 }; /* elements: the longest row that is fetched */
-
-/* Fetches a row of the next image, which hardware does not foresee, unless it is long. */
-INLINE void prefetch(ptrdiff_t n, const st_real *x)
-{
-    enum { LINE = 64 / sizeof(st_real) };
-    for (ptrdiff_t i = 0; i < n && n <= NEARBY; i += LINE) __builtin_prefetch(x + i, 0, 2);
-}
-
 static norm_pass pass_over(const st_call *c, st_tensor x, st_tensor dy, st_tensor to, bool gradient)
 {
     const set_division *plan = c->plan;
@@ -603,6 +612,7 @@ INLINE void apply_columns(const norm_pass *p, const norm_columns *c, ptrdiff_t f
     for (ptrdiff_t r = 0; r < c->set.rows; r++) {
         const st_real *x = c->x + r * c->stride_x;
         st_real *to = y + r * c->set.stride;
+        prefetch_row(c, r, x, c->stride_x);
         for (ptrdiff_t i = 0; i < n; i++) to[i] = (x[i] - middle[i]) * slope[i] + height[i];
     }
 }
@@ -623,6 +633,7 @@ INLINE void adjoint_columns(const norm_pass *p, const norm_columns *c, ptrdiff_t
     }
     for (ptrdiff_t r = 0; r < c->set.rows; r++) {
         const st_real *x = c->x + r * c->stride_x, *dy = c->g + r * c->stride_g;
+        prefetch_row(c, r, x, c->stride_x), prefetch_row(c, r, dy, c->stride_g);
         st_real *to = dx + r * c->set.stride;
         if (constants)
             for (ptrdiff_t i = 0; i < n; i++) to[i] = dy[i] * weight[i];
@@ -632,7 +643,7 @@ INLINE void adjoint_columns(const norm_pass *p, const norm_columns *c, ptrdiff_t
     }
 }
 
-/* The same of set k, whose turn is next. */
+/* Fetches set k, whose turn is next. */
 INLINE void prefetch_set(const norm_pass *p, ptrdiff_t k)
 {
     const ptrdiff_t n = p->set.length;
