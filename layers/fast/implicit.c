@@ -207,7 +207,8 @@ static void sum(const st_call *c, st_tensor wide, st_tensor narrow)
 {
     const implicit_plan *d = c->plan;
     const gradient_pass *p = &d->gradient;
-    const bool products = !p->groups && !p->by_taps && !p->dots, whole = p->groups || p->slides.slide;
+    const bool products = !p->groups && !p->by_taps && !p->by_rows && !p->dots,
+               whole = p->groups || p->by_rows;
     const st_tensor sums = st_scratch(c, KEPT);
     st_real *dw = st_data(st_grad(c, CONV_WEIGHT));
     job j = { c, NULL, wide, narrow, NULL, d->kept ? st_data(sums) : dw, layer_undivided(c) };

@@ -32,9 +32,8 @@ typedef struct arena {
 ptrdiff_t *arena_take(arena *a, ptrdiff_t count);
 
 /* How vectors cover the windows of an image: row by row; from the first to the last, with the positions
- * between rows, which are dropped; exactly, those of several images, from panels that are packed; or row
- * by row, a channel at a time (slide.h). */
-typedef enum cover { BY_ROWS, FLAT, PACKED, SLIDING } cover;
+ * between rows, which are dropped; or exactly, those of several images, from panels that are packed. */
+typedef enum cover { BY_ROWS, FLAT, PACKED } cover;
 
 /* A part of the images that are made: all of them, or a phase. */
 typedef struct part {
@@ -48,7 +47,7 @@ typedef struct part {
     ptrdiff_t line;           /* elements of a row in the results */
     ptrdiff_t columns, split; /* PACKED: windows of a panel, and the k of one */
     ptrdiff_t vectors, *from, *to;
-    const slide *slide; /* SLIDING */
+    const slide *slide; /* of a pass that slides */
     slide_columns slid;
     int stride, taps;
 } part;
@@ -74,9 +73,9 @@ typedef struct pass {
     ptrdiff_t band;   /* those that are made at a time, all or some; */
     ptrdiff_t before; /* and those that the lowest part has less */
     ptrdiff_t images; /* laid out, or made, together */
-    bool slides;      /* parts that can are SLIDING */
-    bool groups;      /* lanes are groups, */
-    bool by_taps;     /* or taps */
+    bool slides;      /* lanes are windows of a row, a channel at a time, */
+    bool groups;      /* groups, */
+    bool by_taps;     /* or taps; else any windows */
     bool channels;    /* lanes are channels: */
     span *span[2];    /* of each axis, their number, and that of all their taps; */
     ptrdiff_t spans[2], taps[2];
@@ -97,10 +96,11 @@ typedef struct dots {
 typedef struct gradient_pass {
     bool groups;  /* lanes are groups, */
     bool by_taps; /* taps, */
-    bool dots;    /* or windows; else narrow channels, */
-    window w;     /* and then images are laid out */
-    pass image;   /* as for these windows */
-    part slides;  /* of dots: with a slide, windows of one wide channel; else */
+    bool by_rows; /* windows of a row, a channel at a time: */
+    part slides;
+    bool dots;  /* or any windows; else narrow channels, */
+    window w;   /* and then images are laid out */
+    pass image; /* as for these windows */
     cover how;
     bool straight;                         /* narrow images are read in place */
     ptrdiff_t images, rows;                /* of a block */
@@ -148,6 +148,15 @@ static inline ptrdiff_t read_size(const implicit_plan *d, const pass *p, int axi
 {
     return is_gather(d, p) ? d->w.size[axis] : d->w.out[axis];
 }
+
+/* The distance of what two neighbours of a span read. */
+static inline ptrdiff_t read_stride(const implicit_plan *d, const pass *p, int axis)
+{
+    return is_gather(d, p) ? d->w.stride[axis] : 1;
+}
+
+/* All elements along an axis, or those of a phase. */
+span implicit_span(const implicit_plan *d, const pass *p, int axis, ptrdiff_t number);
 
 /* The part of a call that a thread has: groups from `group` to before `end`, and of each some channels that
  * are made; of a gradient, some narrow channels, or some taps. */
@@ -202,6 +211,15 @@ void implicit_make_taps(const st_call *c, const pass *p, const share *s, st_tens
                         const st_real *bias);
 void implicit_sum_taps(const st_call *c, const share *s, st_tensor wide, st_tensor narrow);
 
+/* With windows of a row as lanes, a channel at a time: the same; the tables of a part. */
+double implicit_slides_cost(const implicit_plan *d, const pass *p, ptrdiff_t parts);
+double implicit_slide_sums_cost(const implicit_plan *d);
+void implicit_plan_slide(const implicit_plan *d, pass *p, part *q, ptrdiff_t number, arena *a);
+void implicit_plan_slide_sums(implicit_plan *d, gradient_pass *p, arena *a);
+void implicit_make_slides(const st_call *c, const pass *p, const share *s, st_tensor from, st_tensor to,
+                          const st_real *bias);
+void implicit_sum_slides(const st_call *c, const share *s, st_tensor wide, st_tensor narrow);
+
 /* Makes images; bias NULL: without. */
 void implicit_make(const st_call *c, const pass *p, const share *s, st_tensor from, st_tensor to,
                    const st_real *bias);
@@ -243,11 +261,6 @@ void implicit_fill_taps(const window *w, const planes *p, ptrdiff_t channels, pt
 
 /* Tests if vectors of rows are filled well. */
 bool implicit_by_rows(const kernel *k, ptrdiff_t width);
-
-/* The columns of taps of a part, for slide.h, and their tables; a NULL slide if its functions do not take
- * them: neither dilated rows, nor high strides or kernels, nor narrow or low images. */
-void implicit_plan_slide(const implicit_plan *d, const pass *p, part *q, ptrdiff_t number);
-void implicit_fill_slide(const pass *p, const part *q, slide_columns *s, arena *a);
 
 /* The vectors of `rows` rows; from, to, skip NULL: only their number. */
 ptrdiff_t implicit_vectors(const kernel *k, cover how, ptrdiff_t rows, ptrdiff_t width, ptrdiff_t pitch,

@@ -39,12 +39,6 @@ static ptrdiff_t panel_of(const implicit_plan *d, const pass *p)
     return smallest(kernel_padded(d->k, p->made), CHANNELS);
 }
 
-/* The distance of what two neighbours of a span read. */
-static ptrdiff_t read_stride(const implicit_plan *d, const pass *p, int axis)
-{
-    return is_gather(d, p) ? d->w.stride[axis] : 1;
-}
-
 /* Leaves the taps whose elements are in the image. */
 static span within(span s, ptrdiff_t size)
 {
@@ -54,26 +48,23 @@ static span within(span s, ptrdiff_t size)
     return s;
 }
 
-/* Element i of a phase, as a span of its own. */
-static span span_at(const implicit_plan *d, const pass *p, int axis, phase f, ptrdiff_t i)
+span implicit_span(const implicit_plan *d, const pass *p, int axis, ptrdiff_t number)
 {
     const window *w = &d->w;
     if (is_gather(d, p))
-        return within((span){ .first = i,
-                              .count = 1,
-                              .from = i * w->stride[axis] - w->before[axis],
-                              .taps = w->kernel[axis],
-                              .every = 1,
-                              .step = w->dilation[axis] },
-                      w->size[axis]);
-    return within((span){ .first = f.first + i * w->stride[axis],
-                          .count = 1,
-                          .from = i + f.lead - f.near,
-                          .tap = f.tap,
-                          .taps = f.taps,
-                          .every = f.every,
-                          .step = -f.step },
-                  w->out[axis]);
+        return (span){ .count = w->out[axis],
+                       .from = -w->before[axis],
+                       .taps = w->kernel[axis],
+                       .every = 1,
+                       .step = w->dilation[axis] };
+    const phase f = phase_of(w, axis, number);
+    return (span){ .first = f.first,
+                   .count = f.count,
+                   .from = f.lead - f.near,
+                   .tap = f.tap,
+                   .taps = f.taps,
+                   .every = f.every,
+                   .step = -f.step };
 }
 
 /* The spans of an axis: their number, the sum of their taps, the elements that they have, and all taps of
@@ -88,11 +79,12 @@ static extent spans_of(const implicit_plan *d, const pass *p, int axis, span *to
     const ptrdiff_t phases = is_gather(d, p) ? 1 : phase_count(&d->w, axis);
     extent e = { 0 };
     for (ptrdiff_t number = 0; number < phases; number++) {
-        const phase f = phase_of(&d->w, axis, number);
-        const ptrdiff_t count = is_gather(d, p) ? d->w.out[axis] : f.count;
+        const span all = implicit_span(d, p, axis, number);
         span last = { 0 };
-        for (ptrdiff_t i = 0; i < count; i++) {
-            const span s = span_at(d, p, axis, f, i);
+        for (ptrdiff_t i = 0; i < all.count; i++) {
+            span s = all;
+            s.first += i * p->apart[axis], s.count = 1, s.from += i * read_stride(d, p, axis);
+            s = within(s, read_size(d, p, axis));
             const bool begins = s.taps > 0 && (s.taps != last.taps || s.tap != last.tap);
             e.elements += s.taps > 0, e.products += s.taps;
             if (begins) e.spans++, e.taps += s.taps;

@@ -16,21 +16,12 @@ enum {
     WINDOWS = 1 << 9,                   /* windows of a small block */
     BAND = (1 << 19) / sizeof(st_real), /* elements of images with a border that stay in cache, */
     LOW = 4,                            /* with so many rows of windows for each that is copied again */
-    SLID = 2,                           /* the most narrow channels of a group that are added up one by one */
     HORIZONTAL = 8, /* the cost of adding up the lanes of a vector, in products of vectors, */
     TRANSPOSE = 16, /* of transposing one, */
     END = 40,       /* and of adding one to the gradient at the end */
 };
 
 /* ---- plan ------------------------------------------------------------------------------------------- */
-
-static void plan_slides(implicit_plan *d, gradient_pass *p, arena *a)
-{
-    part *q = &p->slides;
-    implicit_fill_slide(&d->gather, q, &q->slid, a);
-    p->straight = true;
-    p->result = d->groups * d->narrow * q->slid.count * q->taps * q->slide->lanes;
-}
 
 static void plan_dots(implicit_plan *d, gradient_pass *p, arena *a)
 {
@@ -100,7 +91,7 @@ static void plan_products(implicit_plan *d, gradient_pass *p, arena *a)
     if (p->from) implicit_fill_taps(&p->w, &q->p, d->wide, p->from);
 }
 
-/* The cost of an image's group, in products of vectors, by products; and by dots or slides. */
+/* The cost of an image's group, in products of vectors, by products; and by dots. */
 static double products_cost(const implicit_plan *d)
 {
     const double taps = (double)(d->wide * d->area), windows = (double)(d->w.out[0] * d->w.out[1]),
@@ -110,13 +101,11 @@ static double products_cost(const implicit_plan *d)
 
 static double dots_cost(const implicit_plan *d)
 {
-    const slide *v = d->gradient.slides.slide;
     const ptrdiff_t *n = d->w.out, made = d->narrow * d->wide * d->area;
     const cover how = implicit_by_rows(d->k, n[1]) ? BY_ROWS : FLAT;
-    const double each = v ? 1.3 : 1.3 + 1.3 / (double)d->narrow; /* a vector of the narrow image is read */
-    ptrdiff_t vectors = v ? n[0] * ceil_div(n[1], v->lanes)
-                          : implicit_vectors(d->k, how, n[0], n[1], d->gather.p.pitch, NULL, NULL, NULL);
-    if (!v) vectors += HORIZONTAL * ceil_div(vectors, RUN / d->k->lanes);
+    const double each = 1.3 + 2.3 / (double)d->narrow; /* a vector of the narrow image is read */
+    ptrdiff_t vectors = implicit_vectors(d->k, how, n[0], n[1], d->gather.p.pitch, NULL, NULL, NULL);
+    vectors += HORIZONTAL * ceil_div(vectors, RUN / d->k->lanes);
     return (double)(vectors * made) * each;
 }
 
@@ -124,23 +113,20 @@ void implicit_plan_gradient(implicit_plan *d, arena *a)
 {
     gradient_pass *p = &d->gradient;
     *p = (gradient_pass){ .images = 1 };
-    p->slides = (part){ .of = { { 0, 0 }, { d->w.out[0], d->w.out[1] } }, .depth = d->wide * d->area };
-    if (d->gather.part) p->slides = *d->gather.part;
-    implicit_plan_slide(d, &d->gather, &p->slides, 0);
-    if (d->wide > 1 || d->narrow > SLID) p->slides.slide = NULL;
     plan_image(d, p, a);
     const double by_groups = implicit_group_sums_cost(d), by_taps = implicit_taps_gradient_cost(d),
                  by_dots = dots_cost(d) + implicit_layout_cost(d, &d->gather),
                  products = products_cost(d) + implicit_layout_cost(d, &p->image),
                  others = fmin(by_dots, products);
+    const double by_rows = implicit_slide_sums_cost(d);
     p->dots = by_dots < products;
-    if (!p->dots) p->slides.slide = NULL;
-    p->groups = by_groups < fmin(others, by_taps);
-    p->by_taps = !p->groups && by_taps < others;
-    if (p->groups || p->by_taps) p->slides.slide = NULL;
+    p->groups = by_groups < fmin(fmin(others, by_taps), by_rows);
+    p->by_rows = !p->groups && by_rows < fmin(others, by_taps);
+    p->by_taps = !p->groups && !p->by_rows && by_taps < others;
     if (p->groups) implicit_plan_group_sums(d, p, a);
-    if (p->groups || p->by_taps) return;
-    (p->slides.slide ? plan_slides : p->dots ? plan_dots : plan_products)(d, p, a);
+    if (p->by_rows) implicit_plan_slide_sums(d, p, a);
+    if (p->groups || p->by_taps || p->by_rows) return;
+    (p->dots ? plan_dots : plan_products)(d, p, a);
     d->gather.plane = largest(d->gather.plane, p->images * (p->dots ? planes_size(&d->gather.p, d->wide)
                                                                     : image_size(d, &p->image)));
 }
@@ -212,38 +198,19 @@ static void add_dots(const st_call *c, const group *g)
                    g->sum + g->s->first * taps, taps);
 }
 
-/* Sums of all images, each in the lanes of a vector. */
-static void add_slides(const st_call *c, const group *g)
-{
-    const implicit_plan *d = c->plan;
-    const part *q = &d->gradient.slides;
-    const ptrdiff_t *n = d->w.out, size = q->depth * q->slide->lanes;
-    for (ptrdiff_t i = 0; g->first && g->row == 0 && i < d->narrow * size; i++) g->result[i] = 0;
-    for (ptrdiff_t o = 0; o < d->narrow; o++)
-        slide_sum_image(q->slide, &q->slid, q->stride, q->taps, g->rows, n[1], g->wide,
-                        g->narrow + (o * n[0] + g->row) * n[1], n[1], g->result + o * size);
-}
-
-static void end_slides(const st_call *c, const group *g)
-{
-    const implicit_plan *d = c->plan;
-    const part *q = &d->gradient.slides;
-    for (ptrdiff_t o = 0; o < d->narrow; o++)
-        slide_add_sums(q->slide, &q->slid, q->taps, g->result + o * q->depth * q->slide->lanes,
-                       g->sum + o * d->area);
-}
-
 /* ---- the pass ---------------------------------------------------------------------------------------- */
 
 void implicit_gradient(const st_call *c, const share *s, st_tensor wide, st_tensor narrow)
 {
     const implicit_plan *d = c->plan;
     const gradient_pass *p = &d->gradient;
-    if (p->groups || p->by_taps) {
-        (p->groups ? implicit_sum_groups : implicit_sum_taps)(c, s, wide, narrow);
+    if (p->groups || p->by_taps || p->by_rows) {
+        (p->groups    ? implicit_sum_groups
+         : p->by_rows ? implicit_sum_slides
+                      : implicit_sum_taps)(c, s, wide, narrow);
         return;
     }
-    const bool slides = p->slides.slide, products = !p->dots;
+    const bool products = !p->dots;
     const pass *q = products ? &p->image : &d->gather;
     const bool in_place = products && q->p.in_place;
     const ptrdiff_t height = d->w.out[0], image = height * d->w.out[1] * d->narrow, all = wide.shape.n[0],
@@ -271,9 +238,8 @@ void implicit_gradient(const st_call *c, const share *s, st_tensor wide, st_tens
                                   : implicit_lay_out(d, q, &from, 0, g.images, number, g.row * apart,
                                                      p->images == 1, st_data(scratch))
                                         .plane;
-                (slides ? add_slides : products ? add_products : add_dots)(c, &g);
+                (products ? add_products : add_dots)(c, &g);
             }
-            if (last && slides) end_slides(c, &g);
             if (last && products) end_products(c, &g);
         }
     }

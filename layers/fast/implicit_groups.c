@@ -24,7 +24,8 @@ enum {
     CALL = 30,        /* and of each product */
 };
 
-static const double PRODUCT = 1.3, FAR = 1.6; /* the cost of a product; more of transposing beyond NEAR */
+/* The cost of a product; more of transposing beyond NEAR, and for sums. */
+static const double PRODUCT = 1.3, FAR = 1.6, FAR_SUMS = 1.1;
 
 /* ---- tiles: c[to[i]] (+)= Σ_k a[number[k]] b[from[i] + step[k]], i < R, of vectors -------------------- */
 
@@ -179,12 +180,12 @@ static void lay_out(const implicit_plan *d, const pass *p, const group_vectors *
 /* ---- plan ------------------------------------------------------------------------------------------- */
 
 /* The cost of transposing an image's group, in products of vectors. */
-static double moving_cost(const implicit_plan *d, const pass *p)
+static double moving_cost(const implicit_plan *d, const pass *p, double more)
 {
     const ptrdiff_t made = p->made * p->size[0] * p->size[1],
                     read = p->read * read_size(d, p, 0) * read_size(d, p, 1);
     const bool far = (block_size(d, p) + made) * d->k->lanes * (ptrdiff_t)sizeof(st_real) > NEAR;
-    return (double)(read * (TRANSPOSE + LAY_OUT) + made * TRANSPOSE) * (far ? FAR : 1);
+    return (double)(read * (TRANSPOSE + LAY_OUT) + made * TRANSPOSE) * (far ? more : 1);
 }
 
 /* The vectors that a group takes; HUGE_VAL: too few groups, or too large tables or blocks. */
@@ -201,14 +202,15 @@ static double share_of(const implicit_plan *d, const pass *p)
 double implicit_groups_cost(const implicit_plan *d, const pass *p, double windows)
 {
     const double parts = (double)p->apart[0] * (double)p->apart[1];
-    return share_of(d, p) * (moving_cost(d, p) + (double)p->made * (windows * PRODUCT + parts * CALL));
+    return share_of(d, p) * (moving_cost(d, p, FAR) + (double)p->made * (windows * PRODUCT + parts * CALL));
 }
 
 double implicit_group_sums_cost(const implicit_plan *d)
 {
     const pass *p = &d->gather;
-    return share_of(d, p) * (moving_cost(d, p) + (double)(p->size[0] * p->size[1]) *
-                                                     (double)(p->made * p->read) * (double)d->area * PRODUCT);
+    return share_of(d, p) *
+           (moving_cost(d, p, FAR_SUMS) +
+            (double)(p->size[0] * p->size[1]) * (double)(p->made * p->read) * (double)d->area * PRODUCT);
 }
 
 void implicit_plan_groups(implicit_plan *d, pass *p, arena *a)

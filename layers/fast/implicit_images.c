@@ -14,6 +14,7 @@ enum {
     PANELS = (1 << 18) / sizeof(st_real), /* elements of a panel */
     BAND = (1 << 19) / sizeof(st_real),   /* of a band of planes, so that it stays in cache; */
     LOW = 4,                              /* which has so many rows for each that is laid out again */
+    LEAST = 8,                            /* and at least so many */
     DEPTH = 384,                          /* the most k of a panel */
     BATCH = 64,                           /* images of a usual batch */
     NEAR = 1 << 13,                       /* the most weights that stay in the first cache */
@@ -26,6 +27,7 @@ enum {
     FAR = 1 << 17, /* have so many elements, which do not stay in cache; */
     PACK = 6,      /* of packing one of windows, and more for */
     RUN = 8,       /* each run of them; */
+    GROUP = 300,   /* of a group of an image; */
     PIECE = 30,    /* and of laying out a piece of a channel, */
     ROW = 6,       /* each row of it, */
     SPLIT = 10,    /* and a vector of every other element, */
@@ -71,9 +73,9 @@ static double cost(const implicit_plan *d, const pass *p, const part *q, cover h
     /* Loads of vectors that few channels share take longer than their products. */
     const double made = (double)p->made * (p->made == 1 ? 2.5 : p->made == 2 ? 1.5 : p->made == 3 ? 1.2 : 1);
     const ptrdiff_t packed = ceil_div(d->chunk * n[0] * n[1], lanes),
-                    all = how == PACKED ? packed
-                                        : implicit_vectors(d->k, how == SLIDING ? BY_ROWS : how, n[0], n[1],
-                                                           p->p.pitch, NULL, NULL, NULL);
+                    all = how == PACKED
+                              ? packed
+                              : implicit_vectors(d->k, how, n[0], n[1], p->p.pitch, NULL, NULL, NULL);
     /* Weights that do not stay in the first cache are read again for each tile's vectors. */
     const double stream = is_gather(d, p) || (together(p) && n[0] * n[1] <= lanes) ? STREAM : STREAM_APART,
                  read = p->made * q->depth > NEAR ? stream / (double)smallest(all, d->k->wide) : 0,
@@ -87,8 +89,6 @@ static double cost(const implicit_plan *d, const pass *p, const part *q, cover h
                        : pairs     ? SPLIT * ceil(length / (double)lanes)
                                    : APART * length,
                  moved = q->straight ? 0 : (double)p->made * runs * (run + (how == PACKED ? CALL : ROW));
-    if (how == SLIDING)
-        return (double)(n[0] * ceil_div(n[1], q->slide->lanes) * p->made) * 1.2 * depth + moved;
     if (how == PACKED) {
         const double vectors = (double)packed / (double)d->chunk;
         return depth * (vectors * (made + PACK) + runs * RUN) + moved;
@@ -96,18 +96,17 @@ static double cost(const implicit_plan *d, const pass *p, const part *q, cover h
     return (double)all * made * depth + moved;
 }
 
-/* The best cover: SLIDING if the pass slides and the part can. */
-static double choose_cover(const implicit_plan *d, const pass *p, part *q, bool slides)
+/* The best cover. */
+static double choose_cover(const implicit_plan *d, const pass *p, part *q)
 {
     const ptrdiff_t lanes = d->k->lanes, *n = q->of.count;
     const bool all = p->p.pitch == n[1];
     double least = -1;
-    for (cover how = BY_ROWS; how <= SLIDING; how++) {
+    for (cover how = BY_ROWS; how <= PACKED; how++) {
         part tried = *q;
         tried.how = how;
-        tried.straight =
-            together(p) && (how == BY_ROWS || how == SLIDING || (how == FLAT && all && n[0] * n[1] >= lanes));
-        if ((how == BY_ROWS && n[1] < lanes) || (how == SLIDING) != (slides && q->slide)) continue;
+        tried.straight = together(p) && (how == BY_ROWS || (how == FLAT && all && n[0] * n[1] >= lanes));
+        if (how == BY_ROWS && n[1] < lanes) continue;
         const double time = cost(d, p, &tried, how);
         if (least >= 0 && time >= least) continue;
         least = time;
@@ -122,10 +121,6 @@ static void plan_block(const implicit_plan *d, pass *p, part *q, arena *a)
     const ptrdiff_t lanes = d->k->lanes, *n = q->of.count, high = smallest(n[0], p->band);
     q->line = q->how == FLAT ? p->p.pitch : n[1];
     q->rows = high;
-    if (q->how == SLIDING) {
-        if (!q->straight) p->each = largest(p->each, p->made * high * n[1]);
-        return;
-    }
     if (q->how == PACKED) {
         q->split = ceil_div(q->depth, ceil_div(q->depth, DEPTH));
         const ptrdiff_t tile = d->k->high * lanes, images = largest(1, ceil_div(WINDOWS, n[0] * n[1]));
@@ -195,38 +190,6 @@ static void fill_scatter(const implicit_plan *d, const pass *p, part *q, ptrdiff
             }
 }
 
-/* The columns of taps of a part, for slide.h, whose functions take neither dilated rows, nor high strides
- * or kernels, nor narrow or low images. */
-void implicit_plan_slide(const implicit_plan *d, const pass *p, part *q, ptrdiff_t number)
-{
-    const window *w = &d->w;
-    const bool gather = is_gather(d, p);
-    const phase f = phase_of(w, 0, gather ? 0 : number / phase_count(w, 1)),
-                g = phase_of(w, 1, gather ? 0 : number % phase_count(w, 1));
-    q->slide = NULL;
-    q->stride = gather ? w->stride[0] : 1;
-    q->taps = (int)smallest(gather ? w->kernel[0] : f.taps, SLIDE_TAPS + 1);
-    if (w->dilation[0] > 1 || q->stride > SLIDE_STRIDE || q->taps > SLIDE_TAPS || q->of.count[0] < SLIDE_LOW)
-        return;
-    q->slide = slide_of(d->isa, q->of.count[1]);
-    q->slid = (slide_columns){ .count = p->read * (gather ? w->kernel[1] : g.taps),
-                               .down = gather ? w->kernel[1] : -f.every * w->kernel[1],
-                               .pitch = p->p.pitch };
-    if (gather && phase_count(w, 0) > 1) q->slid.phase = planes_phase(&p->p, w, 1, 0);
-}
-
-/* A column begins with the tap that reads the first row: the last one of a scatter. */
-void implicit_fill_slide(const pass *p, const part *q, slide_columns *s, arena *a)
-{
-    ptrdiff_t *offset = arena_take(a, s->count), *at = arena_take(a, s->count);
-    const ptrdiff_t each = s->count / p->read, first = s->down > 0 ? 0 : q->taps - 1;
-    s->offset = offset, s->at = at;
-    for (ptrdiff_t i = 0; offset && i < s->count; i++) {
-        const ptrdiff_t k = (i / each * q->taps + first) * each + i % each;
-        offset[i] = q->tap[k], at[i] = q->weight[k];
-    }
-}
-
 double implicit_row_cost(const kernel *k, ptrdiff_t columns, ptrdiff_t apart)
 {
     const double vectors = (double)ceil_div(columns, k->lanes);
@@ -247,16 +210,16 @@ double implicit_layout_cost(const implicit_plan *d, const pass *p)
 }
 
 /* The cost of an image with windows as lanes. */
-static double windows_cost(const implicit_plan *d, const pass *p, ptrdiff_t parts, bool slides)
+static double windows_cost(const implicit_plan *d, const pass *p, ptrdiff_t parts)
 {
     const double vectors = (double)p->made * (double)p->size[0] * (double)p->size[1] / d->k->lanes;
     const bool far = is_gather(d, p) && !p->p.in_place && p->read * d->w.size[0] * d->w.size[1] > FAR;
-    double windows = implicit_layout_cost(d, p) + vectors * ((p->whole ? 0 : REST) + (far ? WRITE : 0));
+    double windows =
+        GROUP + implicit_layout_cost(d, p) + vectors * ((p->whole ? 0 : REST) + (far ? WRITE : 0));
     for (ptrdiff_t n = 0; n < parts; n++) {
         part q = part_of(d, p, n);
         if (q.of.count[0] == 0 || q.of.count[1] == 0) continue;
-        implicit_plan_slide(d, p, &q, n);
-        windows += choose_cover(d, p, &q, slides);
+        windows += choose_cover(d, p, &q);
     }
     return windows;
 }
@@ -272,7 +235,7 @@ static double products_of(const implicit_plan *d, const pass *p, ptrdiff_t parts
     return products;
 }
 
-/* Chooses the lanes of a pass. All but SLIDING and taps add the same products in the same order, to the same
+/* Chooses the lanes of a pass. All but slides and taps add the same products in the same order, to the same
  * bits; those two are chosen for a usual batch, unless the planned one is an image, so that results do not
  * depend on it. */
 static void choose_lanes(implicit_plan *d, pass *p, ptrdiff_t parts)
@@ -281,13 +244,13 @@ static void choose_lanes(implicit_plan *d, pass *p, ptrdiff_t parts)
     const double groups = implicit_groups_cost(d, p, products_of(d, p, parts)),
                  taps = implicit_taps_cost(d, p);
     d->chunk = d->usual, d->batch = d->usual == 1 ? 1 : BATCH;
-    const double sliding = windows_cost(d, p, parts, true),
-                 others = fmin(fmin(windows_cost(d, p, parts, false), groups), implicit_channels_cost(d, p));
+    const double sliding = implicit_slides_cost(d, p, parts),
+                 others = fmin(fmin(windows_cost(d, p, parts), groups), implicit_channels_cost(d, p));
     p->slides = sliding < fmin(others, taps);
     p->by_taps = taps < fmin(others, sliding);
     d->chunk = chunk, d->batch = batch;
     const bool fixed = p->slides || p->by_taps;
-    const double windows = windows_cost(d, p, parts, false), channels = implicit_channels_cost(d, p);
+    const double windows = windows_cost(d, p, parts), channels = implicit_channels_cost(d, p);
     p->groups = !fixed && groups <= fmin(windows, channels);
     p->channels = !fixed && !p->groups && channels < windows;
 }
@@ -297,19 +260,18 @@ static void choose_lanes(implicit_plan *d, pass *p, ptrdiff_t parts)
 static void plan_band(const implicit_plan *d, pass *p, ptrdiff_t parts)
 {
     ptrdiff_t low = p->size[0];
-    const bool windows = !p->groups && !p->by_taps && !p->channels;
+    const bool windows = !p->groups && !p->by_taps && !p->channels && !p->slides;
     bool packed = !windows && !is_gather(d, p);
     for (ptrdiff_t n = 0; n < parts; n++) {
         part q = part_of(d, p, n);
         if (q.of.count[0] == 0 || q.of.count[1] == 0) continue;
-        implicit_plan_slide(d, p, &q, n);
-        if (windows && !packed) choose_cover(d, p, &q, p->slides), packed = q.how == PACKED;
+        if (windows && !packed) choose_cover(d, p, &q), packed = q.how == PACKED;
         p->height = largest(p->height, q.of.count[0]), low = smallest(low, q.of.count[0]);
     }
     p->band = p->height, p->before = 0;
     const ptrdiff_t band = BAND / (p->read * p->p.channel / p->p.rows), width = p->size[1] / p->apart[1];
     if (packed || (p->p.in_place && is_gather(d, p)) || band >= p->height ||
-        band < largest(2 * SLIDE_LOW, LOW * (p->p.reach + 1)) || (band / 2 - 1) * width < d->k->lanes)
+        band < largest(LEAST, LOW * (p->p.reach + 1)) || (band / 2 - 1) * width < d->k->lanes)
         return;
     p->band = ceil_div(p->height, ceil_div(p->height, band));
     if (p->p.in_place) return;
@@ -334,14 +296,13 @@ static void plan_parts(implicit_plan *d, pass *p, ptrdiff_t parts, arena *a)
         if (a->at && is_gather(d, p))
             implicit_fill_taps(&d->w, &p->p, d->wide, q.tap), iota(q.weight, q.depth, 1);
         else if (a->at) fill_scatter(d, p, &q, n);
-        implicit_plan_slide(d, p, &q, n);
         if (p->groups) implicit_number_groups(d, p, &q, a);
-        else if (!p->channels && !p->by_taps) choose_cover(d, p, &q, p->slides), plan_block(d, p, &q, a);
-        if (q.slide) implicit_fill_slide(p, &q, &q.slid, a);
+        else if (p->slides) implicit_plan_slide(d, p, &q, n, a);
+        else if (!p->channels && !p->by_taps) choose_cover(d, p, &q), plan_block(d, p, &q, a);
         if (p->part) p->part[p->parts] = q;
         p->parts++;
     }
-    if (p->channels || p->groups || p->by_taps) return;
+    if (p->channels || p->groups || p->by_taps || p->slides) return;
     p->plane = p->images * planes_size(&p->p, p->read);
     p->result = p->apart[1] == 2 ? 2 * p->each : p->each; /* for two phases */
 }
@@ -429,11 +390,7 @@ static void compute(const job *j, const part *q, ptrdiff_t image, ptrdiff_t firs
 {
     const pass *p = j->p;
     const st_real *plane = j->from.plane + image * j->from.apart + (first - j->laid) * p->p.pitch;
-    if (q->how != SLIDING)
-        product(j, q, q->vectors, 0, q->depth, plane, q->tap, q->from, q->to, result, pitch);
-    for (ptrdiff_t m = 0; m < j->made && q->how == SLIDING; m++)
-        slide_image(q->slide, &q->slid, q->stride, q->taps, q->rows, q->of.count[1], j->weight + m * p->row,
-                    plane, result + m * pitch, q->line, j->bias ? j->bias[m] : 0);
+    product(j, q, q->vectors, 0, q->depth, plane, q->tap, q->from, q->to, result, pitch);
 }
 
 /* The rows of a part that a band has: the last one overlaps the previous one. */
@@ -623,8 +580,9 @@ static void make_by_channels(const st_call *c, const pass *p, const share *s, st
 void implicit_make(const st_call *c, const pass *p, const share *s, st_tensor from, st_tensor to,
                    const st_real *bias)
 {
-    if (p->channels || p->groups || p->by_taps) {
+    if (p->channels || p->groups || p->by_taps || p->slides) {
         (p->groups    ? implicit_make_groups
+         : p->slides  ? implicit_make_slides
          : p->by_taps ? implicit_make_taps
                       : make_by_channels)(c, p, s, from, to, bias);
         return;

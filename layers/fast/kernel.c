@@ -211,6 +211,8 @@
     {                                                                                                        \
         if (count >= ISA_LANES(M)) {                                                                         \
             WEAVE_ROWS(M)                                                                                    \
+        } else if (count >= ISA_LANES(generic)) {                                                            \
+            WEAVE_ROWS(generic)                                                                              \
         } else {                                                                                             \
             for (ptrdiff_t row = 0; row < rows; row++)                                                       \
                 for (ptrdiff_t i = 0; i < count; i++) {                                                      \

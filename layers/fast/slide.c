@@ -1,130 +1,153 @@
 /* slide.c: see slide.h. This file is compiled with -ffp-contract=fast: multiply-adds are fused where the
  * processor can. */
 #include "layers/fast/slide.h"
+#include "layers/fast/kernel.h"
 #include "tensor/counts.h"
 
-#define EACH_ROW(i, count) _Pragma("GCC unroll 32") for (int i = 0; i < (count); i++)
+enum { ROWS = SLIDE_ROWS };
 
-/* Loaded once, where gcc would load it again for each product. */
-#define ONCE_AT(M, at) (*(const volatile M##_loose *)(at))
+#define EACH_ROW(i, count) _Pragma("GCC unroll 32") for (int i = 0; i < (count); i++)
 
 /* Tap t of window r reads row j. */
 #define READS(j, t, S, R) ((j) >= (t) && ((j) - (t)) % (S) == 0 && ((j) - (t)) / (S) < (R))
 
-#define MAKE(M, S, T, R)                                                                                     \
-    M##_TARGET static void M##_make_##S##_##T##_##R(const slide_columns *s, const st_real *weight,           \
-                                                    const st_real *b, st_real *c, ptrdiff_t far,             \
-                                                    st_real plus)                                            \
+/* Elements, or every other element. */
+#define READ_1(M, at) AT(M, at)
+#define READ_2(M, at) SHUFFLE(M, AT(M, at), AT(M, (at) + ISA_LANES(M) - 1), M##_OF(SPLIT))
+#define MASK(M, S, at) ((M##_mask)READ_##S(M, at))
+
+#define MAKE(M, S, T)                                                                                        \
+    M##_TARGET static void M##_make_##S##_##T(const slide_columns *s, const slide_tile *q,                   \
+                                              const st_real *weight, const st_real *b, st_real *c,           \
+                                              ptrdiff_t far, st_real plus)                                   \
     {                                                                                                        \
-        M##_vector sum[R];                                                                                   \
-        EACH_ROW(r, R) sum[r] = (M##_vector){ 0 } + plus;                                                    \
+        enum { LANES = ISA_LANES(M) };                                                                       \
+        M##_vector sum[ROWS];                                                                                \
+        st_real aside[ROWS * LANES];                                                                         \
+        const ptrdiff_t pitch = s->pitch, down = s->down;                                                    \
+        EACH_ROW(r, ROWS) sum[r] = plus - (M##_vector){ 0 };                                                 \
         for (ptrdiff_t k = 0; k < s->count; k++) {                                                           \
             const st_real *from = b + s->offset[k], *w = weight + s->at[k];                                  \
+            const M##_mask keep = MASK(M, S, q->keep + s->left[k]);                                          \
+            const unsigned inside = *(const volatile unsigned *)&q->inside;                                  \
             M##_vector tap[T];                                                                               \
-            EACH_ROW(t, T) tap[t] = (M##_vector){ 0 } + w[t * s->down];                                      \
-            EACH_ROW(j, (R - 1) * S + T)                                                                     \
+            EACH_ROW(t, T) tap[t] = w[t * down] - (M##_vector){ 0 };                                         \
+            EACH_ROW(j, (ROWS - 1) * S + T)                                                                  \
             {                                                                                                \
-                const M##_vector x = ONCE_AT(M, from + j / S * s->pitch + j % S * s->phase);                 \
-                EACH_ROW(t, T)                                                                               \
-                if (READS(j, t, S, R)) sum[(j - t) / S] = M##_FUSED(x, tap[t], sum[(j - t) / S]);            \
+                if (inside & 1U << j) {                                                                      \
+                    const M##_vector x = (M##_vector)(keep & MASK(M, S, from));                              \
+                    EACH_ROW(t, T)                                                                           \
+                    if (READS(j, t, S, ROWS)) sum[(j - t) / S] = M##_FUSED(x, tap[t], sum[(j - t) / S]);     \
+                }                                                                                            \
+                from += pitch;                                                                               \
             }                                                                                                \
         }                                                                                                    \
-        EACH_ROW(r, R) AT(M, c + r * far) = sum[r];                                                          \
+        EACH_ROW(r, ROWS) if (r < q->rows && !q->exact) AT(M, c + r * far) = sum[r];                         \
+        if (!q->exact) return;                                                                               \
+        EACH_ROW(r, ROWS) AT(M, aside + r * LANES) = sum[r];                                                 \
+        for (ptrdiff_t i = 0; i < q->rows * LANES; i++)                                                      \
+            if (i % LANES < q->width) c[i / LANES * far + i % LANES] = aside[i];                             \
     }
 
-/* Four rows at a time, in two sums, as a chain of sums would wait. */
 #define DOTS(M, S, T)                                                                                        \
-    M##_TARGET static void M##_dots_##S##_##T(const slide_columns *s, const st_real *b, ptrdiff_t rows,      \
-                                              const st_real *dy, ptrdiff_t far, ptrdiff_t skip,              \
-                                              st_real *sum)                                                  \
+    M##_TARGET static void M##_dots_##S##_##T(const slide_columns *s, const slide_tile *q, const st_real *b, \
+                                              const st_real *dy, ptrdiff_t far, st_real *sum)                \
     {                                                                                                        \
-        enum { LANES = ISA_LANES(M), R = SLIDE_LOW };                                                        \
-        M##_mask keep;                                                                                       \
-        for (int e = 0; e < LANES; e++) keep[e] = -(e >= skip);                                              \
+        enum { LANES = ISA_LANES(M) };                                                                       \
+        const isa_bits skip = (isa_bits)q->skip, end = (isa_bits)q->width;                                   \
+        const ptrdiff_t pitch = s->pitch;                                                                    \
+        M##_mask own;                                                                                        \
+        M##_vector d[ROWS];                                                                                  \
+        for (isa_bits e = 0; e < LANES; e++) own[e] = -(e >= skip && e < end);                               \
+        EACH_ROW(r, ROWS) d[r] = (M##_vector){ 0 };                                                          \
+        EACH_ROW(r, ROWS) if (r < q->rows) d[r] = (M##_vector)(own & (M##_mask)AT(M, dy + r * far));         \
         for (ptrdiff_t k = 0; k < s->count; k++, sum += T * LANES) {                                         \
-            const st_real *from = b + s->offset[k], *at = dy;                                                \
-            M##_vector even[T], odd[T];                                                                      \
-            ptrdiff_t r = 0;                                                                                 \
-            EACH_ROW(t, T) even[t] = AT(M, sum + t * LANES), odd[t] = (M##_vector){ 0 };                     \
-            for (; r + R <= rows; r += R, at += R * far, from += R * s->pitch) {                             \
-                M##_vector d[R];                                                                             \
-                EACH_ROW(i, R) d[i] = (M##_vector)(keep & (M##_mask)AT(M, at + i * far));                    \
-                EACH_ROW(j, (R - 1) * S + T)                                                                 \
-                {                                                                                            \
-                    const M##_vector x = ONCE_AT(M, from + j / S * s->pitch + j % S * s->phase);             \
-                    EACH_ROW(t, T) if (READS(j, t, S, R))                                                    \
-                    {                                                                                        \
-                        if ((j - t) / S % 2) odd[t] = M##_FUSED(x, d[(j - t) / S], odd[t]);                  \
-                        else even[t] = M##_FUSED(x, d[(j - t) / S], even[t]);                                \
-                    }                                                                                        \
+            const st_real *from = b + s->offset[k];                                                          \
+            const M##_mask keep = MASK(M, S, q->keep + s->left[k]);                                          \
+            const unsigned inside = *(const volatile unsigned *)&q->inside;                                  \
+            M##_vector total[T];                                                                             \
+            EACH_ROW(t, T) total[t] = AT(M, sum + t * LANES);                                                \
+            EACH_ROW(j, (ROWS - 1) * S + T)                                                                  \
+            {                                                                                                \
+                if (inside & 1U << j) {                                                                      \
+                    const M##_vector x = (M##_vector)(keep & MASK(M, S, from));                              \
+                    EACH_ROW(t, T)                                                                           \
+                    if (READS(j, t, S, ROWS)) total[t] = M##_FUSED(x, d[(j - t) / S], total[t]);             \
                 }                                                                                            \
+                from += pitch;                                                                               \
             }                                                                                                \
-            for (; r < rows; r++, at += far, from += s->pitch) {                                             \
-                const M##_vector d = (M##_vector)(keep & (M##_mask)AT(M, at));                               \
-                EACH_ROW(t, T)                                                                               \
-                even[t] = M##_FUSED(d, AT(M, from + t / S * s->pitch + t % S * s->phase), even[t]);          \
-            }                                                                                                \
-            EACH_ROW(t, T) AT(M, sum + t * LANES) = even[t] + odd[t];                                        \
+            EACH_ROW(t, T) AT(M, sum + t * LANES) = total[t];                                                \
         }                                                                                                    \
     }
 
 /* clang-format off */
 #define EACH_TAPS(DO, M, S)                                                                                  \
     DO(M, S, 1) DO(M, S, 2) DO(M, S, 3) DO(M, S, 4) DO(M, S, 5) DO(M, S, 6) DO(M, S, 7)
-#define ALL(M, S, T) MAKE(M, S, T, 8) MAKE(M, S, T, 4) DOTS(M, S, T)
-#define TALL(M, S, T) M##_make_##S##_##T##_8,
-#define LOW(M, S, T) M##_make_##S##_##T##_4,
+#define BOTH(M, S, T) MAKE(M, S, T) DOTS(M, S, T)
+#define MADE(M, S, T) M##_make_##S##_##T,
 #define SUMS(M, S, T) M##_dots_##S##_##T,
-#define SLIDE(M) EACH_TAPS(ALL, M, 1) EACH_TAPS(ALL, M, 2)
-#define OF_ISA(M)                                                                                        \
-    { ISA_LANES(M), 8, { { EACH_TAPS(TALL, M, 1) }, { EACH_TAPS(TALL, M, 2) } },                         \
-      { { EACH_TAPS(LOW, M, 1) }, { EACH_TAPS(LOW, M, 2) } },                                                \
+#define SLIDE(M) EACH_TAPS(BOTH, M, 1) EACH_TAPS(BOTH, M, 2)
+#define OF_ISA(M)                                                                                            \
+    { ISA_LANES(M), { { EACH_TAPS(MADE, M, 1) }, { EACH_TAPS(MADE, M, 2) } },                                \
       { { EACH_TAPS(SUMS, M, 1) }, { EACH_TAPS(SUMS, M, 2) } } },
 /* clang-format on */
 
 EACH_ISA(SLIDE)
 const slide slide_of_isa[] = { EACH_ISA(OF_ISA) };
 
-enum { ISAS = sizeof slide_of_isa / sizeof *slide_of_isa };
+enum { ISAS = sizeof slide_of_isa / sizeof *slide_of_isa, WIDE = 64 / sizeof(st_real) };
+static const double WIDEST = 1.6; /* the cost of a vector of 64 bytes, in others */
 
-const slide *slide_of(int isa, ptrdiff_t width)
+const slide *slide_of(int isa, ptrdiff_t width, double *cost)
 {
-    for (; isa < ISAS; isa++)
-        if (slide_of_isa[isa].lanes <= width) return &slide_of_isa[isa];
-    return NULL;
+    const slide *best = NULL, *widest = &slide_of_isa[isa];
+    for (; isa < ISAS; isa++) {
+        const slide *v = &slide_of_isa[isa];
+        const double each = v->lanes == WIDE ? 1 : 1 / (widest->lanes == WIDE ? WIDEST : 1),
+                     time = each * (double)ceil_div(width, v->lanes);
+        if (best && time >= *cost) continue;
+        best = v, *cost = time;
+    }
+    return best;
+}
+
+/* Rows from number `row` on. */
+static slide_tile tile_of(const slide_columns *s, int stride, int taps, ptrdiff_t row, ptrdiff_t rows)
+{
+    const ptrdiff_t some = smallest(ROWS, rows - row), top = s->top + row * stride,
+                    reach = (some - 1) * stride + taps, first = smallest(largest(0, -top), reach),
+                    end = largest(first, smallest(s->height - top, reach));
+    return (slide_tile){ .inside = (1U << end) - (1U << first), .rows = some };
 }
 
 void slide_image(const slide *v, const slide_columns *s, int stride, int taps, ptrdiff_t rows,
-                 ptrdiff_t width, const st_real *weight, const st_real *b, st_real *c, ptrdiff_t far,
+                 ptrdiff_t width, bool exact, const st_real *weight, const st_real *b, st_real *c,
                  st_real plus)
 {
-    const bool tall = rows % v->high == 0 || rows > 2 * v->high;
-    const ptrdiff_t high = tall ? v->high : SLIDE_LOW;
-    slide_make *make = (tall ? v->tall : v->low)[stride - 1][taps - 1];
-    for (ptrdiff_t column = 0; column < width; column += v->lanes) {
-        column = smallest(column, width - v->lanes); /* the last vector and tile overlap the previous ones */
-        for (ptrdiff_t row = 0; row < rows; row += high) {
-            row = smallest(row, rows - high);
-            make(s, weight, b + row * s->pitch + column, c + row * far + column, far, plus);
+    slide_make *make = v->make[stride - 1][taps - 1];
+    for (ptrdiff_t row = 0; row < rows; row += ROWS) {
+        slide_tile q = tile_of(s, stride, taps, row, rows);
+        q.exact = exact && width < v->lanes, q.width = width;
+        for (ptrdiff_t at = 0; at < width; at += v->lanes) {
+            const ptrdiff_t column = largest(0, smallest(at, width - v->lanes));
+            q.keep = s->keep + column * stride;
+            make(s, &q, weight, b + (s->top + row * stride) * s->pitch + column * stride,
+                 c + row * width + column, width, plus);
         }
     }
 }
 
 void slide_sum_image(const slide *v, const slide_columns *s, int stride, int taps, ptrdiff_t rows,
-                     ptrdiff_t width, const st_real *b, const st_real *dy, ptrdiff_t far, st_real *sum)
+                     ptrdiff_t width, const st_real *b, const st_real *dy, st_real *sum)
 {
-    for (ptrdiff_t column = 0; column < width; column += v->lanes) {
-        const ptrdiff_t at = smallest(column, width - v->lanes);
-        v->dots[stride - 1][taps - 1](s, b + at, rows, dy + at, far, column - at, sum);
-    }
-}
-
-void slide_add_sums(const slide *v, const slide_columns *s, int taps, const st_real *sum, st_real *dw)
-{
-    for (ptrdiff_t k = 0; k < s->count; k++)
-        for (int t = 0; t < taps; t++, sum += v->lanes) {
-            st_real total = 0;
-            for (int e = 0; e < v->lanes; e++) total += sum[e];
-            dw[s->at[k] + t * s->down] += total;
+    slide_dots *dots = v->dots[stride - 1][taps - 1];
+    for (ptrdiff_t row = 0; row < rows; row += ROWS) {
+        slide_tile q = tile_of(s, stride, taps, row, rows);
+        for (ptrdiff_t at = 0; at < width; at += v->lanes) {
+            const ptrdiff_t column = largest(0, smallest(at, width - v->lanes));
+            q.keep = s->keep + column * stride, q.skip = at - column, q.width = width - column;
+            dots(s, &q, b + (s->top + row * stride) * s->pitch + column * stride, dy + row * width + column,
+                 width, sum);
         }
+    }
 }

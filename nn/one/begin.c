@@ -134,3 +134,23 @@ typedef const uint64_t cu64;
 #define snm st_shape_numel
 #define lsc st_layer_scratch
 #define tfr st_tensor_free
+#define cls columns
+#define ccls const columns
+#define chn channels
+#define cchn const channels
+#define vts vectors
+#define wns windows
+#define krt kernel_transpose
+#define nml st_shape_numel
+#define isc st_is_contiguous
+#define atk arena_take
+#define lpd st_layer_plan_data
+#define shq st_shape_equal
+#define kpd kernel_padded
+#define ths threads
+#define dts st_dataset
+#define cdts const st_dataset
+#define wpn winograd_plan
+#define cwpn const winograd_plan
+#define lal layer_algorithm
+#define clal const layer_algorithm

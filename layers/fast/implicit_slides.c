@@ -1,0 +1,261 @@
+/* implicit_slides.c: an implicit product of one channel at a time, with windows of a row as lanes (slide.h):
+ * of depthwise convolutions, and of few channels.
+ *
+ * Images are read in place. Vectors read beyond them, but not beyond all images: those at the ends are
+ * copied. */
+#include "layers/fast/implicit.h"
+
+#include <math.h>
+#include <string.h>
+
+enum {
+    BLOCK = 16, /* groups whose sums of all images stay in cache */
+    PLANE = 20, /* the cost of a part of an image, in products of vectors, */
+    TILE = 25,  /* of a tile, */
+    SUMS = 95,  /* or of one of sums; */
+    WEAVE = 8,  /* of moving the results of a row that are apart, */
+    APART = 2,  /* and of each element of them if they are farther apart; */
+    REST = 10   /* of filling a vector of those that no part has */
+};
+/* The cost of reading a vector, meanwhile, and of reading every other element of two. */
+static const double READ = 2, SPLIT = 2.2;
+
+/* ---- plan ------------------------------------------------------------------------------------------- */
+
+/* The elements of a part along both axes, by their taps. */
+typedef struct reads {
+    span rows, columns;
+    int stride,
+        taps; /* of slide.h's functions; 0: they take neither dilated rows, nor high strides or kernels */
+} reads;
+
+static reads reads_of(const implicit_plan *d, const pass *p, ptrdiff_t number)
+{
+    const ptrdiff_t across = is_gather(d, p) ? 1 : phase_count(&d->w, 1), down = read_stride(d, p, 0),
+                    apart = read_stride(d, p, 1);
+    reads r = { implicit_span(d, p, 0, number / across), implicit_span(d, p, 1, number % across), 0, 0 };
+    const bool dense = r.rows.taps == 1 || r.rows.step == 1 || r.rows.step == -1,
+               even = down == apart || r.rows.count == 1;
+    if (dense && even && apart <= SLIDE_STRIDE && r.rows.taps <= SLIDE_TAPS)
+        r.stride = (int)apart, r.taps = (int)r.rows.taps;
+    return r;
+}
+
+/* The cost of a part of a group of an image, in products of vectors; HUGE_VAL: it cannot slide. */
+static double part_cost(const implicit_plan *d, const pass *p, ptrdiff_t number, int tile)
+{
+    const reads r = reads_of(d, p, number);
+    const ptrdiff_t rows = r.rows.count, width = r.columns.count;
+    double row = 0;
+    if (rows == 0 || width == 0) return 0;
+    if (r.taps == 0) return HUGE_VAL;
+    const slide *v = slide_of(d->isa, width, &row);
+    const double high = (double)ceil_div(rows, SLIDE_ROWS), vectors = (double)ceil_div(width, v->lanes),
+                 tiles = vectors * high,
+                 read = vectors * (double)(rows * r.stride) + tiles * (r.taps - r.stride);
+    const double moved = p->apart[0] * p->apart[1] == 1 ? 0
+                         : p->apart[1] <= 2             ? (double)(WEAVE * (ceil_div(width, d->k->lanes) + 1))
+                                                        : (double)width * APART;
+    const double products = high * SLIDE_ROWS * r.taps * row,
+                 column =
+                     r.stride == 1 ? fmax(products, read * READ * row / vectors) : products + read * SPLIT;
+    return (double)p->made *
+           (PLANE + (double)rows * moved + tiles * tile + (double)(p->read * r.columns.taps) * column);
+}
+
+double implicit_slides_cost(const implicit_plan *d, const pass *p, ptrdiff_t parts)
+{
+    const double vectors = (double)p->made * (double)p->size[0] * (double)p->size[1] / d->k->lanes;
+    double cost = p->whole ? 0 : vectors * REST;
+    for (ptrdiff_t n = 0; n < parts; n++) cost += part_cost(d, p, n, TILE);
+    return cost;
+}
+
+double implicit_slide_sums_cost(const implicit_plan *d)
+{
+    const double lanes = (double)(d->narrow * d->area * d->k->lanes); /* are added up at the end */
+    if (d->wide > 1 || d->narrow > 2) return HUGE_VAL;
+    return part_cost(d, &d->gather, 0, SUMS) + lanes / (double)d->usual;
+}
+
+void implicit_plan_slide(const implicit_plan *d, pass *p, part *q, ptrdiff_t number, arena *a)
+{
+    const reads r = reads_of(d, p, number);
+    const ptrdiff_t width = read_size(d, p, 1), area = read_size(d, p, 0) * width, row = d->w.kernel[1],
+                    channel = is_gather(d, p) ? d->area : d->wide * d->area;
+    const bool up = r.rows.step < 0;
+    const ptrdiff_t last = up ? r.rows.taps - 1 : 0, tap = r.rows.tap + last * r.rows.every;
+    double cost;
+    q->slide = slide_of(d->isa, r.columns.count, &cost);
+    q->stride = r.stride, q->taps = r.taps;
+    slide_columns *s = &q->slid;
+    *s = (slide_columns){ .count = p->read * r.columns.taps,
+                          .down = (up ? -row : row) * r.rows.every,
+                          .top = r.rows.from + last * r.rows.step,
+                          .pitch = width,
+                          .height = read_size(d, p, 0) };
+    ptrdiff_t *offset = arena_take(a, s->count), *at = arena_take(a, s->count),
+              *left = arena_take(a, s->count);
+    s->offset = offset, s->at = at, s->left = left;
+    const ptrdiff_t end = r.columns.from + (r.columns.taps - 1) * r.columns.step,
+                    reach = (largest(r.columns.count, q->slide->lanes) - 1) * r.stride + 1;
+    s->before = largest(0, -smallest(r.columns.from, end));
+    s->after = largest(0, largest(r.columns.from, end) + reach - width);
+    st_real *keep = implicit_take_packed(a, s->before + width + s->after);
+    if (keep) {
+        memset(keep, 0, (size_t)(s->before + width + s->after) * sizeof *keep);
+        memset(keep + s->before, -1, (size_t)width * sizeof *keep);
+        s->keep = keep + s->before;
+    }
+    for (ptrdiff_t i = 0; at && i < s->count; i++) {
+        const ptrdiff_t c = i / r.columns.taps, j = i % r.columns.taps;
+        left[i] = r.columns.from + j * r.columns.step;
+        offset[i] = c * area + left[i];
+        at[i] = c * channel + tap * row + r.columns.tap + j * r.columns.every;
+    }
+    p->plane = largest(p->plane, s->before + p->read * area + s->after);
+    p->each = largest(p->each, r.rows.count * r.columns.count + q->slide->lanes);
+    p->result = 2 * p->each;
+}
+
+void implicit_plan_slide_sums(implicit_plan *d, gradient_pass *p, arena *a)
+{
+    part *q = &p->slides;
+    pass *of = &d->gather;
+    const ptrdiff_t result = of->result;
+    implicit_plan_slide(d, of, q, 0, a);
+    of->result = result;
+    p->panel = d->w.out[0] * d->w.out[1] + q->slide->lanes;
+    p->result = 2 * smallest(d->groups, BLOCK) * d->narrow * q->slid.count * q->taps * q->slide->lanes;
+}
+
+/* ---- passes ----------------------------------------------------------------------------------------- */
+
+/* Images that are read: the ends of what may be read. */
+typedef struct source {
+    st_tensor images;
+    const st_real *begin, *end;
+    bool in_place; /* channels of an image are contiguous */
+} source;
+
+static source source_of(st_tensor images)
+{
+    const ptrdiff_t *n = images.shape.n, *stride = images.stride;
+    source s = { .images = images, .begin = st_data(images) };
+    s.in_place = stride[3] == 1 && stride[2] == n[3] && stride[1] == n[2] * n[3];
+    s.end = s.begin + (n[0] - 1) * stride[0] + n[1] * n[2] * n[3];
+    return s;
+}
+
+/* Some channels of an image, with so many elements before and after them: in place, or a copy. */
+static const st_real *channels_of(const source *s, ptrdiff_t image, ptrdiff_t first, ptrdiff_t channels,
+                                  ptrdiff_t before, ptrdiff_t after, const st_tensor *room)
+{
+    const ptrdiff_t *n = s->images.shape.n, count = channels * n[2] * n[3],
+                    at = image * s->images.stride[0] + first * s->images.stride[1];
+    if (s->in_place && at >= before && s->end - s->begin - at - count >= after) return s->begin + at;
+    st_copy(st_reshape(st_narrow(*room, 0, before, count), ST_SHAPE(channels, n[2], n[3])),
+            st_narrow(st_select(s->images, 0, image), 0, first, channels));
+    return (st_real *)st_data(*room) + before;
+}
+
+/* A channel's phases: those of even and odd columns take turns. */
+static void make_phases(const implicit_plan *d, const pass *p, const st_real *from, const st_real *weight,
+                        st_real plus, st_real *to, st_real *room)
+{
+    const ptrdiff_t width = p->size[1], down = p->apart[0] * width;
+    for (const part *q = p->part, *end = q + p->parts; q < end; q++) {
+        const ptrdiff_t rows = q->of.count[0];
+        const bool pair = p->apart[1] == 2 && q + 1 < end && q[0].of.first[0] == q[1].of.first[0];
+        st_real *u = room, *v = room + p->each, *row = to + q->of.first[0] * width;
+        slide_image(q->slide, &q->slid, q->stride, q->taps, rows, q->of.count[1], false, weight, from, u,
+                    plus);
+        if (!pair) {
+            planes_move(d->k, q->of.count, u, q->of.count[1], 1, row + q->of.first[1], down, p->apart[1]);
+            continue;
+        }
+        q++;
+        slide_image(q->slide, &q->slid, q->stride, q->taps, rows, q->of.count[1], false, weight, from, v,
+                    plus);
+        const bool odd = q->of.first[1] == 0;
+        const ptrdiff_t even_line = q[odd ? 0 : -1].of.count[1], odd_line = q[odd ? -1 : 0].of.count[1];
+        const st_real *even = odd ? v : u;
+        d->k->weave(rows, width / 2, even, even_line, odd ? u : v, odd_line, row, down);
+        for (ptrdiff_t r = 0; r < rows && width % 2; r++)
+            row[r * down + width - 1] = even[r * even_line + width / 2];
+    }
+}
+
+/* Results that are followed by those of another channel, which are made next, need not be exact. */
+void implicit_make_slides(const st_call *c, const pass *p, const share *s, st_tensor from, st_tensor to,
+                          const st_real *bias)
+{
+    const implicit_plan *d = c->plan;
+    const ptrdiff_t area = p->size[0] * p->size[1], each = d->narrow * d->wide * d->area;
+    const source images = source_of(from);
+    const st_tensor room = st_scratch(c, PLANES);
+    st_real *results = st_data(st_scratch(c, RESULT)), *all = st_data(to);
+    const st_real *weights = implicit_weights(c->layer);
+    const part *q = p->part;
+    ptrdiff_t before = 0, after = 0;
+    for (ptrdiff_t n = 0; n < p->parts; n++)
+        before = largest(before, q[n].slid.before), after = largest(after, q[n].slid.after);
+    for (ptrdiff_t i = 0; i < from.shape.n[0]; i++)
+        for (ptrdiff_t g = s->group; g < s->end; g++) {
+            const st_real *plane = channels_of(&images, i, g * p->read, p->read, before, after, &room);
+            const st_real *weight = weights + g * each + s->first * p->row;
+            const ptrdiff_t channel = g * p->made + s->first;
+            st_real *image = all + (i * d->groups * p->made + channel) * area;
+            for (ptrdiff_t m = 0; m < s->made; m++, image += area, weight += p->row) {
+                const st_real plus = bias ? bias[channel + m] : 0;
+                const bool last = m + 1 == s->made && (g + 1 == s->end || s->made < p->made),
+                           exact = last || area < q->slide->lanes;
+                if (!p->whole)
+                    for (ptrdiff_t e = 0; e < area; e++) image[e] = plus;
+                if (p->apart[0] * p->apart[1] == 1)
+                    slide_image(q->slide, &q->slid, q->stride, q->taps, p->size[0], p->size[1], exact, weight,
+                                plane, image, plus);
+                else make_phases(d, p, plane, weight, plus, image, results);
+            }
+        }
+}
+
+/* Adds up the lanes of sums [channels, columns, taps, lanes], and adds them to the gradient. */
+static void end_sums(const implicit_plan *d, const part *q, ptrdiff_t channels, const st_real *sum,
+                     st_real *room, st_real *dw)
+{
+    const slide_columns *s = &q->slid;
+    const ptrdiff_t lanes = q->slide->lanes, count = channels * s->count * q->taps;
+    kernel_transpose(d->k, count, lanes, sum, lanes, room, count, NULL);
+    for (ptrdiff_t e = 1; e < lanes; e++)
+        for (ptrdiff_t i = 0; i < count; i++) room[i] += room[e * count + i];
+    for (ptrdiff_t o = 0; o < channels; o++, dw += d->area)
+        for (ptrdiff_t k = 0; k < s->count; k++)
+            for (int t = 0; t < q->taps; t++) dw[s->at[k] + t * s->down] += *room++;
+}
+
+/* Sums of all images, each in the lanes of a vector, of some groups at a time. */
+void implicit_sum_slides(const st_call *c, const share *s, st_tensor wide, st_tensor narrow)
+{
+    const implicit_plan *d = c->plan;
+    const part *q = &d->gradient.slides;
+    const slide *v = q->slide;
+    const ptrdiff_t *n = d->w.out, size = q->slid.count * q->taps * v->lanes;
+    const source images = source_of(wide), windows = source_of(narrow);
+    const st_tensor sums = st_scratch(c, RESULT), room = st_scratch(c, PLANES), rest = st_scratch(c, PANEL);
+    st_real *sum = st_data(sums);
+    for (ptrdiff_t first = s->group, end; first < s->end; first = end) {
+        end = smallest(first + BLOCK, s->end);
+        st_fill(st_narrow(sums, 0, 0, (end - first) * d->narrow * size), 0);
+        for (ptrdiff_t i = 0; i < wide.shape.n[0]; i++)
+            for (ptrdiff_t g = first; g < end; g++) {
+                const st_real *plane = channels_of(&images, i, g, 1, q->slid.before, q->slid.after, &room);
+                for (ptrdiff_t o = g * d->narrow; o < (g + 1) * d->narrow; o++)
+                    slide_sum_image(v, &q->slid, q->stride, q->taps, n[0], n[1], plane,
+                                    channels_of(&windows, i, o, 1, 0, v->lanes, &rest),
+                                    sum + (o - first * d->narrow) * size);
+            }
+        end_sums(d, q, (end - first) * d->narrow, sum, sum + (end - first) * d->narrow * size,
+                 s->dw + first * d->narrow * d->area);
+    }
+}
