@@ -571,13 +571,13 @@ INLINE void apply_elements(const norm_pass *p, ptrdiff_t k, ptrdiff_t begin, ptr
     }
 }
 
-/* norm_apply and norm_adjoint of a row, past the caches if the pass is. */
-INLINE void run_apply(const norm_pass *p, ptrdiff_t n, st_real *y, const st_real *x, double mean,
-                      double scale, double shift)
+/* norm_apply and norm_adjoint of a row that is written past the caches. */
+WIDE static __attribute__((noinline)) void stream_applied(const norm_pass *p, ptrdiff_t n, st_real *y,
+                                                          const st_real *x, double mean, double scale,
+                                                          double shift)
 {
     _Alignas(64) st_real piece[STREAM_PIECE];
-    if (!p->streams) norm_apply(n, y, x, mean, scale, shift);
-    for (ptrdiff_t i = 0, count = stream_first(y); p->streams && i < n; i += count, count = STREAM_PIECE) {
+    for (ptrdiff_t i = 0, count = stream_first(y); i < n; i += count, count = STREAM_PIECE) {
         count = smallest(count, n - i);
         if (p->plan->norm.of_batch) prefetch(count, x + i + p->together * p->set.length);
         norm_apply(count, piece, x + i, mean, scale, shift);
@@ -585,16 +585,31 @@ INLINE void run_apply(const norm_pass *p, ptrdiff_t n, st_real *y, const st_real
     }
 }
 
-INLINE void run_adjoint(const norm_pass *p, ptrdiff_t n, st_real *dx, const st_real *dy,
-                        const st_real *weights, double w, const st_real *x, norm_slopes s)
+WIDE static __attribute__((noinline)) void stream_adjoint(ptrdiff_t n, st_real *dx, const st_real *dy,
+                                                          const st_real *weights, double w, const st_real *x,
+                                                          norm_slopes s)
 {
     _Alignas(64) st_real piece[STREAM_PIECE];
-    if (!p->streams) norm_adjoint(n, dx, dy, weights, w, x, s);
-    for (ptrdiff_t i = 0, count = stream_first(dx); p->streams && i < n; i += count, count = STREAM_PIECE) {
+    for (ptrdiff_t i = 0, count = stream_first(dx); i < n; i += count, count = STREAM_PIECE) {
         count = smallest(count, n - i);
         norm_adjoint(count, piece, dy + i, weights ? weights + i : NULL, w, x + i, s);
         stream_copy(dx + i, piece, count);
     }
+}
+
+/* One of the two; `streams` is the pass's, read before a loop. */
+INLINE void run_apply(bool streams, const norm_pass *p, ptrdiff_t n, st_real *y, const st_real *x,
+                      double mean, double scale, double shift)
+{
+    if (__builtin_expect(streams, false)) stream_applied(p, n, y, x, mean, scale, shift);
+    else norm_apply(n, y, x, mean, scale, shift);
+}
+
+INLINE void run_adjoint(bool streams, ptrdiff_t n, st_real *dx, const st_real *dy, const st_real *weights,
+                        double w, const st_real *x, norm_slopes s)
+{
+    if (__builtin_expect(streams, false)) stream_adjoint(n, dx, dy, weights, w, x, s);
+    else norm_adjoint(n, dx, dy, weights, w, x, s);
 }
 
 /* norm_apply of rows by columns. */
@@ -657,12 +672,37 @@ static norm_room room_of(const norm_pass *p, ptrdiff_t first, ptrdiff_t count)
     return room_at(st_data(st_scratch(p->c, ROOM)) + first * length * ROOM_OF_COLUMN, count * length);
 }
 
+/* norm_apply of the sets from `first` on, whose x and y these are. */
+INLINE void apply_sets(const norm_pass *p, ptrdiff_t first, ptrdiff_t count, const st_real *x, st_real *y,
+                       bool streams)
+{
+    const set_division *plan = p->plan;
+    const norm_set s = p->set;
+    const ptrdiff_t part = s.length / plan->parts;
+    for (ptrdiff_t r = 0; r < s.rows; r++)
+        for (ptrdiff_t k = 0; k < count; k++) {
+            prefetch_set(p, first + count + k);
+            for (ptrdiff_t i = 0, w = first_weight(plan, first + k); i < plan->parts; i++, w++) {
+                const ptrdiff_t at = r * s.stride + k * s.length + i * part;
+                run_apply(streams, p, part, y + at, x + at, (double)p->mean[first + k],
+                          norm_weight(p, w) / (double)p->deviation[first + k],
+                          p->bias ? (double)p->bias[w] : 0);
+            }
+        }
+}
+
+/* The same in a function of its own: inlined with it, rows that are short would take a tenth longer. */
+WIDE static __attribute__((noinline)) void stream_sets(const norm_pass *p, ptrdiff_t first, ptrdiff_t count,
+                                                       const st_real *x, st_real *y)
+{
+    apply_sets(p, first, count, x, y, true);
+}
+
 /* Channels of a batch are adjacent in an image, so several are processed together, image by image. */
 INLINE void forward_sets(const norm_pass *p, ptrdiff_t first, ptrdiff_t count)
 {
     const set_division *plan = p->plan;
     const norm_set s = p->set;
-    const ptrdiff_t part = s.length / plan->parts;
     const bool batch = plan->norm.of_batch, constants = batch && !p->c->training; /* mean and variance */
     const st_real *x = p->x + first * s.length;
     st_real *y = p->to + first * s.length, some_near[MOST];
@@ -694,16 +734,9 @@ INLINE void forward_sets(const norm_pass *p, ptrdiff_t first, ptrdiff_t count)
         apply_elements(p, first + k, 0, s.length, y + k * s.length, x + k * s.length);
     }
     if (narrow) apply_columns(p, &columns, first, y);
-    for (ptrdiff_t r = 0; r < s.rows && !plan->by_element && !narrow; r++)
-        for (ptrdiff_t k = 0; k < count; k++) {
-            prefetch_set(p, first + count + k);
-            for (ptrdiff_t i = 0, w = first_weight(plan, first + k); i < plan->parts; i++, w++) {
-                const ptrdiff_t at = r * s.stride + k * s.length + i * part;
-                run_apply(p, part, y + at, x + at, (double)p->mean[first + k],
-                          norm_weight(p, w) / (double)p->deviation[first + k],
-                          p->bias ? (double)p->bias[w] : 0);
-            }
-        }
+    if (plan->by_element || narrow) return;
+    if (p->streams) stream_sets(p, first, count, x, y);
+    else apply_sets(p, first, count, x, y, false);
 }
 
 /* Adds the gradients of some octets of elements over `count` rows: of the weights to to[0] and, unless it is
@@ -787,6 +820,7 @@ INLINE void adjoint_sets(const norm_pass *p, ptrdiff_t first, ptrdiff_t count, c
 {
     const set_division *plan = p->plan;
     const norm_set s = p->set;
+    const bool streams = p->streams;
     const ptrdiff_t part = s.length / plan->parts;
     const bool constants = plan->norm.of_batch && !p->c->training;               /* mean and variance */
     const bool plain = !plan->norm.of_batch && (!p->weight || plan->by_element); /* no set has a weight */
@@ -844,8 +878,8 @@ INLINE void adjoint_sets(const norm_pass *p, ptrdiff_t first, ptrdiff_t count, c
     if (narrow && p->to) adjoint_columns(p, &columns, first, slopes, constants, p->to + first * s.length);
     for (ptrdiff_t k = 0; k < count && p->to && plain; k++) {
         const ptrdiff_t at = k * s.length;
-        run_adjoint(p, s.length, p->to + first * s.length + at, dy + at, weights_of(p, first + k), 1, x + at,
-                    slopes[k]);
+        run_adjoint(streams, s.length, p->to + first * s.length + at, dy + at, weights_of(p, first + k), 1,
+                    x + at, slopes[k]);
     }
     for (ptrdiff_t r = 0; r < s.rows && p->to && !narrow && !plain; r++)
         for (ptrdiff_t k = 0; k < count; k++)
@@ -853,8 +887,10 @@ INLINE void adjoint_sets(const norm_pass *p, ptrdiff_t first, ptrdiff_t count, c
                 const ptrdiff_t at = k * s.length + i * part, to = first * s.length + r * s.stride + at;
                 const st_real *g = dy + r * s.stride + at;
                 const double weight = norm_weight(p, w);
-                if (constants) run_apply(p, part, p->to + to, g, 0, weight / (double)deviation[k], 0);
-                else run_adjoint(p, part, p->to + to, g, NULL, weight, x + r * stride_x + at, slopes[k]);
+                if (constants)
+                    run_apply(streams, p, part, p->to + to, g, 0, weight / (double)deviation[k], 0);
+                else
+                    run_adjoint(streams, part, p->to + to, g, NULL, weight, x + r * stride_x + at, slopes[k]);
             }
 }
 
@@ -871,9 +907,9 @@ INLINE void run_segment(const norm_pass *p, ptrdiff_t i)
     if (!p->slopes) {
         p->sums[i] = (norm_sums){ 0 };
         add_rows(&p->sums[i], (norm_rows){ 1, n, n, g, x, &mean, !p->dy, .weight = weights });
-    } else if (p->dy) run_adjoint(p, n, to, g, weights, 1, x, *p->slopes);
+    } else if (p->dy) run_adjoint(p->streams, n, to, g, weights, 1, x, *p->slopes);
     else if (p->plan->by_element) apply_elements(p, k, begin, n, to, x);
-    else run_apply(p, n, to, x, (double)mean, 1 / (double)p->deviation[k], 0);
+    else run_apply(p->streams, p, n, to, x, (double)mean, 1 / (double)p->deviation[k], 0);
 }
 
 /* Channel k of some images, by the running statistics. */
@@ -884,7 +920,7 @@ INLINE void infer(const norm_pass *p, ptrdiff_t k)
     const double mean = (double)(st_real)m.mean, slope = norm_weight(p, k) / (double)(st_real)m.deviation,
                  height = p->bias ? (double)p->bias[k] : 0;
     for (ptrdiff_t r = 0, at = k * s.length; r < s.rows; r++, at += s.stride)
-        run_apply(p, s.length, p->to + at, p->x + at, mean, slope, height);
+        run_apply(p->streams, p, s.length, p->to + at, p->x + at, mean, slope, height);
 }
 
 /* Piece i of that kind. */
