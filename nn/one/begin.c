@@ -141,7 +141,8 @@ typedef const uint64_t cu64;
 #define vts vectors
 #define wns windows
 #define krt kernel_transpose
-#define nml st_shape_numel
+#define ptc pitch
+#define inl INLINE
 #define isc st_is_contiguous
 #define atk arena_take
 #define lpd st_layer_plan_data
