@@ -571,30 +571,47 @@ INLINE void apply_elements(const norm_pass *p, ptrdiff_t k, ptrdiff_t begin, ptr
     }
 }
 
-/* norm_apply and norm_adjoint of a row that is written past the caches. */
-WIDE static __attribute__((noinline)) void stream_applied(const norm_pass *p, ptrdiff_t n, st_real *y,
-                                                          const st_real *x, double mean, double scale,
-                                                          double shift)
+/* norm_apply and norm_adjoint of pieces of a row that is written past the caches. */
+typedef struct applied_row {
+    double mean, scale, shift;
+    ptrdiff_t ahead; /* to the elements that are fetched meanwhile; 0: none */
+} applied_row;
+
+WIDE static void apply_piece(ptrdiff_t n, st_real *const at[], const ptrdiff_t stride[], void *context)
 {
-    _Alignas(64) st_real piece[STREAM_PIECE];
-    for (ptrdiff_t i = 0, count = stream_first(y); i < n; i += count, count = STREAM_PIECE) {
-        count = smallest(count, n - i);
-        if (p->plan->norm.of_batch) prefetch(count, x + i + p->together * p->set.length);
-        norm_apply(count, piece, x + i, mean, scale, shift);
-        stream_copy(y + i, piece, count);
-    }
+    const applied_row *a = context;
+    (void)stride;
+    if (a->ahead) prefetch(n, at[1] + a->ahead);
+    norm_apply(n, at[0], at[1], a->mean, a->scale, a->shift);
 }
 
-WIDE static __attribute__((noinline)) void stream_adjoint(ptrdiff_t n, st_real *dx, const st_real *dy,
-                                                          const st_real *weights, double w, const st_real *x,
-                                                          norm_slopes s)
+static __attribute__((noinline)) void stream_applied(const norm_pass *p, ptrdiff_t n, st_real *y,
+                                                     const st_real *x, double mean, double scale,
+                                                     double shift)
 {
-    _Alignas(64) st_real piece[STREAM_PIECE];
-    for (ptrdiff_t i = 0, count = stream_first(dx); i < n; i += count, count = STREAM_PIECE) {
-        count = smallest(count, n - i);
-        norm_adjoint(count, piece, dy + i, weights ? weights + i : NULL, w, x + i, s);
-        stream_copy(dx + i, piece, count);
-    }
+    applied_row a = { mean, scale, shift, p->plan->norm.of_batch ? p->together * p->set.length : 0 };
+    stream_row(n, 2, (st_real *const[]){ y, (st_real *)x }, apply_piece, &a);
+}
+
+typedef struct adjoined_row {
+    double weight;
+    norm_slopes slopes;
+} adjoined_row;
+
+WIDE static void adjoint_piece(ptrdiff_t n, st_real *const at[], const ptrdiff_t stride[], void *context)
+{
+    const adjoined_row *a = context;
+    (void)stride;
+    norm_adjoint(n, at[0], at[1], at[3], a->weight, at[2], a->slopes);
+}
+
+static __attribute__((noinline)) void stream_adjoint(ptrdiff_t n, st_real *dx, const st_real *dy,
+                                                     const st_real *weights, double w, const st_real *x,
+                                                     norm_slopes s)
+{
+    adjoined_row a = { w, s };
+    stream_row(n, weights ? 4 : 3, (st_real *const[]){ dx, (st_real *)dy, (st_real *)x, (st_real *)weights },
+               adjoint_piece, &a);
 }
 
 /* One of the two; `streams` is the pass's, read before a loop. */

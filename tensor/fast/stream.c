@@ -27,7 +27,8 @@ void stream_end(void)
     __builtin_ia32_sfence();
 }
 
-avx2_TARGET void stream_copy(st_real *to, const st_real *from, ptrdiff_t n)
+/* Where n is a line or more, `to` is the start of a line. */
+avx2_TARGET static void copy_past(st_real *to, const st_real *from, ptrdiff_t n)
 {
     enum { LANES = ISA_LANES(avx2) };
     ptrdiff_t i = 0;
@@ -47,13 +48,14 @@ bool stream_has(int isa)
 
 void stream_end(void) {}
 
-void stream_copy(st_real *to, const st_real *from, ptrdiff_t n)
+static void copy_past(st_real *to, const st_real *from, ptrdiff_t n)
 {
     memcpy(to, from, (size_t)n * sizeof *to);
 }
 #endif
 
-ptrdiff_t stream_first(const st_real *to)
+/* The elements of the first piece, which ends with a line. */
+static ptrdiff_t first_piece(const st_real *to)
 {
     const ptrdiff_t count = (ptrdiff_t)(-(uintptr_t)to / sizeof(st_real) % LINE);
     return count > 0 ? count : STREAM_PIECE;
@@ -63,11 +65,11 @@ void stream_row(ptrdiff_t n, int views, st_real *const at[], st_row_function *ro
 {
     static const ptrdiff_t adjacent[ST_MAX_VIEWS] = { 1, 1, 1, 1 };
     _Alignas(64) st_real piece[STREAM_PIECE];
-    for (ptrdiff_t i = 0, count = stream_first(at[0]); i < n; i += count, count = STREAM_PIECE) {
+    for (ptrdiff_t i = 0, count = first_piece(at[0]); i < n; i += count, count = STREAM_PIECE) {
         st_real *part[ST_MAX_VIEWS] = { piece };
         for (int v = 1; v < views; v++) part[v] = at[v] + i;
         count = smallest(count, n - i);
         row(count, part, adjacent, context);
-        stream_copy(at[0] + i, piece, count);
+        copy_past(at[0] + i, piece, count);
     }
 }

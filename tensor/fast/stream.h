@@ -14,20 +14,15 @@
 /* Tests if this instruction set has such stores. */
 bool stream_has(int isa);
 
-/* Copies n elements. Where that is a line of memory or more, `to` is the start of a line. Other threads see
- * the elements after stream_end, which waits for memory: an item of parallel work had better write so many
- * elements before it. */
-void stream_copy(st_real *to, const st_real *from, ptrdiff_t n);
+/* Runs `row` over n adjacent elements of so many views, of which it writes the first one, and none of the
+ * others is at the same place: in pieces of at most so many elements, which are then copied, as longer ones
+ * would hold up reading. Places of views that there are not are NULL. */
+enum { STREAM_PIECE = 1024 / sizeof(st_real) };
+void stream_row(ptrdiff_t n, int views, st_real *const at[], st_row_function *row, void *context);
+
+/* Other threads see the elements afterwards. It waits for memory: an item of parallel work had better write
+ * so many elements before it. */
 void stream_end(void);
 enum { STREAM_ITEM = 1 << 16 };
-
-/* A row is computed and copied in pieces of so many elements, as longer ones would hold up reading; the first
- * piece ends with a line. */
-enum { STREAM_PIECE = 1024 / sizeof(st_real) };
-ptrdiff_t stream_first(const st_real *to);
-
-/* Runs `row` over n adjacent elements of so many views, of which it writes the first one, and none of the
- * others is at the same place. */
-void stream_row(ptrdiff_t n, int views, st_real *const at[], st_row_function *row, void *context);
 
 #endif
