@@ -72,12 +72,12 @@ export ASAN_OPTIONS UBSAN_OPTIONS TSAN_OPTIONS
 
 # A sanitizer's build has the precisions that are tested, and not the programs whose tests skip sanitizers.
 SCRIPT_DOUBLE := $(filter double,$(if $(SANITIZE),$(TESTED),double))
-# The environment of a script, all paths absolute: programs, libraries and how to build with them.
+# The environment of a script, all paths absolute: programs, libraries and how to build with them, fast.
 IN_SCRIPT = BIN="$(ROOT)/float/bin" BIN_DOUBLE="$(if $(SCRIPT_DOUBLE),$(ROOT)/double/bin)" BENCH="$(ROOT)/float/bench" \
     ATTACK="$(ROOT)/float/campaigns/attack" CNN="$(ROOT)/float/tests/core/cnn" \
     LIB="$(abspath $(call lib,float))" LIB_DOUBLE="$(abspath $(if $(SCRIPT_DOUBLE),$(call lib,double)))" \
     CC=$(call quoted,$(strip $(CC) $(SANITIZER))) \
-    CFLAGS=$(call quoted,-std=c11 -I$(CURDIR) -pthread $(CFLAGS)) \
+    CFLAGS=$(call quoted,-std=c11 -I$(CURDIR) -pthread $(patsubst -O3,-O1,$(CFLAGS))) \
     LIBS=$(call quoted,$(LIBS)) SANITIZE=$(call quoted,$(SANITIZE))
 FOR_SCRIPT := $(ATLAS_PROGRAM) $(if $(SCRIPT_DOUBLE),$(TWIN)) \
               $(foreach p,float $(SCRIPT_DOUBLE),$(call programs,$p) $(call lib,$p) $(call shared,$p) $(of_pictures))

@@ -21,7 +21,8 @@
 
 /* The number of pauses, each of about 40 nanoseconds, that a thread spins for before it sleeps. A spinning
  * worker takes time from other processes; a caller only waits for the last items. */
-enum { WORKER_PAUSES = 600, CALLER_PAUSES = 2000 };
+int pool_pauses = 600;
+enum { CALLER_PAUSES = 2000 };
 
 enum { STACK = 8 << 20 }; /* bytes of a worker's stack */
 
@@ -127,7 +128,7 @@ static bool is_news(unsigned post, unsigned seen)
 
 static void await_post(unsigned seen)
 {
-    for (int k = 0; k < WORKER_PAUSES; k++) {
+    for (int k = 0; k < pool_pauses; k++) {
         if (is_news(pool.post, seen) || pool.ending) return;
         pause_awake();
     }

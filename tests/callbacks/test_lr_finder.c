@@ -160,14 +160,15 @@ static double expected(void)
     return fmin(rate_at(steepest), rate_at(lowest) / 10);
 }
 
-/* 77 with an error. */
+/* 77 with an error. The loss is the script's, whatever the net computes. */
 static double found_in_script(void)
 {
-    auto_dataset *digits = st_digits(64, 1);
-    auto_net *n = some_net(1);
+    auto_tensor x = st_tensor_new(ST_SHAPE(64, 1)), y = st_tensor_new(ST_SHAPE(64));
+    auto_dataset *d = st_dataset_tensors(x, y);
+    auto_net *n = st_net_new(ST_SHAPE(1), st_dense(.out_features = 10));
     auto_optim *o = st_sgd(.lr = 1);
     double lr = 77;
-    st_train(n, digits, .loss = st_loss_new(&scripted_kind, NULL), .optim = o, .batch = 32,
+    st_train(n, d, .loss = st_loss_new(&scripted_kind, NULL), .optim = o, .batch = 32,
              .callbacks = { st_lr_finder(.lr = &lr, .least = 1e-5, .most = 10, .steps = script.steps) });
     return lr;
 }
@@ -276,7 +277,7 @@ TEST(the_rate_found_trains_for_every_seed)
     assert_int_equal(st_dataset_batch(drawn, NULL, 0, UNSEEN, images, classes), 0);
     auto_dataset *unseen = st_dataset_tensors(images, classes), *digits = st_dataset_tensors(x, y);
     const char *fast = getenv("STRIDE_FAST");
-    const int seeds = fast && fast[0] ? 2 : 6, threads = st_num_threads();
+    const int seeds = fast && fast[0] ? 2 : 3, threads = st_num_threads();
     int good[NETS * OPTIMIZERS] = { 0 };
     st_set_num_threads(1); /* batches are too small for more */
     for (uint64_t seed = 1; seed <= (uint64_t)seeds; seed++) {

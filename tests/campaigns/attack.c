@@ -430,7 +430,7 @@ static const surrounding surroundings[] = {
     { STACK(256, WELL) },
     { "umask 0", WELL, NULL, mask, 0 },
     { "umask 077", WELL, NULL, mask, 077 },
-    { VARIABLE("LC_ALL=de_DE.UTF-8") },
+    { VARIABLE("LC_ALL=de_DE") },
     { VARIABLE("LC_ALL=none") },
     { VARIABLE("OMP_NUM_THREADS=-3") },
     { VARIABLE("COLUMNS=0") },
@@ -717,7 +717,7 @@ static void attack_in(const surrounding *at, const char *filter)
     static scene s;
     char files[8][64];
     bool possible = true;
-    if (strstr(at->name, "de_DE") && access(format("%s/locale/de_DE.UTF-8", root), F_OK)) {
+    if (strstr(at->name, "de_DE") && access(format("%s/locale/de_DE", root), F_OK)) {
         printf("skip %s: localedef cannot make that locale here (locales)\n", at->name);
         return;
     }
@@ -785,7 +785,7 @@ static void make_files(void)
              "for f in net.safetensors small.safetensors log.csv page.html classes.csv named-classes.csv "
              "classes.jsonl net.onnx net.c copy.safetensors copy.net; do echo old >old/$f; done; chmod 640 "
              "old/*; "
-             "localedef -i de_DE -f UTF-8 locale/de_DE.UTF-8 || :",
+             "localedef -i de_DE -f ISO-8859-1 locale/de_DE || :",
              program,
              "train in/net --data in/table.csv --image 1x8x8 --split 0.25 --schedule constant --batch 16",
              program)),

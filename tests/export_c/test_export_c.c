@@ -170,12 +170,8 @@ static bool has(const char *compiler)
 
 static void others_compile_it(void)
 {
-    if (has("clang"))
-        assert_int_equal(shell("for f in net*.c; do clang -std=c99 " STRICT " -c $f -o o.o || exit 1; done"),
-                         0);
-    if (has("g++"))
-        assert_int_equal(
-            shell("for f in net*.c; do g++ -x c++ -std=c++17 " STRICT " -c $f -o o.o || exit 1; done"), 0);
+    if (has("clang")) assert_int_equal(shell("clang -std=c99 " STRICT " -fsyntax-only net*.c"), 0);
+    if (has("g++")) assert_int_equal(shell("g++ -x c++ -std=c++17 " STRICT " -fsyntax-only net*.c"), 0);
     assert_int_equal(shell("rm -f net*.c"), 0);
 }
 
