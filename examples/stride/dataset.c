@@ -1,4 +1,4 @@
-/* dataset.c: paths are offered to one kind of data after the other, until one opens them. */
+/* dataset.c: paths are offered to one kind of data after the other (DATASET_KINDS), until one opens them. */
 #define _POSIX_C_SOURCE 200809L
 #include "examples/stride/dataset.h"
 
@@ -514,34 +514,34 @@ static int open_pictures(dataset *s, const paths *p)
 
 /* ---- all --------------------------------------------------------------------------------------- */
 
-static int (*const kinds[])(dataset *s, const paths *p) = {
-    open_mnist, open_cifar10, open_table, open_npy, open_idx, open_pictures,
-};
+typedef struct data_kind {
+    const char *path;                        /* what it looks like */
+    int (*open)(dataset *s, const paths *p); /* OTHER: the path is of another kind */
+    const char *of, *options;                /* the names of its own options, and what they are options of */
+} data_kind;
+
+#define KIND(OPEN, PATH, OF, OPTIONS) { PATH, open_##OPEN, OF, OPTIONS },
+static const data_kind kinds[] = { DATASET_KINDS(KIND) };
 
 /* Refuses options of another kind of data than the set's, which is opened; NULL: MNIST's. */
-static int check_kind(const dataset *s, const dataset_options *o, int (*kind)(dataset *s, const paths *p))
+static int check_options(const dataset *s, const dataset_options *o, const data_kind *kind)
 {
     const struct {
-        int (*kind)(dataset *s, const paths *p);
-        const char *of, *name;
+        const char *name;
         bool given;
     } options[] = {
-        { open_pictures, "pictures", "size", o->size != NULL },
-        { open_pictures, "pictures", "colour", o->colour > 0 },
-        { open_pictures, "pictures", "skip-bad", o->skip_bad },
-        { open_table, "tables", "image", o->image != NULL },
-        { open_table, "tables", "label", o->label != NULL },
-        { open_table, "tables", "features", o->features != NULL },
-        { open_table, "tables", "delimiter", o->delimiter != NULL },
-        { open_table, "tables", "header", o->header > 0 },
-        { open_table, "tables", "missing", o->missing > 0 },
-        { open_table, "tables", "targets", o->targets > 0 },
-        { open_npy, ".npy arrays", "layout", o->layout > 0 },
+        { "size", o->size },           { "colour", o->colour }, { "skip-bad", o->skip_bad },
+        { "image", o->image },         { "label", o->label },   { "features", o->features },
+        { "delimiter", o->delimiter }, { "header", o->header }, { "missing", o->missing },
+        { "targets", o->targets },     { "layout", o->layout },
     };
     if (o->net || o->matched) return 0; /* some are a net's, or those of the set to train on */
-    for (size_t i = 0; i < sizeof options / sizeof *options; i++)
-        if (options[i].given && options[i].kind != kind)
-            return st_error_set("%.200s: --%s is an option of %s", s->text, options[i].name, options[i].of);
+    for (size_t i = 0; i < sizeof options / sizeof *options; i++) {
+        const data_kind *of = kinds;
+        while (!strstr(of->options, options[i].name)) of++;
+        if (options[i].given && of != kind)
+            return st_error_set("%.200s: --%s is an option of %s", s->text, options[i].name, of->of);
+    }
     return 0;
 }
 
@@ -550,14 +550,11 @@ static int open_path(dataset *s, const dataset_options *o)
     paths p;
     if (split(o->data, &p)) return -1;
     p.o = o;
-    int status;
-    for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++)
-        if ((status = kinds[i](s, &p)) != OTHER) return status ? status : check_kind(s, o, kinds[i]);
-    if (path_is_folder(p.path[0]))
-        return st_error_set("%.200s: contains neither MNIST nor CIFAR-10 nor folders of pictures", p.path[0]);
-    return st_error_set(
-        "%.200s: expected .csv, .tsv, X.npy,Y.npy, IDX images and labels, CIFAR-10's .bin, or a folder",
-        p.path[0]);
+    for (const data_kind *k = kinds; k < kinds + sizeof kinds / sizeof *kinds; k++) {
+        const int status = k->open(s, &p);
+        if (status != OTHER) return status ? status : check_options(s, o, k);
+    }
+    return st_error_set("%.200s: expected " DATASET_KINDS(DATASET_PATH) "see --help", p.path[0]);
 }
 
 int dataset_open(dataset *s, const dataset_options *o, FILE *messages)
@@ -567,7 +564,7 @@ int dataset_open(dataset *s, const dataset_options *o, FILE *messages)
     int status;
     if (o->data) status = open_path(s, o);
     else if (mnist_find(&m, messages) || take_mnist(s, &m)) status = -1;
-    else status = check_kind(s, o, NULL);
+    else status = check_options(s, o, NULL);
     if (status) dataset_close(s);
     return status;
 }

@@ -1,11 +1,6 @@
-/* dataset.h: opens a data set of any kind by its path.
- *
- *     no path                     MNIST, from the folders that `make mnist` uses
- *     a folder                    of MNIST's IDX files, of CIFAR-10's binary files, or with a folder of
- *                                 pictures per class, perhaps in train/ and test/ (val/, valid/, validation/)
- *     IMAGES,LABELS               a pair of IDX files, plain or gzipped, or of NumPy's, X.npy,Y.npy
- *     NAME.csv, .tsv [.gz]        a table
- *     NAME.bin[,NAME.bin...]      CIFAR-10's */
+/* dataset.h: opens a data set of any kind (DATASET_KINDS) by its path; without one MNIST, from the folders
+ * that `make mnist` uses. Tables, IDX files and CIFAR-10's may be gzipped. Folders of pictures may be in
+ * train/ and test/ (val/, valid/, validation/). */
 #ifndef STRIDE_EXAMPLES_STRIDE_DATASET_H
 #define STRIDE_EXAMPLES_STRIDE_DATASET_H
 
@@ -33,12 +28,22 @@ typedef struct dataset_options {
     bool skip_bad;                /* leave out pictures that cannot be read */
 } dataset_options;
 
+/* The kinds of data, in the order in which they are offered a path: KIND(function open_..., what a path of it
+ * looks like, what its own options are options of, their names). */
+#define DATASET_KINDS(KIND)                                                                                  \
+    KIND(mnist, "a folder of MNIST", NULL, "")                                                               \
+    KIND(cifar10, "a folder of CIFAR-10 or its .bin files", NULL, "")                                        \
+    KIND(table, "a table (.csv, .tsv)", "tables", "image label features delimiter header missing targets")   \
+    KIND(npy, "arrays X.npy,Y.npy", ".npy arrays", "layout")                                                 \
+    KIND(idx, "IDX files IMAGES,LABELS", NULL, "")                                                           \
+    KIND(pictures, "a folder of pictures by class", "pictures", "size colour skip-bad")
+#define DATASET_PATH(OPEN, PATH, OF, OPTIONS) PATH "; "
+
 /* Rows for a table of options whose settings have a dataset_options `source`. */
 /* clang-format off */
 #define DATASET_OPTIONS                                                                                      \
     { "data", 'd', OPTION_TEXT, AT(source.data), "PATH",                                                     \
-      .help = "a data set: a folder of MNIST, of CIFAR-10 or of pictures by class, a table (.csv, "          \
-              ".tsv), or a pair IMAGES,LABELS of IDX or .npy files; default: MNIST" },                       \
+      .help = "a data set: " DATASET_KINDS(DATASET_PATH) "default: MNIST" },                                 \
     { "size", 0, OPTION_TEXT, AT(source.size), "HxW", .help = "resize pictures to that height and width" },  \
     { "colour", 0, OPTION_CHOICE, AT(source.colour), "files|grey|rgb", "files", "the colours of pictures" }, \
     { "skip-bad", 0, OPTION_FLAG, AT(source.skip_bad), .help = "leave out pictures that cannot be read" },   \
