@@ -750,6 +750,379 @@ static bool always_draws(const void *options)
     return true;
 }
 
+/* ---- squares ------------------------------------------------------------------------------------------- */
+
+/* Lanes that a vector of windows has before the next one, and after the last one, are left out. For each type
+ * and instruction set there are
+ *
+ *     M_NAME_square       y of a vector of windows from their elements; writes what is kept
+ *     M_NAME_square_back  their adjoint from dy and what is kept; adds to a parameter's sums in `own` lanes
+ *
+ * of weights w [POOL_LANES], which NAME_weights fills. */
+enum { SQUARE = 4 };
+
+INLINE void part_of(const st_real *from, const st_real *end, ptrdiff_t n, st_real *to)
+{
+    const ptrdiff_t some = end - from < n ? end - from : n;
+    memset(to, 0, (size_t)n * sizeof *to);
+    if (some > 0) memcpy(to, from, (size_t)some * sizeof *to);
+}
+
+INLINE void put_part(const st_real *from, ptrdiff_t n, st_real *to, const st_real *end)
+{
+    const ptrdiff_t some = end - to < n ? end - to : n;
+    if (some > 0) memcpy(to, from, (size_t)some * sizeof *to);
+}
+
+#define SQUARES(M)                                                                                           \
+    M##_TARGET INLINE M##_mask M##_own_lanes(ptrdiff_t columns)                                              \
+    {                                                                                                        \
+        enum { LANES = ISA_LANES(M) };                                                                       \
+        const ptrdiff_t skip = columns > LANES ? (LANES - columns % LANES) % LANES : 0;                      \
+        isa_bits own[LANES];                                                                                 \
+        for (int l = 0; l < LANES; l++) own[l] = l >= skip && l < columns ? -1 : 0;                          \
+        return (M##_mask)AT(M, own);                                                                         \
+    }                                                                                                        \
+    M##_TARGET INLINE M##_vector M##_get(const st_real *from, const st_real *end)                            \
+    {                                                                                                        \
+        st_real room[ISA_LANES(M)];                                                                          \
+        if (end - from >= ISA_LANES(M)) return AT(M, from);                                                  \
+        part_of(from, end, ISA_LANES(M), room);                                                              \
+        return AT(M, room);                                                                                  \
+    }                                                                                                        \
+    M##_TARGET INLINE void M##_put(M##_vector v, st_real *to, const st_real *end)                            \
+    {                                                                                                        \
+        st_real room[ISA_LANES(M)];                                                                          \
+        if (end - to >= ISA_LANES(M)) AT(M, to) = v;                                                         \
+        else AT(M, room) = v, put_part(room, ISA_LANES(M), to, end);                                         \
+    }                                                                                                        \
+    M##_TARGET INLINE void M##_get_square(const squares_call *b, const st_real *top, M##_vector *t)          \
+    {                                                                                                        \
+        enum { LANES = ISA_LANES(M) };                                                                       \
+        M##_vector u[2], v[2];                                                                               \
+        if (b->x_end - top >= b->wide + 2 * LANES)                                                           \
+            EACH(r, 2) u[r] = AT(M, top + r * b->wide), v[r] = AT(M, top + r * b->wide + LANES);             \
+        else EACH(r, 2)                                                                                      \
+        u[r] = M##_get(top + r * b->wide, b->x_end), v[r] = M##_get(top + r * b->wide + LANES, b->x_end);    \
+        EACH(r, 2)                                                                                           \
+        t[2 * r] = SHUFFLE(M, u[r], v[r], M##_OF(EVEN)), t[2 * r + 1] = SHUFFLE(M, u[r], v[r], M##_OF(ODD)); \
+    }                                                                                                        \
+    M##_TARGET INLINE void M##_put_square(const squares_call *b, st_real *top, const M##_vector *t)          \
+    {                                                                                                        \
+        enum { LANES = ISA_LANES(M) };                                                                       \
+        M##_vector u[2], v[2];                                                                               \
+        EACH(r, 2)                                                                                           \
+        u[r] = SHUFFLE(M, t[2 * r], t[2 * r + 1], M##_OF(LOWER)),                                            \
+        v[r] = SHUFFLE(M, t[2 * r], t[2 * r + 1], M##_OF(UPPER));                                            \
+        if (b->dx_end - top >= b->wide + 2 * LANES)                                                          \
+            EACH(r, 2) AT(M, top + r * b->wide) = u[r], AT(M, top + r * b->wide + LANES) = v[r];             \
+        else EACH(r, 2)                                                                                      \
+        M##_put(u[r], top + r * b->wide, b->dx_end), M##_put(v[r], top + r * b->wide + LANES, b->dx_end);    \
+    }                                                                                                        \
+                                                                                                             \
+    M##_TARGET INLINE M##_vector M##_most_of(const M##_vector *t)                                            \
+    {                                                                                                        \
+        return BY(M, max, BY(M, max, t[3], t[2]), BY(M, max, t[1], t[0]));                                   \
+    }                                                                                                        \
+    M##_TARGET INLINE M##_vector M##_sum_of(const M##_vector *t)                                             \
+    {                                                                                                        \
+        return ((t[0] + t[1]) + t[2]) + t[3];                                                                \
+    }                                                                                                        \
+    /* The number of the first maximum, and the maximum. */                                                  \
+    M##_TARGET INLINE M##_vector M##_peak_of(const M##_vector *t, M##_vector *most)                          \
+    {                                                                                                        \
+        M##_vector m = t[0], at = { 0 };                                                                     \
+        _Pragma("GCC unroll 3") for (int i = 1; i < SQUARE; i++)                                             \
+        {                                                                                                    \
+            at = CHOOSE(M, EXCEEDS(M, t[i], m), (M##_vector){ 0 } + (st_real)i, at);                         \
+            m = BY(M, max, t[i], m);                                                                         \
+        }                                                                                                    \
+        *most = m;                                                                                           \
+        return at;                                                                                           \
+    }                                                                                                        \
+    M##_TARGET INLINE void M##_order(M##_vector *s)                                                          \
+    {                                                                                                        \
+        _Pragma("GCC unroll 5") for (int i = 0; i < EXCHANGES_OF_4; i++)                                     \
+        {                                                                                                    \
+            const M##_vector high = s[of_4[i][0]], low = s[of_4[i][1]];                                      \
+            s[of_4[i][0]] = BY(M, max, high, low), s[of_4[i][1]] = BY(M, min, low, high);                    \
+        }                                                                                                    \
+    }                                                                                                        \
+    M##_TARGET INLINE M##_mask M##_ranks_of(const M##_vector *t)                                             \
+    {                                                                                                        \
+        M##_mask sum[2] = { { 0 } };                                                                         \
+        M##_unsigned own = { 0 };                                                                            \
+        EACH(i, SQUARE) own += (real_bits)i * RANK_1(i);                                                     \
+        EACH(i, SQUARE)                                                                                      \
+        EACH(j, SQUARE)                                                                                      \
+        if (j < i) sum[j % 2] = PLUS(M, EXCEEDS(M, t[i], t[j]), sum[j % 2], overs[i][j]);                    \
+        return (M##_mask)(own + (M##_unsigned)sum[0] + (M##_unsigned)sum[1]);                                \
+    }                                                                                                        \
+                                                                                                             \
+    /* Kept: the maximum's number, and how far it is above the mean. */                                      \
+    M##_TARGET INLINE M##_vector M##_mixed_square(const st_real *w, const M##_vector *t, st_real *kept,      \
+                                                  ptrdiff_t run)                                             \
+    {                                                                                                        \
+        M##_vector most;                                                                                     \
+        const M##_vector mean = M##_sum_of(t) * (st_real)0.25, at = M##_peak_of(t, &most);                   \
+        if (kept) AT(M, kept) = at, AT(M, kept + run) = most - mean;                                         \
+        return w[0] * most + (1 - w[0]) * mean;                                                              \
+    }                                                                                                        \
+    M##_TARGET INLINE void M##_mixed_square_back(const st_real *w, M##_vector dy, const st_real *kept,       \
+                                                 ptrdiff_t run, M##_mask own, M##_vector *t,                 \
+                                                 M##_vector *sum)                                            \
+    {                                                                                                        \
+        const M##_vector share = dy * ((1 - w[0]) * (st_real)0.25), more = share + dy * w[0],                \
+                         at = AT(M, kept);                                                                   \
+        EACH(i, SQUARE)                                                                                      \
+        t[i] = CHOOSE(M, SAME(M, (M##_mask)at, (M##_mask)((M##_vector){ 0 } + (st_real)i)), more, share);    \
+        sum[0] += (M##_vector)(own & (M##_mask)(dy * AT(M, kept + run)));                                    \
+    }                                                                                                        \
+                                                                                                             \
+    /* Kept: the gate. */                                                                                    \
+    M##_TARGET INLINE M##_vector M##_logistic(M##_vector v)                                                  \
+    {                                                                                                        \
+        st_real each[ISA_LANES(M)];                                                                          \
+        memcpy(each, &v, sizeof v);                                                                          \
+        _Pragma("GCC unroll 1") for (int l = 0; l < ISA_LANES(M); l++) each[l] = fast_logistic(each[l]);     \
+        memcpy(&v, each, sizeof v);                                                                          \
+        return v;                                                                                            \
+    }                                                                                                        \
+    M##_TARGET INLINE M##_vector M##_gated_square(const st_real *w, const M##_vector *t, st_real *kept,      \
+                                                  ptrdiff_t run)                                             \
+    {                                                                                                        \
+        (void)run;                                                                                           \
+        M##_vector products = w[0] * t[0];                                                                   \
+        _Pragma("GCC unroll 3") for (int i = 1; i < SQUARE; i++) products += w[i] * t[i];                    \
+        const M##_vector g = M##_logistic(products);                                                         \
+        if (kept) AT(M, kept) = g;                                                                           \
+        return g * M##_most_of(t) + (1 - g) * (M##_sum_of(t) * (st_real)0.25);                               \
+    }                                                                                                        \
+    M##_TARGET INLINE void M##_gated_square_back(const st_real *w, M##_vector dy, const st_real *kept,       \
+                                                 ptrdiff_t run, M##_mask own, M##_vector *t,                 \
+                                                 M##_vector *sum)                                            \
+    {                                                                                                        \
+        (void)run;                                                                                           \
+        M##_vector most;                                                                                     \
+        const M##_vector g = AT(M, kept), mean = M##_sum_of(t) * (st_real)0.25, at = M##_peak_of(t, &most),  \
+                         to_most = dy * g, to_mean = dy - to_most, slope = to_mean * g * (most - mean),      \
+                         share = to_mean * (st_real)0.25, more = share + to_most;                            \
+        EACH(i, SQUARE)                                                                                      \
+        {                                                                                                    \
+            sum[i] += (M##_vector)(own & (M##_mask)(slope * t[i]));                                          \
+            t[i] =                                                                                           \
+                CHOOSE(M, SAME(M, (M##_mask)at, (M##_mask)((M##_vector){ 0 } + (st_real)i)), more, share) +  \
+                slope * w[i];                                                                                \
+        }                                                                                                    \
+    }                                                                                                        \
+                                                                                                             \
+    M##_TARGET INLINE M##_vector M##_ordinal_square(const st_real *w, const M##_vector *t, st_real *kept,    \
+                                                    ptrdiff_t run)                                           \
+    {                                                                                                        \
+        (void)kept, (void)run;                                                                               \
+        M##_vector s[SQUARE], sum;                                                                           \
+        EACH(i, SQUARE) s[i] = t[i];                                                                         \
+        M##_order(s);                                                                                        \
+        sum = w[0] * s[0];                                                                                   \
+        _Pragma("GCC unroll 3") for (int i = 1; i < SQUARE; i++) sum += w[i] * s[i];                         \
+        return sum;                                                                                          \
+    }                                                                                                        \
+    M##_TARGET INLINE void M##_ordinal_square_back(const st_real *w, M##_vector dy, const st_real *kept,     \
+                                                   ptrdiff_t run, M##_mask own, M##_vector *t,               \
+                                                   M##_vector *sum)                                          \
+    {                                                                                                        \
+        (void)kept, (void)run;                                                                               \
+        const M##_mask ranks = M##_ranks_of(t);                                                              \
+        M##_order(t);                                                                                        \
+        EACH(i, SQUARE)                                                                                      \
+        {                                                                                                    \
+            sum[i] += (M##_vector)(own & (M##_mask)(dy * t[i]));                                             \
+            t[i] = dy * M##_weights_in(SQUARE, ranks, i, w);                                                 \
+        }                                                                                                    \
+    }                                                                                                        \
+                                                                                                             \
+    /* Kept: the ranks. */                                                                                   \
+    M##_TARGET INLINE M##_vector M##_rank_square(const st_real *w, const M##_vector *t, st_real *kept,       \
+                                                 ptrdiff_t run)                                              \
+    {                                                                                                        \
+        if (kept) AT(M, kept) = (M##_vector)M##_ranks_of(t);                                                 \
+        return M##_ordinal_square(w, t, NULL, run);                                                          \
+    }                                                                                                        \
+    M##_TARGET INLINE void M##_rank_square_back(const st_real *w, M##_vector dy, const st_real *kept,        \
+                                                ptrdiff_t run, M##_mask own, M##_vector *t, M##_vector *sum) \
+    {                                                                                                        \
+        (void)run, (void)own, (void)sum;                                                                     \
+        const M##_mask ranks = (M##_mask)AT(M, kept);                                                        \
+        EACH(i, SQUARE) t[i] = dy * M##_weights_in(SQUARE, ranks, i, w);                                     \
+    }                                                                                                        \
+    M##_TARGET INLINE M##_vector M##_median_square(const st_real *w, const M##_vector *t, st_real *kept,     \
+                                                   ptrdiff_t run)                                            \
+    {                                                                                                        \
+        (void)w, (void)run;                                                                                  \
+        M##_vector s[SQUARE];                                                                                \
+        if (kept) AT(M, kept) = (M##_vector)M##_ranks_of(t);                                                 \
+        EACH(i, SQUARE) s[i] = t[i];                                                                         \
+        M##_order(s);                                                                                        \
+        return (s[1] + s[2]) / 2;                                                                            \
+    }                                                                                                        \
+    M##_TARGET INLINE void M##_median_square_back(const st_real *w, M##_vector dy, const st_real *kept,      \
+                                                  ptrdiff_t run, M##_mask own, M##_vector *t,                \
+                                                  M##_vector *sum)                                           \
+    {                                                                                                        \
+        M##_rank_square_back(w, dy, kept, run, own, t, sum);                                                 \
+    }                                                                                                        \
+                                                                                                             \
+    /* Kept: dy/dx of each element, with e = exp(x - max x): e (1 + x - y) / sum of e. */                    \
+    M##_TARGET INLINE M##_vector M##_exp_within(M##_vector v)                                                \
+    {                                                                                                        \
+        st_real each[ISA_LANES(M)];                                                                          \
+        memcpy(each, &v, sizeof v);                                                                          \
+        _Pragma("GCC unroll 1") for (int l = 0; l < ISA_LANES(M); l++) each[l] = exp_normal(each[l]);        \
+        memcpy(&v, each, sizeof v);                                                                          \
+        return v;                                                                                            \
+    }                                                                                                        \
+    M##_TARGET INLINE M##_vector M##_soft_square(const st_real *w, const M##_vector *t, st_real *kept,       \
+                                                 ptrdiff_t run)                                              \
+    {                                                                                                        \
+        (void)w;                                                                                             \
+        const M##_vector most = M##_most_of(t), least = (M##_vector){ 0 } + LEAST_NORMAL_EXPONENT;           \
+        M##_vector z[SQUARE], e[SQUARE], sum = { 0 }, weighted = { 0 };                                      \
+        EACH(i, SQUARE)                                                                                      \
+        {                                                                                                    \
+            z[i] = BY(M, max, t[i] - most, least), e[i] = M##_exp_within(z[i]);                              \
+            sum += e[i], weighted += e[i] * z[i];                                                            \
+        }                                                                                                    \
+        const M##_vector over = 1 / sum, mean = weighted * over, from = 1 - mean;                            \
+        if (kept) EACH(i, SQUARE) AT(M, kept + i * run) = e[i] * over * (z[i] + from);                       \
+        return most + mean;                                                                                  \
+    }                                                                                                        \
+    M##_TARGET INLINE void M##_soft_square_back(const st_real *w, M##_vector dy, const st_real *kept,        \
+                                                ptrdiff_t run, M##_mask own, M##_vector *t, M##_vector *sum) \
+    {                                                                                                        \
+        (void)w, (void)own, (void)sum;                                                                       \
+        EACH(i, SQUARE) t[i] = dy * AT(M, kept + i * run);                                                   \
+    }
+
+/* exp of LEAST_NORMAL_EXPONENT is a normal number, and beside 1 it is nothing. */
+#ifdef STRIDE_DOUBLE
+#define LEAST_NORMAL_EXPONENT (-700)
+#else
+#define LEAST_NORMAL_EXPONENT (-87)
+#endif
+INLINE st_real exp_normal(st_real x)
+{
+    const exponent e = exponent_within(x);
+    return (1 + e.less_1) * power_of_2(e.far - FAR);
+}
+
+EACH_ISA(SQUARES)
+
+INLINE void own_weights(const squares_call *b, ptrdiff_t n, st_real *w)
+{
+    for (ptrdiff_t i = 0; i < n; i++) w[i] = b->at->param[0][i];
+}
+
+INLINE void mixed_weights(const squares_call *b, st_real *w)
+{
+    own_weights(b, 1, w);
+}
+
+INLINE void gated_weights(const squares_call *b, st_real *w)
+{
+    own_weights(b, SQUARE, w);
+}
+
+INLINE void ordinal_weights(const squares_call *b, st_real *w)
+{
+    own_weights(b, SQUARE, w);
+}
+
+INLINE void rank_square_weights(const squares_call *b, st_real *w)
+{
+    for (int i = 0; i < SQUARE; i++) w[i] = b->first[0] * b->weight[i];
+}
+
+INLINE void median_weights(const squares_call *b, st_real *w)
+{
+    (void)b;
+    w[1] = w[2] = (st_real)0.5;
+}
+
+INLINE void soft_weights(const squares_call *b, st_real *w)
+{
+    (void)b, (void)w;
+}
+
+/* Each vector of windows from column i on, of a row's `columns`: the last one ends with the last window. */
+#define EACH_SQUARES(M, i, last, columns)                                                                    \
+    for (ptrdiff_t next = 0, i = 0, last = 0; last = next + ISA_LANES(M) >= (columns),                       \
+                   i = last && (columns) > ISA_LANES(M) ? (columns)-ISA_LANES(M) : next, next < (columns);   \
+         next += ISA_LANES(M))
+
+#define SQUARES_OF(M, NAME, WEIGHTS, PARAMS, READS)                                                          \
+    M##_TARGET static bool M##_##NAME##_squares(const squares_call *b)                                       \
+    {                                                                                                        \
+        lanes w = { 0 };                                                                                     \
+        WEIGHTS(b, w);                                                                                       \
+        const ptrdiff_t columns = b->columns;                                                                \
+        const M##_mask own = M##_own_lanes(columns);                                                         \
+        M##_vector zero = { 0 }; /* NaN of what is not finite */                                             \
+        for (ptrdiff_t row = 0; row < b->rows; row++) EACH_SQUARES(M, i, last, columns)                      \
+            {                                                                                                \
+                M##_vector t[SQUARE];                                                                        \
+                M##_get_square(b, b->x + 2 * row * b->wide + 2 * i, t);                                      \
+                const ptrdiff_t at = row * columns + i;                                                      \
+                zero += M##_sum_of(t) * 0;                                                                   \
+                M##_put(M##_##NAME##_square(w, t, b->kept ? b->kept + at : NULL, b->run), b->y + at,         \
+                        b->y_end);                                                                           \
+            }                                                                                                \
+        const M##_mask other = (zero != 0) & (columns < ISA_LANES(M) ? own : ~(M##_mask){ 0 });              \
+        isa_bits any = 0;                                                                                    \
+        EACH(l, ISA_LANES(M)) any |= other[l];                                                               \
+        return any == 0;                                                                                     \
+    }                                                                                                        \
+    M##_TARGET static void M##_##NAME##_squares_back(const squares_call *b)                                  \
+    {                                                                                                        \
+        lanes w = { 0 };                                                                                     \
+        WEIGHTS(b, w);                                                                                       \
+        const ptrdiff_t columns = b->columns, used = 2 * columns;                                            \
+        const M##_mask own = M##_own_lanes(columns);                                                         \
+        M##_vector sum[SQUARE] = { { 0 } };                                                                  \
+        for (ptrdiff_t row = 0; row < b->rows; row++) {                                                      \
+            st_real *dx = b->dx ? b->dx + 2 * row * b->wide : NULL;                                          \
+            EACH_SQUARES(M, i, last, columns)                                                                \
+            {                                                                                                \
+                M##_vector t[SQUARE];                                                                        \
+                const ptrdiff_t at = row * columns + i;                                                      \
+                if (READS) M##_get_square(b, b->x + 2 * row * b->wide + 2 * i, t);                           \
+                M##_##NAME##_square_back(w, M##_get(b->dy + at, b->dy_end), b->kept + at, b->run,            \
+                                         last ? own : ~(M##_mask){ 0 }, t, sum);                             \
+                if (dx) M##_put_square(b, dx + 2 * i, t);                                                    \
+            }                                                                                                \
+            if (dx && used < b->wide) dx[used] = dx[used + b->wide] = 0;                                     \
+        }                                                                                                    \
+        for (int i = 0; i < PARAMS; i++) AT(M, b->sums[i]) += sum[i];                                        \
+    }
+
+#define EACH_SQUARE_POOLING(DO)                                                                              \
+    DO(mixed, mixed_weights, 1, false, .runs = 2)                                                            \
+    DO(gated, gated_weights, SQUARE, true, .runs = 1, .reads = true)                                         \
+    DO(ordinal, ordinal_weights, SQUARE, true, .runs = 0, .reads = true)                                     \
+    DO(rank, rank_square_weights, 0, false, .runs = 1)                                                       \
+    DO(median, median_weights, 0, false, .runs = 1)                                                          \
+    DO(soft, soft_weights, 0, false, .runs = SQUARE)
+#define FUNCTIONS_OF_SQUARES(M, NAME) { M##_##NAME##_squares, M##_##NAME##_squares_back },
+#if defined(__x86_64__) && !defined(STRIDE_GENERIC)
+#define EACH_ISA_WITH(DO, ...) DO(avx512, __VA_ARGS__) DO(avx2, __VA_ARGS__) DO(generic, __VA_ARGS__)
+#else
+#define EACH_ISA_WITH(DO, ...) DO(generic, __VA_ARGS__)
+#endif
+#define SQUARE_POOLING(NAME, WEIGHTS, PARAMS, READS, ...)                                                    \
+    EACH_ISA_WITH(SQUARES_OF, NAME, WEIGHTS, PARAMS, READS)                                                  \
+    static const squares_functions NAME##_squares_functions[] = { EACH_ISA_OF(FUNCTIONS_OF_SQUARES, NAME) }; \
+    static const squares_form NAME##_squares_form = { NAME##_squares_functions, __VA_ARGS__ };
+EACH_SQUARE_POOLING(SQUARE_POOLING)
+
 /* ---- the algorithms ------------------------------------------------------------------------------------ */
 
 /* Each element of a window is compared with all others, by median pooling in the forward pass, by ordinal and
@@ -773,11 +1146,12 @@ static bool ranks_suit(const st_layer *l)
 }
 
 #define EACH_POOLING(DO)                                                                                     \
-    DO(mixed, windows_suit, .runs = 2)                                                                       \
-    DO(gated, windows_suit, .runs = 0)                                                                       \
-    DO(ordinal, ranks_suit, .runs = 0)                                                                       \
-    DO(median, median_suits, .runs = 2)                                                                      \
-    DO(rank, ranks_suit, .few = 1, .draws = rank_draws, .prepare = rank_weights)                             \
+    DO(mixed, windows_suit, .runs = 2, .squares = &mixed_squares_form)                                       \
+    DO(gated, windows_suit, .runs = 0, .squares = &gated_squares_form)                                       \
+    DO(ordinal, ranks_suit, .runs = 0, .squares = &ordinal_squares_form)                                     \
+    DO(median, median_suits, .runs = 2, .squares = &median_squares_form)                                     \
+    DO(rank, ranks_suit, .few = 1, .draws = rank_draws, .prepare = rank_weights,                             \
+       .squares = &rank_squares_form)                                                                        \
     DO(stochastic, windows_suit, .draws = always_draws)
 
 /* Goes on to the next POOL_LANES windows. */
@@ -806,7 +1180,9 @@ INLINE void advance(lanes_call *b)
     static lanes_function *const NAME##_adjoints_of[] = { EACH_ISA_OF(ADJOINTS_OF, NAME) };                  \
     static int NAME##_plan(st_layer *l, const void *given)                                                   \
     {                                                                                                        \
-        static const lanes_form form = { NAME##_values_of, NAME##_adjoints_of, __VA_ARGS__ };                \
+        static const lanes_form form = { .values = NAME##_values_of,                                         \
+                                         .adjoints = NAME##_adjoints_of,                                     \
+                                         __VA_ARGS__ };                                                      \
         return windows_plan_for(l, given, &form, NULL);                                                      \
     }                                                                                                        \
     const layer_algorithm NAME##_pool_lanes = { .type = &layer_type_##NAME##_pool,                           \
@@ -815,3 +1191,17 @@ INLINE void advance(lanes_call *b)
                                                 .fill = windows_fill,                                        \
                                                 .hooks = WINDOWS_HOOKS };
 EACH_POOLING(ALGORITHM)
+
+/* Types whose other windows have other algorithms. */
+#define ALGORITHM_OF_SQUARES(NAME)                                                                           \
+    static int NAME##_squares_plan(st_layer *l, const void *given)                                           \
+    {                                                                                                        \
+        static const lanes_form form = { .squares = &NAME##_squares_form };                                  \
+        return windows_plan_for(l, given, &form, NULL);                                                      \
+    }                                                                                                        \
+    const layer_algorithm NAME##_pool_lanes = { .type = &layer_type_##NAME##_pool,                           \
+                                                .suits = windows_are_squares,                                \
+                                                .plan = NAME##_squares_plan,                                 \
+                                                .fill = windows_fill,                                        \
+                                                .hooks = WINDOWS_HOOKS };
+ALGORITHM_OF_SQUARES(soft)

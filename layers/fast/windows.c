@@ -8,7 +8,14 @@
 #include <math.h>
 #include <string.h>
 
-enum { AXIS_TABLES = 5, RUN = POOL_LANES / 2, MOST_TAPS_AT_ONCE = 1 << 16, KEPT = 1 << 13, MADE = 512 };
+enum {
+    AXIS_TABLES = 5,
+    RUN = POOL_LANES / 2,
+    MOST_TAPS_AT_ONCE = 1 << 16,
+    KEPT = 1 << 13,
+    MADE = 512,
+    SQUARES = 1 << 10
+};
 enum { SUM_LANES = POOL_LANES / 4 };
 
 typedef double double_lanes[SUM_LANES];
@@ -574,10 +581,10 @@ typedef struct room {
     st_real *f[MOST_SUMS], *q[MOST_SUMS], *sums[MOST_SUMS], *rows[MOST_SUMS], *x, *logits, *dx, *dlogits;
 } room;
 
-/* Elements of a grid of windows, whose rows are `pitch` apart, in whole vectors. */
+/* Elements of a grid of windows, whose rows are `pitch` apart, in whole vectors, also those of a last row. */
 static ptrdiff_t grid_of(const windows_plan *p)
 {
-    return whole(p->axis[0].out * p->pitch);
+    return whole(p->axis[0].out * p->pitch) + (p->squares ? POOL_LANES : 0);
 }
 
 /* Blocks of random words that are made at once: of a channel's windows, or of some channels'. */
@@ -775,8 +782,10 @@ static void find_channel(batch *b, ptrdiff_t number, channel *a)
         b->order = (st_real)b->plan->sums->order(&b->at);
     if (b->has_logits) a->logits = b->logits + k * b->area, a->dlogits = b->dlogits + k * b->area;
     const sums_form *form = b->plan->sums;
-    const bool back = b->dy_at != NULL,
-               reads = !back || (form ? b->has_logits || !form->keeps_elements : b->plan->runs == 0);
+    const bool back = b->dy_at != NULL, squares = b->plan->squares,
+               reads = !back || (squares ? b->plan->lanes->squares->reads
+                                 : form  ? b->has_logits || !form->keeps_elements
+                                         : b->plan->runs == 0);
     if (b->kept) a->kept = b->kept + number * b->each;
     const ptrdiff_t line = 64 / sizeof(st_real); /* the next channel comes into cache meanwhile */
     if (reads && a->x + 2 * b->area <= a->x_end)
@@ -784,6 +793,10 @@ static void find_channel(batch *b, ptrdiff_t number, channel *a)
     if (form && reads) a->x = whole_vectors(b->area, a->x, b->room.x);
     if (b->kept && back) {
         a->finite = !isnan(a->kept[b->each - 1]);
+        return;
+    }
+    if (squares) {
+        a->finite = true; /* until its values are not */
         return;
     }
     if (b->has_logits) a->logits = whole_vectors(b->area, a->logits, b->room.logits);
@@ -860,6 +873,48 @@ static void draw(batch *b)
         for (ptrdiff_t i = out; i < pitch; i++) r->uniform[row * pitch + i] = 0;
     }
     for (ptrdiff_t i = p->windows; i < whole(p->windows); i++) r->uniform[i] = 0;
+}
+
+/* Rows of windows from `first` on. */
+static squares_call squares_of(const batch *b, const channel *a, ptrdiff_t first, ptrdiff_t rows)
+{
+    const windows_plan *p = b->plan;
+    const room *r = &b->room;
+    const ptrdiff_t wide = p->axis[1].size, out = p->axis[1].out;
+    squares_call c = { .at = &b->at, .rows = rows, .columns = out, .wide = wide };
+    c.x = a->x + 2 * first * wide, c.x_end = a->x_end;
+    c.y = a->y + first * out, c.y_end = b->y_end;
+    if (a->dy) c.dy = a->dy + first * out, c.dy_end = b->dy_end;
+    if (a->dx) c.dx = a->dx + 2 * first * wide, c.dx_end = b->dx_end;
+    if (a->kept) c.kept = a->kept + first * out, c.run = grid_of(p);
+    c.sums = r->totals, c.first = r->first, c.weight = r->weight;
+    return c;
+}
+
+/* False: the definition is to compute the channel. */
+static bool squares_values(const batch *b, const channel *a)
+{
+    const windows_plan *p = b->plan;
+    squares_call call = squares_of(b, a, 0, p->axis[0].out);
+    if (b->call->layer->impl->run->inference_only) call.kept = NULL;
+    const bool finite = p->lanes->squares->functions[b->isa].values(&call);
+    if (a->kept) a->kept[b->each - 1] = finite ? 0 : (st_real)NAN;
+    return finite;
+}
+
+static void squares_adjoints(const batch *b, const channel *a)
+{
+    const windows_plan *p = b->plan;
+    const room *r = &b->room;
+    const ptrdiff_t out = p->axis[0].out, some = largest(SQUARES / p->axis[1].out, 1),
+                    used = 2 * out * p->axis[1].size;
+    for (ptrdiff_t first = 0; first < out; first += some) {
+        const squares_call call = squares_of(b, a, first, smallest(some, out - first));
+        memset(r->totals, 0, (size_t)b->elements * sizeof *r->totals);
+        p->lanes->squares->functions[b->isa].adjoints(&call);
+        isas[b->isa].add_totals(b->elements, r->totals, r->sums_of);
+    }
+    if (a->dx) memset(a->dx + used, 0, (size_t)(b->area - used) * sizeof *a->dx);
 }
 
 static void lanes_values(batch *b, const channel *a)
@@ -1062,8 +1117,8 @@ void windows_forward(const st_call *c, st_tensor x, st_tensor y)
         find_channel(&b, i, &a);
         const ptrdiff_t image = i / b.channels, k = b.at.channel;
         if (b.draws && !a.finite) a.place[0] = NOT_DRAWN;
-        if (a.finite && b.plan->lanes) lanes_values(&b, &a);
-        else if (!a.finite || !sums_values(&b, &a)) {
+        if (a.finite && b.plan->lanes && !b.plan->squares) lanes_values(&b, &a);
+        else if (!a.finite || !(b.plan->lanes ? squares_values(&b, &a) : sums_values(&b, &a))) {
             if (b.kept) a.kept[b.each - 1] = (st_real)NAN;
             pool_forward_plane(c, image, k, plane(x, image, k), a.y);
         }
@@ -1087,6 +1142,7 @@ static void run_backward(const st_call *c, bool gradient, st_tensor x, st_tensor
         const ptrdiff_t image = i / b.channels, k = b.at.channel;
         if (!a.finite)
             pool_adjoint_plane(c, gradient, image, k, plane(x, image, k), a.y, a.dy, plane(dx, image, k));
+        else if (b.plan->squares) squares_adjoints(&b, &a);
         else if (b.plan->lanes) lanes_adjoints(&b, &a);
         else sums_adjoints(&b, &a);
         if (a.finite && gradient && !adds_once) add_gradient(&b);
@@ -1118,6 +1174,16 @@ bool windows_suit(const st_layer *l)
            (double)w->size[0] * (double)w->size[1] < MOST_PLACES;
 }
 
+bool windows_are_squares(const st_layer *l)
+{
+    const window *w = &((const pool_plan *)l->plan)->w;
+    for (int i = 0; i < 2; i++)
+        if (w->kernel[i] != 2 || w->stride[i] != 2 || w->dilation[i] != 1 || w->before[i] != 0 ||
+            w->size[i] < 2 * w->out[i] || w->size[i] > 2 * w->out[i] + 1)
+            return false;
+    return windows_suit(l);
+}
+
 static phase_axis axis_of(const window *w, int i)
 {
     phase_axis a = { .kernel = w->kernel[i], .size = w->size[i], .out = w->out[i] };
@@ -1146,7 +1212,9 @@ int windows_plan_for(st_layer *l, const void *given, const lanes_form *by_lanes,
     p->windows = (w->out[0] - 1) * p->pitch + w->out[1];
     p->step = largest(smallest(KEPT / p->taps, p->windows + POOL_LANES - 1) / POOL_LANES, 1) * POOL_LANES;
     p->draws = by_lanes && by_lanes->draws && by_lanes->draws(l->options);
+    p->squares = by_lanes && by_lanes->squares && !p->draws && windows_are_squares(l);
     if (by_sums) p->runs = by_sums->sums;
+    else if (p->squares) p->runs = by_lanes->squares->runs;
     else p->runs = p->draws ? 0 : by_lanes->runs + (FEW_TAPS(p->taps) ? by_lanes->few : 0);
     if (p->draws && st_layer_memory(l, ST_SHAPE(l->x.n[0], l->x.n[1], w->out[0], w->out[1]))) return -1;
     const ptrdiff_t each = kept_of(p);

@@ -66,6 +66,33 @@ typedef struct lanes_call {
 /* Computes the first `count` windows, a multiple of POOL_LANES, and leaves *b after them. */
 typedef void lanes_function(lanes_call *b, ptrdiff_t count);
 
+/* Squares: windows of 2 x 2 elements that are apart, all of them in the image. Their elements are read from x
+ * to registers, and written to dx from there. If a row has less windows than a vector, vectors read and write
+ * beyond it, up to the end of a tensor: what follows, another row or channel, is written later. */
+typedef struct squares_call {
+    const st_window *at;
+    ptrdiff_t rows, columns, wide; /* of windows; elements of a row of x */
+    const st_real *x, *x_end, *dy, *dy_end;
+    st_real *y, *y_end, *dx, *dx_end; /* dx NULL: it is not wanted */
+    st_real *kept;                    /* of each window `run` apart; NULL: it is not to be kept */
+    ptrdiff_t run;
+    lanes *sums;           /* of the elements of the parameter */
+    const st_real *first;  /* of the windows, which all have the same */
+    const st_real *weight; /* [4] */
+} squares_call;
+
+/* For an instruction set. */
+typedef struct squares_functions {
+    bool (*values)(const squares_call *b); /* false: an element is not finite */
+    void (*adjoints)(const squares_call *b);
+} squares_functions;
+
+typedef struct squares_form {
+    const squares_functions *functions;
+    int runs;   /* of what is kept */
+    bool reads; /* the adjoints read x */
+} squares_form;
+
 /* The poolings of a type: values, which write y, and adjoints, which are 0 for windows without elements. */
 typedef struct lanes_form {
     lanes_function *const *values, *const *adjoints; /* one for each instruction set */
@@ -76,6 +103,8 @@ typedef struct lanes_form {
     bool (*draws)(const void *options);
     /* Fills `first`, for each number of elements, and `weight`, for each rank; NULL: they are not used. */
     void (*prepare)(const void *options, bool draws, ptrdiff_t taps, st_real *first, st_real *weight);
+    const squares_form
+        *squares; /* NULL: they are windows as others. Types without values have this form only */
 } lanes_form;
 
 /* A function of sums over windows: y = v(s), s[j] the sum of f[j](x). Padding that is left out adds 0 to
@@ -138,6 +167,7 @@ typedef struct windows_plan {
     phase_axis axis[2];
     int runs;                /* of what is kept of a channel's windows */
     bool draws;              /* training draws elements */
+    bool squares;            /* the form's squares */
     ptrdiff_t taps;          /* elements of a window */
     ptrdiff_t rows, pitch;   /* of a phase, and of the grid */
     ptrdiff_t phase, phases; /* elements from a phase to the next, and of all */
@@ -158,6 +188,7 @@ typedef struct windows_plan {
 
 /* For algorithms: plan needs one of the forms. */
 bool windows_suit(const st_layer *l);
+bool windows_are_squares(const st_layer *l);
 int windows_plan_for(st_layer *l, const void *given, const lanes_form *by_lanes, const sums_form *by_sums);
 void windows_fill(st_layer *l, void *tables);
 
@@ -171,6 +202,7 @@ void windows_both(const st_call *c, st_tensor x, st_tensor y, st_tensor dy, st_t
 #define EACH_POOLING_ALGORITHM(DO)                                                                           \
     DO(mixed_pool, lanes) DO(gated_pool, lanes) DO(ordinal_pool, lanes) DO(median_pool, lanes)               \
     DO(rank_pool, lanes) DO(stochastic_pool, lanes)                                                          \
+    DO(soft_pool, lanes)                                                                                     \
     DO(soft_pool, sums) DO(logsumexp_pool, sums) DO(gem_pool, sums) DO(learned_norm_pool, sums)              \
     DO(fractional_maxpool, peaks) DO(adaptive_maxpool, rows) DO(s3_pool, peaks)                             \
     DO(spatial_pyramid_pool, peaks) DO(max_unpool, peaks)                                                    \
