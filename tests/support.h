@@ -187,8 +187,25 @@ bool same_bytes(st_tensor a, st_tensor b);
 void expect_error_at(const char *file, int line, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
 
-/* A call that fails with such an error, and returns NULL, or -1. */
-#define expect_null(call, ...) (assert_null(call), expect_error(__VA_ARGS__))
-#define expect_failure(call, ...) (assert_int_equal(call, -1), expect_error(__VA_ARGS__))
+/* A refusal, in one line: a call that returns -1, NULL or the null tensor, with such an error. */
+#define expect_failure(call, ...)                                                                            \
+    (assert_true(_Generic((call), int                                                                        \
+                          : fails_int, ptrdiff_t                                                             \
+                          : fails_size, st_tensor                                                            \
+                          : st_is_null, default                                                              \
+                          : fails_pointer)(call)),                                                           \
+     expect_error(__VA_ARGS__))
+static inline bool fails_int(int result)
+{
+    return result == -1;
+}
+static inline bool fails_size(ptrdiff_t result)
+{
+    return result == -1;
+}
+static inline bool fails_pointer(const void *result)
+{
+    return result == NULL;
+}
 
 #endif

@@ -323,7 +323,7 @@ TEST(a_net_is_watched_by_one_at_a_time)
     auto_setting s = set_up((fault){ FORWARD, -1, 4, NAN });
     st_watch *w = st_watch_begin(s.n, just_run, NULL);
     assert_non_null(w);
-    expect_null(st_watch_begin(s.n, just_run, NULL), "st_watch_begin: the net is watched already");
+    expect_failure(st_watch_begin(s.n, just_run, NULL), "st_watch_begin: the net is watched already");
     expect_failure(run(s, st_detect_anomaly(), (st_callback){ 0 }),
                    "train: step 1 (epoch 1) is not finite, and cannot be repeated: "
                    "st_watch_begin: the net is watched already");

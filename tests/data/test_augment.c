@@ -372,7 +372,7 @@ TEST(the_first_sample_that_fails_is_named)
         assert_int_equal(st_dataset_batch(d, NULL, 0, 6, st_narrow(x, 0, 0, 6), st_narrow(y, 0, 0, 6)), 0);
     }
     st_tensor_free(x), st_tensor_free(y), st_dataset_free(d), st_dataset_free(bad);
-    expect_null(
+    expect_failure(
         st_dataset_new((st_dataset){ .count = 1, .x = ST_SHAPE(1), .get = get_or_refuse, .grain = -1 }),
         "st_dataset_new: grain is -1");
 }
@@ -405,12 +405,12 @@ TEST(options_are_refused)
     sample_set s = set_of(x), of_rank_1 = set_of(flat);
     for (size_t k = 0; k < sizeof refusals / sizeof *refusals; k++) {
         about("%s", refusals[k].text);
-        expect_null(st_dataset_augment_new(s.d, refusals[k].options), "%s", refusals[k].text);
+        expect_failure(st_dataset_augment_new(s.d, refusals[k].options), "%s", refusals[k].text);
     }
     st_dataset *most = st_dataset_augment(s.d, .flip = 1, .rotation = 180, .shift = 3, .cutout = 3);
     assert_non_null(most);
     st_dataset_free(most);
-    expect_null(st_dataset_augment_new(of_rank_1.d, (st_augment_options){ 0 }),
-                "st_dataset_augment: samples [12]");
+    expect_failure(st_dataset_augment_new(of_rank_1.d, (st_augment_options){ 0 }),
+                   "st_dataset_augment: samples [12]");
     free_set(s), free_set(of_rank_1);
 }

@@ -330,9 +330,9 @@ TEST(channels_last_are_not_guessed)
 {
     const char *x = array_file("x.npy", C_ORDER("|u1", "(1, 5, 1, 2)"), BYTES("\0\1\2\3\4\5\6\7\x08\x09"));
     const char *y = array_file("y.npy", C_ORDER("|u1", "(1,)"), BYTES("\1"));
-    expect_null(st_dataset_npy(x, y),
-                "x [1, 5, 1, 2] looks like images with their channels last: set the layout "
-                "option, NHWC for samples [2, 5, 1], NCHW for 5 channels of 1x2");
+    expect_failure(st_dataset_npy(x, y),
+                   "x [1, 5, 1, 2] looks like images with their channels last: set the layout "
+                   "option, NHWC for samples [2, 5, 1], NCHW for 5 channels of 1x2");
     auto_dataset *first = st_dataset_npy(x, y, .layout = ST_NPY_NCHW);
     auto_dataset *last = st_dataset_npy(x, y, .layout = ST_NPY_NHWC);
     assert_string_equal(st_shape_text(first->x).text, "[5, 1, 2]");
@@ -341,9 +341,9 @@ TEST(channels_last_are_not_guessed)
     assert_int_equal(st_dataset_batch(last, NULL, 0, 1, sample, class), 0);
     assert_elements(sample, 0, 2, 4, 6, 8, 1, 3, 5, 7, 9);
     x = array_file("x.npy", C_ORDER("|u1", "(3, 2)"), BYTES(SIX));
-    expect_null(st_dataset_npy(x, y, .layout = ST_NPY_NHWC),
-                "layout NHWC, but x is [3, 2], expected four axes");
-    expect_null(st_dataset_npy(x, y, .layout = (st_npy_layout)3), "layout is 3, expected 0 to 2");
+    expect_failure(st_dataset_npy(x, y, .layout = ST_NPY_NHWC),
+                   "layout NHWC, but x is [3, 2], expected four axes");
+    expect_failure(st_dataset_npy(x, y, .layout = (st_npy_layout)3), "layout is 3, expected 0 to 2");
 }
 
 TEST(classes_may_be_a_column)
@@ -362,13 +362,13 @@ TEST(pairs_that_do_not_agree_are_refused)
 {
     const char *x = array_file("x.npy", C_ORDER("|u1", "(3, 2)"), BYTES(SIX));
     const char *y = array_file("y.npy", C_ORDER("|u1", "(2,)"), BYTES("\7\x08"));
-    expect_null(st_dataset_npy(x, y), "x.npy, %s: st_dataset_tensors: x [3, 2] and y [2], expected [N, ...]",
-                y);
-    expect_null(st_dataset_npy(x, array_file("y.npy", C_ORDER("|u1", "()"), BYTES("\7"))),
-                "x [3, 2] and y [], expected [N, ...]");
-    expect_null(st_dataset_npy(x, path_of("none.npy")), "none.npy: No such file or directory");
-    expect_null(st_dataset_npy(path_of("none.npy"), y), "none.npy: No such file or directory");
-    expect_null(st_dataset_npy(array_file("x.npy", C_ORDER("|u1", "(0, 2)"), BYTES("")),
-                               array_file("y.npy", C_ORDER("|u1", "(0,)"), BYTES(""))),
-                "0 samples, expected at least one");
+    expect_failure(st_dataset_npy(x, y),
+                   "x.npy, %s: st_dataset_tensors: x [3, 2] and y [2], expected [N, ...]", y);
+    expect_failure(st_dataset_npy(x, array_file("y.npy", C_ORDER("|u1", "()"), BYTES("\7"))),
+                   "x [3, 2] and y [], expected [N, ...]");
+    expect_failure(st_dataset_npy(x, path_of("none.npy")), "none.npy: No such file or directory");
+    expect_failure(st_dataset_npy(path_of("none.npy"), y), "none.npy: No such file or directory");
+    expect_failure(st_dataset_npy(array_file("x.npy", C_ORDER("|u1", "(0, 2)"), BYTES("")),
+                                  array_file("y.npy", C_ORDER("|u1", "(0,)"), BYTES(""))),
+                   "0 samples, expected at least one");
 }

@@ -81,9 +81,9 @@ TEST(numbers_go_to_the_options_of_their_names)
 
 TEST(a_number_that_the_kind_does_not_have_is_refused)
 {
-    assert_null(optim_chosen(word_number(optim_word, "adam"),
-                             (kind_number[]){ { "nesterov", "nesterov", 1 }, { 0 } }));
-    expect_error("--nesterov is not an option of adam");
+    expect_failure(optim_chosen(word_number(optim_word, "adam"),
+                                (kind_number[]){ { "nesterov", "nesterov", 1 }, { 0 } }),
+                   "--nesterov is not an option of adam");
     loss_chosen(word_number(loss_word, "mse"),
                 (kind_number[]){ { "label-smoothing", "label_smoothing", 0.1 }, { 0 } });
     expect_error("--label-smoothing is not an option of mse");

@@ -254,15 +254,14 @@ TEST(wrong_texts_are_told_where_and_what)
 {
     for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
         about("%s", wrong[i].text);
-        assert_null(network_parse(wrong[i].text, IMAGE));
-        expect_error("%s", wrong[i].error);
+        expect_failure(network_parse(wrong[i].text, IMAGE), "%s", wrong[i].error);
     }
 }
 
 TEST(an_input_is_needed)
 {
-    assert_null(network_parse("relu", (st_shape){ 0 }));
-    expect_error("begin it with, for example, \"input 1x28x28\", or give --input");
+    expect_failure(network_parse("relu", (st_shape){ 0 }),
+                   "begin it with, for example, \"input 1x28x28\", or give --input");
     st_net *n = network_parse("input 3x5, relu", (st_shape){ 0 });
     assert_non_null(n);
     assert_true(st_shape_equal(n->input, ST_SHAPE(3, 5)));
@@ -275,8 +274,8 @@ TEST(nesting_has_an_end)
     for (int depth = 30; depth < 400; depth += 70) { /* the last is beyond what a stack should hold */
         text[0] = '\0';
         for (int i = 0; i < depth; i++) strcat(text, "2x(");
-        assert_null(network_parse(text, IMAGE));
-        expect_error(depth < 32 ? "expected a layer" : "is nested deeper than 32");
+        expect_failure(network_parse(text, IMAGE),
+                       depth < 32 ? "expected a layer" : "is nested deeper than 32");
     }
 }
 
@@ -289,13 +288,11 @@ TEST(files_and_texts_are_told_apart)
     assert_non_null(f);
     fputs("relu\n tahn", f);
     fclose(f);
-    assert_null(network_read(path, IMAGE));
-    expect_error("%s: line 2, column 2: 'tahn' is not a layer; did you mean tanh?", path);
+    expect_failure(network_read(path, IMAGE),
+                   "%s: line 2, column 2: 'tahn' is not a layer; did you mean tanh?", path);
     remove(path);
-    assert_null(network_read(path, IMAGE));
-    expect_error("%s: No such file", path);
-    assert_null(network_read("lenet6.net", IMAGE));
-    expect_error("lenet6.net: No such file");
+    expect_failure(network_read(path, IMAGE), "%s: No such file", path);
+    expect_failure(network_read("lenet6.net", IMAGE), "lenet6.net: No such file");
     st_net *n = network_read("relu, tanh", IMAGE);
     assert_non_null(n);
     st_net_free(n);
@@ -312,8 +309,7 @@ TEST(sizes_are_read)
                                         "0", "1X2", "1x2 3", "1,2", "1x2x3x4x5x6x7x8x9" };
     for (size_t i = 0; i < sizeof none / sizeof *none; i++) {
         about("%s", none[i]);
-        assert_int_equal(network_size(none[i], &s), -1);
-        expect_error("'%s' is not a size", none[i]);
+        expect_failure(network_size(none[i], &s), "'%s' is not a size", none[i]);
     }
 }
 

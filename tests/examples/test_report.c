@@ -542,15 +542,13 @@ TEST(a_page_that_cannot_be_written_leaves_the_old_one)
 {
     mkdir(path_of("old"), 0777);
     const char *path = written("old/run.html", BYTES("old"));
-    assert_int_equal(report_write(path_of("old"), &(report){ 0 }), -1);
-    expect_error("%s: not a regular file", path_of("old"));
+    expect_failure(report_write(path_of("old"), &(report){ 0 }), "%s: not a regular file", path_of("old"));
     auto_net *n = small_net();
     auto_tensor x = st_tensor_new(ST_SHAPE(2, 3)), y = st_tensor_new(ST_SHAPE(2));
     auto_dataset *d = st_dataset_tensors(x, y);
     assert_int_equal(st_net_build(n, 4, 1), 0);
-    assert_int_equal(report_write(path, &(report){ .net = n, .validation = d, .loss = st_cross_entropy() }),
-                     -1);
-    expect_error("the samples are [3], the net takes [1, 28, 28]");
+    expect_failure(report_write(path, &(report){ .net = n, .validation = d, .loss = st_cross_entropy() }),
+                   "the samples are [3], the net takes [1, 28, 28]");
     char *text = text_of(path);
     assert_string_equal(text, "old");
     free(text);
@@ -601,13 +599,11 @@ TEST(a_log_is_recalled)
         }
     }
     history h = { 0 };
-    assert_int_equal(log_recall(path_of("none.csv"), 2, &h), -1);
-    expect_error("none.csv: No such file");
+    expect_failure(log_recall(path_of("none.csv"), 2, &h), "none.csv: No such file");
     for (int i = 0; i < 2; i++) { /* without an end */
         const char *path = path_of(names[i]);
         assert_int_equal(truncate(path, 0) | truncate(path, (off_t)1 << 40), 0);
-        assert_int_equal(log_recall(path, 2, &h), -1);
-        expect_error("line 1 is not of a log");
+        expect_failure(log_recall(path, 2, &h), "line 1 is not of a log");
         unlink(path);
     }
 }

@@ -185,8 +185,7 @@ static void visit(const char *name, st_shape image, st_layer *l, const char *ref
         char expected[96];
         st_net *n = sample_net(image, l);
         snprintf(expected, sizeof expected, "layer 0: %s: it has no form in C", l->type->name);
-        assert_int_equal(st_net_export_c(n, source_of(b->count), (st_export_c_options){ 0 }), -1);
-        expect_error("%s", expected);
+        expect_failure(st_net_export_c(n, source_of(b->count), (st_export_c_options){ 0 }), "%s", expected);
         b->refused++;
         st_net_free(n);
         return;
@@ -529,11 +528,11 @@ TEST(the_workspace_is_the_widest_neighbours)
 TEST(what_c_cannot_hold_is_refused)
 {
     st_net *n = small_net();
-    assert_int_equal(st_net_export_c(n, source_of(0), (st_export_c_options){ .name = "2nd" }), -1);
-    expect_error("the name is \"2nd\", expected a C identifier");
+    expect_failure(st_net_export_c(n, source_of(0), (st_export_c_options){ .name = "2nd" }),
+                   "the name is \"2nd\", expected a C identifier");
     *st_data(st_net_find(n, "2.bias")) = (st_real)NAN;
-    assert_int_equal(st_net_export_c(n, source_of(0), (st_export_c_options){ 0 }), -1);
-    expect_error("layer 2: conv2d: its bias holds nan");
+    expect_failure(st_net_export_c(n, source_of(0), (st_export_c_options){ 0 }),
+                   "layer 2: conv2d: its bias holds nan");
     assert_int_not_equal(access(source_of(0), F_OK), 0);
     st_net_free(n);
 }

@@ -427,11 +427,11 @@ TEST(blocks_are_strides_that_are_checked)
     assert_same(by_hand, blocks_by_windows(k, 2, 2));
     for (ptrdiff_t bytes = 2; bytes <= 8; bytes *= 2) { /* strides in bytes of some other type */
         const ptrdiff_t wrong[4] = { 16 * bytes, 2 * bytes, 8 * bytes, bytes };
-        assert_true(st_is_null(st_as_strided(k, ST_SHAPE(4, 4, 2, 2), wrong, 0)));
-        expect_error("[4, 4, 2, 2] from offset 0 reaches elements 0 to %td of a storage of 64", 63 * bytes);
+        expect_failure(st_as_strided(k, ST_SHAPE(4, 4, 2, 2), wrong, 0),
+                       "[4, 4, 2, 2] from offset 0 reaches elements 0 to %td of a storage of 64", 63 * bytes);
     }
-    assert_true(st_is_null(st_as_strided(k, ST_SHAPE(4, 4, 2, 2), elements, 1)));
-    expect_error("reaches elements 1 to 64 of a storage of 64");
+    expect_failure(st_as_strided(k, ST_SHAPE(4, 4, 2, 2), elements, 1),
+                   "reaches elements 1 to 64 of a storage of 64");
 }
 
 /* ---- 5. views that one can reason about -------------------------------------------------------- */

@@ -310,14 +310,10 @@ TEST(a_kind_of_loss_is_checked)
 {
     static const st_loss_kind nameless = { .value = NULL }, idle = { "idle" },
                               large = { "large", sizeof(st_option_bytes) + 1, .value = over_all };
-    assert_null(st_loss_new(NULL, NULL).kind);
-    expect_error("st_loss_new: the kind has no name");
-    assert_null(st_loss_new(&nameless, NULL).kind);
-    expect_error("st_loss_new: the kind has no name");
-    assert_null(st_loss_new(&idle, NULL).kind);
-    expect_error("st_loss_new: the kind has no value");
-    assert_null(st_loss_new(&large, NULL).kind);
-    expect_error("st_loss_new: the kind has too many options");
+    expect_failure(st_loss_new(NULL, NULL).kind, "st_loss_new: the kind has no name");
+    expect_failure(st_loss_new(&nameless, NULL).kind, "st_loss_new: the kind has no name");
+    expect_failure(st_loss_new(&idle, NULL).kind, "st_loss_new: the kind has no value");
+    expect_failure(st_loss_new(&large, NULL).kind, "st_loss_new: the kind has too many options");
 }
 
 /* ---- extremes, by each engine --------------------------------------------------------------------- */

@@ -68,9 +68,9 @@ TEST(a_saved_net_comes_back_as_it_was)
 
 TEST(what_is_refused_leaves_nothing_behind)
 {
-    expect_null(st_net_new(ST_SHAPE(1, 4, 4), st_relu(), st_dropout(.p = 2), st_flatten()),
-                "dropout: p is 2");
-    expect_null(st_net_load("no such file", .batch = 1), "no such file");
+    expect_failure(st_net_new(ST_SHAPE(1, 4, 4), st_relu(), st_dropout(.p = 2), st_flatten()),
+                   "dropout: p is 2");
+    expect_failure(st_net_load("no such file", .batch = 1), "no such file");
 }
 
 TEST(the_library_is_of_its_headers_version)

@@ -220,14 +220,11 @@ TEST(files_cut_off_are_refused_by_name)
         for (long size = size_of(path) - 1; size >= 0; size -= 1 + size / 40) {
             about("%s of %ld bytes", names[kind], size);
             assert_int_equal(truncate(path, size), 0);
-            assert_true(st_is_null(st_picture_load(path)));
-            expect_error("%s: ", path);
+            expect_failure(st_picture_load(path), "%s: ", path);
         }
     }
-    assert_true(st_is_null(st_picture_load(path_of("none.png"))));
-    expect_error("none.png: No such file");
-    assert_true(st_is_null(st_picture_load(path_of(""))));
-    expect_error("not a regular file");
+    expect_failure(st_picture_load(path_of("none.png")), "none.png: No such file");
+    expect_failure(st_picture_load(path_of("")), "not a regular file");
 }
 
 TEST(a_bit_that_is_wrong_is_found_in_png)
@@ -265,8 +262,8 @@ TEST(sizes_beyond_the_file_are_refused)
     rewind(f);
     assert_int_equal(fwrite(said, 1, size, f), size);
     assert_int_equal(fclose(f), 0);
-    assert_true(st_is_null(st_picture_load(path)));
-    expect_error("%s: 8000x8000 pixels, more than a file of %zu bytes holds", path, size);
+    expect_failure(st_picture_load(path), "%s: 8000x8000 pixels, more than a file of %zu bytes holds", path,
+                   size);
 }
 #endif
 
@@ -300,10 +297,9 @@ TEST(sizes_are_changed)
 TEST(pictures_without_pixels_are_refused)
 {
     auto_tensor empty = st_tensor_new(ST_SHAPE(3, 0, 4));
-    assert_true(st_is_null(st_picture_fit(empty, 1, 5, 5)));
-    expect_error("st_picture_fit: [3, 0, 4] to 1 channels, 5x5: expected [1 or 3, H, W]");
-    assert_true(st_is_null(st_picture_load(NULL)));
-    expect_error("st_picture_load: the path is NULL");
+    expect_failure(st_picture_fit(empty, 1, 5, 5),
+                   "st_picture_fit: [3, 0, 4] to 1 channels, 5x5: expected [1 or 3, H, W]");
+    expect_failure(st_picture_load(NULL), "st_picture_load: the path is NULL");
 }
 
 TEST(what_is_even_stays_even)
@@ -382,8 +378,7 @@ TEST(folders_are_classes)
 
     /* Names of another order; a class that is not there changes nothing. */
     static const char *const names[] = { "b", "c", "a", "Z" };
-    assert_int_equal(st_pictures_match(d, 3, names), -1);
-    expect_error("classes that are not among the 3 names: Z");
+    expect_failure(st_pictures_match(d, 3, names), "classes that are not among the 3 names: Z");
     assert_int_equal(st_pictures_match(d, 4, names), 0);
     assert_int_equal(st_dataset_batch(d, NULL, 0, 4, x, y), 0);
     assert_elements(y, 3, 2, 0, 0);
@@ -419,23 +414,18 @@ TEST(sizes_and_colours_of_a_folder)
     st_dataset_free(d);
     write_grey(path_of("sizes/b/4.png"), 4, 2, 7);
     told heard = { 0 };
-    assert_null(st_pictures(path, .tell = tell, .context = &heard));
-    expect_error("b/4.png is [3, 2, 4] and ");
+    expect_failure(st_pictures(path, .tell = tell, .context = &heard), "b/4.png is [3, 2, 4] and ");
     assert_non_null(strstr(heard.text, "unequal 4.png: "));
     assert_non_null(strstr(heard.text, "a/1.png is [3, 2, 3]\n"));
     d = st_pictures(path, .height = 5, .width = 6);
     assert_true(st_shape_equal(d->x, ST_SHAPE(3, 5, 6)) && d->count == 4);
     st_dataset_free(d);
-    assert_null(st_pictures(path, .channels = 2));
-    expect_error("st_pictures: 2 channels, expected 0, 1 or 3");
-    assert_null(st_pictures(path, .height = -1));
-    expect_error("-1 by 0, expected no negative size");
-    assert_null(st_pictures_new(NULL, (st_pictures_options){ 0 }));
-    expect_error("the path is NULL");
-    assert_null(st_pictures_new(path_of("sizes/a"), (st_pictures_options){ 0 }));
-    expect_error("contains no folder with pictures");
-    assert_null(st_pictures_new(path_of("none"), (st_pictures_options){ 0 }));
-    expect_error("No such file");
+    expect_failure(st_pictures(path, .channels = 2), "st_pictures: 2 channels, expected 0, 1 or 3");
+    expect_failure(st_pictures(path, .height = -1), "-1 by 0, expected no negative size");
+    expect_failure(st_pictures_new(NULL, (st_pictures_options){ 0 }), "the path is NULL");
+    expect_failure(st_pictures_new(path_of("sizes/a"), (st_pictures_options){ 0 }),
+                   "contains no folder with pictures");
+    expect_failure(st_pictures_new(path_of("none"), (st_pictures_options){ 0 }), "No such file");
 }
 
 /* Every file is told once, also where a second pass begins, in colour; folders without a picture are no
@@ -456,8 +446,7 @@ TEST(what_cannot_be_read_is_told)
     fclose(fopen(path_of("bad/b/4.BMP"), "w"));
     fclose(fopen(path_of("bad/d/5.Tiff"), "w"));
     write_red(path_of("bad/d/z.png"), 3, 2);
-    assert_null(st_pictures(path, .tell = tell, .context = &t));
-    expect_error("bad: 5 pictures cannot be read");
+    expect_failure(st_pictures(path, .tell = tell, .context = &t), "bad: 5 pictures cannot be read");
     char expected[1200];
     snprintf(
         expected, sizeof expected,
@@ -481,8 +470,7 @@ TEST(what_cannot_be_read_is_told)
 
     assert_int_equal(
         remove(path_of("bad/b/2.png")) | remove(path_of("bad/d/y.png")) | remove(path_of("bad/d/z.png")), 0);
-    assert_null(st_pictures(path, .skip_bad = true));
-    expect_error("bad: contains no picture that can be read");
+    expect_failure(st_pictures(path, .skip_bad = true), "bad: contains no picture that can be read");
 }
 
 TEST(formats_are_known_by_their_names)
@@ -506,8 +494,8 @@ TEST(formats_are_known_by_their_names)
     folder("jpegs"), folder("jpegs/a");
     fclose(fopen(path_of("jpegs/a/1.jpg"), "w"));
     fclose(fopen(path_of("jpegs/a/2.jpg"), "w"));
-    assert_null(st_pictures_new(path_of("jpegs"), (st_pictures_options){ 0 }));
-    expect_error("jpegs: 2 JPEG pictures, but built without TurboJPEG (libturbojpeg0-dev): install it");
+    expect_failure(st_pictures_new(path_of("jpegs"), (st_pictures_options){ 0 }),
+                   "jpegs: 2 JPEG pictures, but built without TurboJPEG (libturbojpeg0-dev): install it");
 #endif
 }
 

@@ -32,12 +32,10 @@ TEST(a_size_that_overflows_is_an_error)
     char *old = array_new("who", 1, 1);
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         about("%td of %zu", cases[i].count, cases[i].size);
-        assert_null(array_new("who", cases[i].count, cases[i].size));
-        expect_error("who: %td elements of %zu bytes", cases[i].count, cases[i].size);
-        assert_null(array_grow("whose", old, cases[i].count, cases[i].size));
-        expect_error("whose: ");
+        expect_failure(array_new("who", cases[i].count, cases[i].size), "who: %td elements of %zu bytes",
+                       cases[i].count, cases[i].size);
+        expect_failure(array_grow("whose", old, cases[i].count, cases[i].size), "whose: ");
     }
-    assert_null(array_new("who", PTRDIFF_MAX, 1));
-    expect_error("who: no memory for 9223372036854775807 bytes");
+    expect_failure(array_new("who", PTRDIFF_MAX, 1), "who: no memory for 9223372036854775807 bytes");
     free(old);
 }

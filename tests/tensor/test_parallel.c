@@ -323,8 +323,8 @@ TEST(the_program_then_the_environment_then_the_machine_decide)
     setenv("STRIDE_THREADS", "3", 1);
     assert_int_equal(st_set_num_threads(7), 0);
     assert_int_equal(st_num_threads(), 7);
-    assert_int_equal(st_set_num_threads(-1), -1);
-    expect_error("st_set_num_threads: -1 threads; expected at least 1, or 0 for the default");
+    expect_failure(st_set_num_threads(-1),
+                   "st_set_num_threads: -1 threads; expected at least 1, or 0 for the default");
     assert_int_equal(st_num_threads(), 7);
     assert_int_equal(st_set_num_threads(65), 0);
     assert_int_equal(st_num_threads(), 64);
@@ -358,8 +358,8 @@ TEST(a_number_of_threads_that_is_none_is_refused)
     for (int i = 0; i < 6; i++) {
         setenv("STRIDE_THREADS", bad[i], 1);
         st_set_num_threads(0);
-        assert_int_equal(st_net_build(n, 4, 1), -1);
-        expect_error("STRIDE_THREADS=%s: expected a number of threads, at least 1", bad[i]);
+        expect_failure(st_net_build(n, 4, 1), "STRIDE_THREADS=%s: expected a number of threads, at least 1",
+                       bad[i]);
         st_set_num_threads(2); /* the program's own setting wins */
         assert_int_equal(st_net_build(n, 4, 1), 0);
     }
