@@ -3,6 +3,7 @@
 #include "tensor/array.h"
 #include "tensor/counts.h"
 #include "tensor/parallel.h"
+#include "tensor/storage.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -73,15 +74,12 @@ static bool takes(const st_net *n, st_tensor x, const char *who)
 st_tensor st_net_forward(st_net *n, st_tensor x, st_net_mode mode)
 {
     if (st_error() || !takes(n, x, "st_net_forward")) return (st_tensor){ 0 };
-    if (x.shape.n[0] > n->batch) {
-        st_error_set("st_net_forward: a batch of %td images, the net is built for %td", x.shape.n[0],
-                     n->batch);
-        return (st_tensor){ 0 };
-    }
-    if ((unsigned)mode > ST_PREDICT) {
-        st_error_set("st_net_forward: the mode is %d, expected ST_EVAL, ST_TRAIN or ST_PREDICT", (int)mode);
-        return (st_tensor){ 0 };
-    }
+    if (x.shape.n[0] > n->batch)
+        return refused(st_error_set("st_net_forward: a batch of %td images, the net is built for %td",
+                                    x.shape.n[0], n->batch));
+    if ((unsigned)mode > ST_PREDICT)
+        return refused(st_error_set(
+            "st_net_forward: the mode is %d, expected ST_EVAL, ST_TRAIN or ST_PREDICT", (int)mode));
     n->x = x;
     n->y = st_narrow(n->outputs, 0, 0, x.shape.n[0]);
     n->inference_only = mode == ST_PREDICT;

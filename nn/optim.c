@@ -41,7 +41,7 @@ void st_optim_free(st_optim *o)
 {
     if (!o) return;
     for (int i = 0; i < o->states; i++) st_tensor_free(o->state[i]);
-    optim_ranges_free(o->groups);
+    free(o->groups);
     free((void *)o->options);
     free(o);
 }

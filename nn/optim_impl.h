@@ -4,25 +4,18 @@
 
 #include "nn/optim.h"
 
-#include <stdlib.h>
-
 /* Adjacent parameters of one group. */
 typedef struct optim_range {
     ptrdiff_t first, count;
     double lr_factor, weight_decay;
 } optim_range;
 
+/* One block. */
 struct st_optim_ranges {
     int count;
     ptrdiff_t parameters; /* of the net */
-    optim_range *range;   /* those that train */
+    optim_range range[];  /* those that train */
 };
-
-static inline void optim_ranges_free(struct st_optim_ranges *r)
-{
-    if (r) free(r->range);
-    free(r);
-}
 
 /* A step of n parameters; false if one of them is NaN or infinite afterwards. */
 typedef bool optim_sweep(const st_optim_call *c, ptrdiff_t n, st_real *w, const st_real *g);

@@ -119,12 +119,11 @@ static st_real around(st_random_block block, double mean, double deviation)
 
 void st_uniform(st_tensor x, st_random_key key, st_real low, st_real high)
 {
-    if (!(isfinite(low) && isfinite(high) && low <= high)) {
+    if (isfinite(low) && isfinite(high) && low <= high)
+        st_walk(1, &x, ST_ROW_MAJOR, draw_row, &(draw){ key, 0, between, low, high });
+    else
         st_error_set("st_uniform: from %g to %g, expected finite ends in ascending order", (double)low,
                      (double)high);
-        return;
-    }
-    st_walk(1, &x, ST_ROW_MAJOR, draw_row, &(draw){ key, 0, between, low, high });
 }
 
 void st_normal(st_tensor x, st_random_key key, st_real mean, st_real deviation)

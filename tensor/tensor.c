@@ -105,8 +105,7 @@ static st_storage *allocate(const char *who, ptrdiff_t elements, st_shape form)
 st_tensor st_tensor_new(st_shape form)
 {
     ptrdiff_t count = st_shape_numel(form, "st_tensor_new");
-    if (count < 0) return (st_tensor){ 0 };
-    st_storage *s = allocate("st_tensor_new", count, form);
+    st_storage *s = count < 0 ? NULL : allocate("st_tensor_new", count, form);
     if (!s) return (st_tensor){ 0 };
     memset(s->data, 0, (size_t)count * sizeof(st_real));
     return row_major(s, form);

@@ -160,8 +160,7 @@ static void add_row(ptrdiff_t n, st_real *const at[], const ptrdiff_t stride[], 
 
 void st_copy(st_tensor y, st_tensor x)
 {
-    if (!st_is_null(y) && same_view(y, x) && st_shape_equal(y.shape, x.shape))
-        return; /* copying a view to itself */
+    if (!st_is_null(y) && same_view(y, x) && st_shape_equal(y.shape, x.shape)) return; /* to itself */
     walk_pair(y, x, "st_copy", copy_row, NULL);
 }
 

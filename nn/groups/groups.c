@@ -6,6 +6,7 @@
 
 #include <math.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 typedef struct grouping {
@@ -63,17 +64,18 @@ static const st_param_group *group_of(const grouping *all, const st_net_tensor *
 }
 
 /* Appends a parameter of `count` numbers to the last range, or begins another. -1 with an error. */
-static int append(struct st_optim_ranges *to, ptrdiff_t count, double lr_factor, double weight_decay)
+static int append(grouping *all, ptrdiff_t count, double lr_factor, double weight_decay)
 {
+    struct st_optim_ranges *to = all->ranges;
     optim_range *last = to->count > 0 ? &to->range[to->count - 1] : NULL;
     if (last && last->first + last->count == to->parameters && last->lr_factor == lr_factor &&
         last->weight_decay == weight_decay) {
         last->count += count;
         return 0;
     }
-    optim_range *grown = array_grow("st_optim_groups", to->range, to->count + 1, sizeof *grown);
-    if (!grown) return -1;
-    to->range = grown;
+    to = array_grow("st_optim_groups", to, to->count + 2, sizeof *to->range); /* one for the beginning */
+    if (!to) return -1;
+    all->ranges = to;
     to->range[to->count++] = (optim_range){ to->parameters, count, lr_factor, weight_decay };
     return 0;
 }
@@ -91,7 +93,7 @@ static void group_tensor(const st_net_tensor *t, void *context)
     const bool own_decay = g->weight_decay != 0 || signbit(g->weight_decay);
     const st_optim *o = all->o;
     if (!g->frozen &&
-        append(all->ranges, st_numel(t->value), g->lr_factor != 0 ? g->lr_factor : 1,
+        append(all, st_numel(t->value), g->lr_factor != 0 ? g->lr_factor : 1,
                own_decay ? g->weight_decay : st_options_number(o->kind->fields, o->options, "weight_decay")))
         all->failed = true;
     all->ranges->parameters += st_numel(t->value);
@@ -135,11 +137,11 @@ int st_optim_groups(st_optim *o, st_net *n, int count, const st_param_group grou
         if (check_group(&group[k])) return -1;
     grouping all = { .o = o, .count = count, .group = group };
     if (count > 0 && make_ranges(&all, n)) {
-        optim_ranges_free(all.ranges);
+        free(all.ranges);
         return -1;
     }
     st_net_visit(n, freeze_tensor, &all);
-    optim_ranges_free(o->groups);
+    free(o->groups);
     o->groups = all.ranges;
     return 0;
 }
