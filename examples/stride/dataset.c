@@ -554,7 +554,7 @@ static int open_path(dataset *s, const dataset_options *o)
         const int status = k->open(s, &p);
         if (status != OTHER) return status ? status : check_options(s, o, k);
     }
-    return st_error_set("%.200s: expected " DATASET_KINDS(DATASET_PATH) "see --help", p.path[0]);
+    return st_error_set("%.200s: expected " DATASET_KINDS(DATASET_PATH) "see --help", o->data);
 }
 
 int dataset_open(dataset *s, const dataset_options *o, FILE *messages)

@@ -643,9 +643,18 @@ char *network_text(const char *given)
     return NULL;
 }
 
+/* An error of the environment (STRIDE_ENGINE) is found by any layer, and is at no place of the text. */
+static int check_environment(void)
+{
+    st_layer *l = st_relu();
+    const int status = st_layer_plan(l, ST_SHAPE(1, 1), NULL);
+    st_layer_free(l);
+    return status;
+}
+
 static st_net *read_given(const char *given, st_shape input, bool dry)
 {
-    char *text = network_text(given);
+    char *text = check_environment() ? NULL : network_text(given);
     st_net *n = text ? parse(text, input, dry) : NULL;
     if (text && st_error() && is_file(given)) st_error_within("%.200s: ", given);
     free(text);

@@ -124,6 +124,9 @@ static bool learns_one_hot(const job *j)
 static int prepare(job *j, const st_dataset **set, const st_augment_options *a)
 {
     if (!*set) return 0;
+    if (a && (*set)->x.rank != 3)
+        return st_error_set("%.200s: samples are %s, and only images [C, H, W] can be augmented",
+                            j->from.text, st_shape_text((*set)->x).text);
     if (a && own(j, set, st_dataset_augment_new(*set, *a))) return -1;
     if (j->scale && own(j, set, st_dataset_normalize(*set, j->scale))) return -1;
     if (learns_one_hot(j)) return own(j, set, one_hot_set(*set, j->net->output.n[0]));

@@ -520,6 +520,9 @@ fits_data_and_net() {
         fails '.*empty: expected a folder of MNIST; a folder of CIFAR-10 .*; a folder of pictures by class; see --help$' train --net relu --data "$tmp/empty" &&
         fails '.*empty/model: cannot be written|.*nowhere/model: ' train --net relu --data "$digits" --save "$tmp/nowhere/model" &&
         fails '.*log.txt: ' train --net relu --data "$digits" --log "$tmp/log.txt" --save "$tmp/none" &&
+        fails 'a table in .*: samples are \[784\], and only images \[C, H, W\] can be augmented' train --net 'dense 4' --data "$digits/train.csv" --flip 0.5 &&
+        STRIDE_ENGINE=fast fails 'STRIDE_ENGINE=fast: expected' summary relu --input 3 &&
+        fails '.*train.csv,.*train.csv,.*: expected a folder' train --net relu --data "$digits/train.csv,$digits/train.csv,$digits/train.csv" &&
         fails '--patience needs' train --net 'dense 4' --data "$digits/train.csv" --patience 3 --save "$tmp/none" && [ ! -e "$tmp/none" ] &&
         fails 'MNIST in .*: --size is an option of pictures' train --net "$net 10" --data "$digits" --size 9x9 &&
         fails 'a table in .*: --layout is an option of .npy arrays' train --net 'dense 4' --data "$digits/train.csv" --layout nhwc &&
