@@ -32,6 +32,11 @@ INLINE void copy_run(ptrdiff_t n, const st_real *from, const st_real *end, st_re
     for (; i < n; i++) to[i] = from[i];
 }
 
+INLINE void fill_run(ptrdiff_t n, st_real fill, st_real *to)
+{
+    for (ptrdiff_t i = 0; i < n; i += ISA_LANES(generic)) AT(generic, to + i) = (generic_vector){ 0 } + fill;
+}
+
 /* Rows of which the next one begins `down` on: even[i] = from[2 i], i < m, and odd[i] = from[2 i + 1], i < n,
  * with `fill` up to the next row of a phase, while vectors do not pass `end`; returns how many rows that are.
  * They are written in whole vectors, which the next row, or what follows all rows, overwrites. */
@@ -43,7 +48,6 @@ INLINE void copy_run(ptrdiff_t n, const st_real *from, const st_real *end, st_re
         enum { LANES = ISA_LANES(M) };                                                                       \
         const ptrdiff_t most = m > n ? m : n, reads = ceil_div(most, LANES) * 2 * LANES,                     \
                         gap = pitch - (m < n ? m : n);                                                       \
-        const generic_vector fills = (generic_vector){ 0 } + fill;                                           \
         ptrdiff_t j = 0;                                                                                     \
         for (; j < rows && end - from >= reads; j++, from += down, even += pitch, odd += pitch) {            \
             ptrdiff_t i = 0;                                                                                 \
@@ -53,8 +57,7 @@ INLINE void copy_run(ptrdiff_t n, const st_real *from, const st_real *end, st_re
                              AT(M, odd + i) = SHUFFLE(M, u, v, M##_OF(ODD));                                 \
                 i += LANES;                                                                                  \
             } while (i < most);                                                                              \
-            for (ptrdiff_t g = 0; g < gap; g += ISA_LANES(generic))                                          \
-                AT(generic, even + m + g) = AT(generic, odd + n + g) = fills;                                \
+            fill_run(gap, fill, even + m), fill_run(gap, fill, odd + n);                                     \
         }                                                                                                    \
         return j;                                                                                            \
     }
@@ -74,12 +77,6 @@ INLINE void join_run(ptrdiff_t n, const st_real *even, const st_real *odd, st_re
             to[2 * (i + k) + 1] = odd[i + k];
         }
     for (; i < n; i++) to[2 * i] = even[i], to[2 * i + 1] = odd[i];
-}
-
-INLINE void fill_run(ptrdiff_t n, st_real fill, st_real *to)
-{
-    for (ptrdiff_t i = 0; i < n; i += RUN)
-        _Pragma("GCC unroll 1") for (int k = 0; k < RUN; k++) to[i + k] = fill;
 }
 
 /* A phase of a channel x [H, W]: rows top ... bottom - 1 of `row` are from[0 ... n - 1], from[down], ...,
@@ -107,13 +104,6 @@ INLINE void fill_before(const windows_plan *p, phase_rows s, st_real fill)
     fill_run(s.top * p->pitch + s.low, fill, s.row);
 }
 
-/* Fills what follows a row of a phase, up to the next one: vectors may have written there. Gaps are short. */
-INLINE void fill_gap(ptrdiff_t gap, st_real fill, st_real *to)
-{
-    for (ptrdiff_t i = 0; i < gap; i += ISA_LANES(generic))
-        AT(generic, to + i) = (generic_vector){ 0 } + fill;
-}
-
 /* Fills what follows all rows. */
 INLINE void fill_after(const windows_plan *p, phase_rows s, st_real fill)
 {
@@ -134,7 +124,7 @@ INLINE void to_phase(const windows_plan *p, phase_rows s, const st_real *end, st
         if (stride == 1) copy_run(n, from, end, row, stop);
         else
             for (ptrdiff_t i = 0; i < n; i++) row[i] = from[i * stride];
-        fill_gap(p->pitch - n, fill, row + n);
+        fill_run(p->pitch - n, fill, row + n); /* vectors may have written there */
     }
     fill_after(p, s, fill);
 }
@@ -181,14 +171,6 @@ INLINE void from_phases(const windows_plan *p, const st_real *from, st_real *to,
                     odd = (before + 1) % 2 * p->phase + (before + 1) / 2,
                     end_of_1 = smallest(pitch - before, wide), end_of_2 = smallest(2 * pitch - before, wide);
     const bool paired = w->stride == 2 && w->phases == 2;
-    if (paired && h->stride == 2 && h->phases == 2 && end_of_2 == wide && wide % 2 == 0 &&
-        h->size + h->before <= 2 * p->rows) {
-        for (ptrdiff_t r = h->before; r < h->before + h->size; r++, to += wide) {
-            const st_real *row = from + r % 2 * pair + r / 2 * pitch;
-            join_run(wide / 2, row + even, row + odd, to, end);
-        }
-        return;
-    }
     ptrdiff_t j = h->before / h->stride, residue = h->before % h->stride; /* of row 0 */
     for (ptrdiff_t r = 0; r < h->size; r++, to += wide) {
         ptrdiff_t a = 0, done = 0;
@@ -216,6 +198,76 @@ INLINE void from_phases(const windows_plan *p, const st_real *from, st_real *to,
         if (++residue == h->stride) residue = 0, j++;
     }
 }
+
+/* Tests if rows and columns of the channel are in turns in two phases, which have all of them. */
+INLINE bool in_pairs(const windows_plan *p)
+{
+    bool pairs = true;
+    for (int i = 0; i < 2; i++) {
+        const phase_axis *a = &p->axis[i];
+        pairs = pairs && a->stride == 2 && a->phases == 2 && a->size + a->before <= 2 * (a->out + a->reach);
+    }
+    return pairs;
+}
+
+/* from_phases of a channel that is in_pairs, whose phases are sums: in phase q, of members[q] runs of
+ * elements, whose places are `at` and what follows. */
+#define JOIN_PAIRS(M)                                                                                        \
+    M##_TARGET INLINE M##_vector M##_sum_of_runs(ptrdiff_t members, const ptrdiff_t *at,                     \
+                                                 const st_real *from)                                        \
+    {                                                                                                        \
+        M##_vector sum = AT(M, from + at[0]);                                                                \
+        for (ptrdiff_t k = 1; k < members; k++) sum += AT(M, from + at[k]);                                  \
+        return sum;                                                                                          \
+    }                                                                                                        \
+    M##_TARGET INLINE void M##_join_row(ptrdiff_t wide, ptrdiff_t m, const ptrdiff_t *u,                     \
+                                        const st_real *even, ptrdiff_t n, const ptrdiff_t *v,                \
+                                        const st_real *odd, st_real *to, const st_real *end)                 \
+    {                                                                                                        \
+        enum { LANES = ISA_LANES(M) };                                                                       \
+        ptrdiff_t i = 0;                                                                                     \
+        for (; i < wide && end - to >= i + 2 * LANES; i += 2 * LANES, even += LANES, odd += LANES) {         \
+            const M##_vector s = M##_sum_of_runs(m, u, even), t = M##_sum_of_runs(n, v, odd);                \
+            AT(M, to + i) = SHUFFLE(M, s, t, M##_OF(LOWER));                                                 \
+            AT(M, to + i + LANES) = SHUFFLE(M, s, t, M##_OF(UPPER));                                         \
+        }                                                                                                    \
+        for (; i < wide; i++) {                                                                              \
+            st_real sum = i % 2 ? odd[v[0]] : even[u[0]];                                                    \
+            for (ptrdiff_t k = 1; k < (i % 2 ? n : m); k++) sum += i % 2 ? odd[v[k]] : even[u[k]];           \
+            to[i] = sum;                                                                                     \
+            if (i % 2) odd++, even++;                                                                        \
+        }                                                                                                    \
+    }                                                                                                        \
+    M##_TARGET INLINE void M##_join_rows(const windows_plan *p, const st_real *from,                         \
+                                         const ptrdiff_t *const *at, bool odd, ptrdiff_t m, ptrdiff_t n,     \
+                                         ptrdiff_t k, ptrdiff_t l, st_real *to, st_real *end)                \
+    {                                                                                                        \
+        const ptrdiff_t before = p->axis[0].before, size = p->axis[0].size, wide = p->axis[1].size,          \
+                        beside = p->axis[1].before;                                                          \
+        const ptrdiff_t *const u = at[odd], *const v = at[!odd], *const s = at[2 + odd],                     \
+                               *const t = at[3 - odd];                                                       \
+        for (ptrdiff_t r = before; r < before + size; r++, to += wide) {                                     \
+            const st_real *row = from + r / 2 * p->pitch + beside / 2;                                       \
+            if (r % 2) M##_join_row(wide, odd ? l : k, s, row, odd ? k : l, t, row + odd, to, end);          \
+            else M##_join_row(wide, odd ? n : m, u, row, odd ? m : n, v, row + odd, to, end);                \
+        }                                                                                                    \
+    }                                                                                                        \
+    M##_TARGET static void M##_join_pairs(const windows_plan *p, const st_real *from, const ptrdiff_t *at,   \
+                                          const ptrdiff_t *members, st_real *to, st_real *end)               \
+    {                                                                                                        \
+        const ptrdiff_t phases[4] = { 0, p->phase, 2 * p->phase, 3 * p->phase },                             \
+                        *first[4] = { phases, phases + 1, phases + 2, phases + 3 };                          \
+        const bool odd = p->axis[1].before % 2 != 0;                                                         \
+        for (int q = 0; q < 4 && members; at += members[q++]) first[q] = at;                                 \
+        if (!members || members[0] == 1) {                                                                   \
+            if (odd) M##_join_rows(p, from, first, true, 1, 1, 1, 1, to, end);                               \
+            else M##_join_rows(p, from, first, false, 1, 1, 1, 1, to, end);                                  \
+        } else if (members[0] == 4 && members[1] == 2 && members[2] == 2) {                                  \
+            if (odd) M##_join_rows(p, from, first, true, 4, 2, 2, 1, to, end);                               \
+            else M##_join_rows(p, from, first, false, 4, 2, 2, 1, to, end);                                  \
+        } else M##_join_rows(p, from, first, odd, members[0], members[1], members[2], members[3], to, end);  \
+    }
+EACH_ISA(JOIN_PAIRS)
 
 /* Windows [OH, OW] as a grid, 0 elsewhere; and back, `none` where a window has no element. */
 INLINE void to_grid(const windows_plan *p, const st_real *from, const st_real *end, st_real *to)
@@ -542,11 +594,9 @@ INLINE void add_totals(ptrdiff_t n, lanes *total, double_lanes *to)
     }
 
 #define ROW_OF_TABLE(M)                                                                                      \
-    {                                                                                                        \
-        M##_to_phases,  M##_from_phases,      M##_to_grid,      M##_from_grid,                               \
-        M##_add_taps,   M##_sum_windows,      M##_sum_elements, M##_range_of,                                \
-        M##_all_finite, M##_numbers_of_words, M##_add_totals                                                 \
-    },
+    { M##_to_phases,  M##_from_phases,      M##_to_grid,      M##_from_grid,                                 \
+      M##_add_taps,   M##_sum_windows,      M##_sum_elements, M##_range_of,                                  \
+      M##_all_finite, M##_numbers_of_words, M##_add_totals,   M##_join_pairs },
 
 EACH_ISA(STAMP)
 static const struct {
@@ -563,6 +613,8 @@ static const struct {
     bool (*all_finite)(ptrdiff_t n, const st_real *x);
     void (*numbers_of_words)(ptrdiff_t n, const uint32_t *word, st_real *to);
     void (*add_totals)(ptrdiff_t n, lanes *total, double_lanes *to);
+    void (*join_pairs)(const windows_plan *p, const st_real *from, const ptrdiff_t *at,
+                       const ptrdiff_t *members, st_real *to, st_real *end);
 } isas[] = { EACH_ISA(ROW_OF_TABLE) };
 
 /* ---- room for a channel -------------------------------------------------------------------------------- */
@@ -934,7 +986,7 @@ static void lanes_adjoints(const batch *b, const channel *a)
 {
     const windows_plan *p = b->plan;
     const room *r = &b->room;
-    const bool at_once = p->step >= p->windows && !p->far;
+    const bool at_once = p->step >= p->windows && !p->far, pairs = in_pairs(p), sums = pairs && at_once;
     if (p->runs == 0) cut(b, a);
     isas[b->isa].to_grid(p, a->dy, b->dy_end, r->dy);
     if (a->dx && !p->apart && !at_once) memset(r->dphases, 0, (size_t)p->phases * sizeof *r->dphases);
@@ -945,14 +997,18 @@ static void lanes_adjoints(const batch *b, const channel *a)
         memset(r->totals, 0, (size_t)b->elements * sizeof *r->totals);
         p->lanes->adjoints[b->isa](&call, n);
         isas[b->isa].add_totals(b->elements, r->totals, r->sums_of);
-        if (!a->dx || p->apart) continue;
+        if (!a->dx || p->apart || sums) continue;
         for (ptrdiff_t i = 0; i < p->taps && n < p->step && !p->far; i++) /* of the block before */
             memset(r->adjoints + margin_of(p) + p->to[i] + n, 0,
                    (size_t)whole(p->reach) * sizeof *r->adjoints);
         isas[b->isa].add_taps(p, p->far ? n : whole(count + p->reach), r->adjoints + margin_of(p), at_once,
                               r->dphases + first);
     }
-    if (a->dx) isas[b->isa].from_phases(p, r->dphases, a->dx, b->dx_end);
+    if (!a->dx) return;
+    if (sums && !p->apart)
+        isas[b->isa].join_pairs(p, r->adjoints + margin_of(p), p->from, p->members, a->dx, b->dx_end);
+    else if (pairs) isas[b->isa].join_pairs(p, r->dphases, NULL, NULL, a->dx, b->dx_end);
+    else isas[b->isa].from_phases(p, r->dphases, a->dx, b->dx_end);
 }
 
 /* ---- sums ---------------------------------------------------------------------------------------------- */
