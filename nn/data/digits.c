@@ -286,15 +286,14 @@ static void draw_path(float ink[PIXELS], const path *p, dice *d)
 
 static void develop(unsigned char *image, const float ink[PIXELS], dice *d)
 {
-    float contrast = uniform(d, 0.75f, 1), grain = uniform(d, 0, 0.12f);
-    for (int i = 0; i < PIXELS; i += 16) { /* a block of random bits has sixteen bytes */
-        st_random_block block = st_random_bits(d->key, d->thrown++);
-        for (int j = 0; j < 16; j++) {
-            float noise = (float)(block.word[j / 4] >> 8 * (j % 4) & 255) / 255 - 0.5f;
-            float value = contrast * clamp(ink[i + j], 0, 1) + grain * noise;
-            image[i + j] = (unsigned char)(255 * clamp(value, 0, 1) + 0.5f);
-        }
-    }
+    enum { BLOCKS = PIXELS / 16 }; /* a block of random bits has sixteen bytes */
+    float contrast = uniform(d, 0.75f, 1), grain = uniform(d, 0, 0.12f), value[PIXELS];
+    uint32_t word[4 * BLOCKS];
+    st_random_words(d->key, d->thrown, word, BLOCKS), d->thrown += BLOCKS;
+    for (int i = 0; i < PIXELS; i++) value[i] = (float)(word[i / 4] >> 8 * (i % 4) & 255) / 255 - 0.5f;
+    for (int i = 0; i < PIXELS; i++)
+        value[i] = clamp(contrast * clamp(ink[i], 0, 1) + grain * value[i], 0, 1);
+    for (int i = 0; i < PIXELS; i++) image[i] = (unsigned char)(255 * value[i] + 0.5f);
 }
 
 /* ---- the data set ---------------------------------------------------------------------------- */
