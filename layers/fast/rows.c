@@ -7,7 +7,8 @@
  * The adjoint is the same with the transposed matrices. Where B only moves runs of columns, as borders do,
  * they are copied, and added on the way back. Small images may be one row each, or are picked from whole
  * planes, along one axis after the other or along both at once, as maxima and their gradients are. The way
- * with the least estimated instructions is chosen.
+ * with the least estimated instructions is chosen. Windows of maxima that few others overlap are searched
+ * with planes as lanes: a tile of all of them is transposed, so that no lane is idle, however narrow it is.
  *
  * A p-norm is a sum of powers, with powers of x before it and roots of y after it; where they leave the
  * range, a channel is left to the definition. Maxima are the maxima of columns, with their rows, and then
@@ -36,6 +37,7 @@ enum { BESIDE = 4 };                     /* other vectors at once */
 enum { JOINED = 4 };                     /* vectors that joined rows fill, at least */
 enum { MOST_PICKS = 12 };                /* of an element */
 enum { BLOCK = 8192 / sizeof(st_real) }; /* elements of rows that are summed before they are picked from */
+enum { ABREAST = 2, TILE = 2048 };       /* vectors of planes; elements of each that are lanes at once */
 #define NOWHERE (-(st_real)(1 << 24))    /* the row and the column of no element */
 
 /* How one tap of each of a vector of elements is read: from `parts` vectors of the row, lane l from
@@ -92,6 +94,7 @@ typedef struct rows_plan {
     bool flat, tall, same;    /* tall: columns come before rows, which become more; same: y is x */
     bool means;               /* taps have shares */
     bool single;              /* maxima are those of one row at most */
+    bool abreast;             /* maxima have planes as lanes */
     st_real value;            /* where there is no tap */
     double p;                 /* of a p-norm; 0: it is none */
     ptrdiff_t planes;         /* of all images */
@@ -109,6 +112,7 @@ typedef struct work {
     st_real *places, *place_columns;                  /* of maxima */
     st_real *half;                                    /* channels whose columns alone are resized */
     st_real *block, *share;                           /* rows to be picked from, and their means' shares */
+    st_real *tile, *tile_out, *tile_places; /* elements of which ABREAST vectors of planes are lanes */
 } work;
 
 /* Rows, as many as there are lanes, become columns. Those that are missing hold numbers that are not used. */
@@ -1026,6 +1030,198 @@ INLINE bool all_within(ptrdiff_t n, const st_real *x, st_real low, st_real high)
         }                                                                                                    \
     }
 
+/* ---- maxima of planes that are lanes ------------------------------------------------------------------ */
+
+/* Windows of both axes, and the elements that they read. */
+typedef struct tile {
+    ptrdiff_t from[2], to[2], low[2], high[2];
+} tile;
+
+static ptrdiff_t room_of_tile(ptrdiff_t elements)
+{
+    return smallest(elements, TILE) * ABREAST * LANES_MOST;
+}
+
+static bool is_outside(const sparse *a, tap t)
+{
+    return t.from < 0 || t.from >= a->size;
+}
+
+/* Appends window to[axis] to a tile if its elements, or its windows, do not become too many. */
+static bool append(const rows_plan *p, int axis, tile *t)
+{
+    const sparse *a = &p->axis[axis];
+    tile next = *t;
+    for (ptrdiff_t k = a->begin[t->to[axis]]; k < a->begin[t->to[axis] + 1]; k++) {
+        if (is_outside(a, a->taps[k])) continue;
+        const ptrdiff_t at = a->taps[k].from;
+        const bool first = next.high[axis] == next.low[axis];
+        next.low[axis] = first ? at : smallest(next.low[axis], at);
+        next.high[axis] = first ? at + 1 : largest(next.high[axis], at + 1);
+    }
+    next.to[axis]++;
+    const ptrdiff_t size = (next.high[0] - next.low[0]) * (next.high[1] - next.low[1]);
+    const ptrdiff_t out = (next.to[0] - next.from[0]) * (next.to[1] - next.from[1]);
+    if (size > TILE || out > TILE) return false;
+    *t = next;
+    return true;
+}
+
+/* As many windows as there may be from (oh, ow) on: whole rows, or else a part of one; none at the end. */
+static tile tile_at(const rows_plan *p, ptrdiff_t oh, ptrdiff_t ow)
+{
+    const ptrdiff_t high = p->axis[0].out, wide = p->axis[1].out;
+    tile t = { { oh, 0 }, { oh, wide }, { 0, 0 }, { 0, p->axis[1].size } };
+    while (ow == 0 && t.to[0] < high && append(p, 0, &t)) continue;
+    if (t.to[0] > oh || oh == high) return t;
+    t = (tile){ { oh, ow }, { oh, ow }, { 0, 0 }, { 0, 0 } };
+    append(p, 0, &t);
+    while (t.to[1] < wide && append(p, 1, &t)) continue;
+    return t;
+}
+
+static tile first_tile(const rows_plan *p)
+{
+    return tile_at(p, 0, 0);
+}
+
+static tile next_tile(const rows_plan *p, const tile *t)
+{
+    const bool ends = t->to[1] == p->axis[1].out; /* of a row */
+    return tile_at(p, ends ? t->to[0] : t->from[0], ends ? 0 : t->to[1]);
+}
+
+/* Elements of n planes that a tile reads: `lines` runs of each plane. */
+typedef struct patch {
+    const st_real *from;
+    ptrdiff_t n, area, lines, wide, length;
+} patch;
+
+static patch patch_of(const rows_plan *p, const tile *t, ptrdiff_t n, const st_real *x)
+{
+    const ptrdiff_t wide = p->axis[1].size, high = t->high[0] - t->low[0], part = t->high[1] - t->low[1];
+    const bool joined = part == wide;
+    return (patch){ x + t->low[0] * wide + t->low[1], n, p->axis[0].size * wide, joined ? 1 : high, wide,
+                    joined ? high * wide : part };
+}
+
+/* A patch is fetched by and by: line by line, run by run. */
+typedef struct fetching {
+    patch of;
+    ptrdiff_t plane, line, at, each; /* lines at once */
+} fetching;
+
+INLINE void fetch_some(fetching *f)
+{
+    for (ptrdiff_t k = 0; k < f->each && f->plane < f->of.n; k++) {
+        __builtin_prefetch(f->of.from + f->plane * f->of.area + f->line * f->of.wide + f->at, 0, 2);
+        f->at += LINE;
+        if (f->at < f->of.length + LINE - 1) continue;
+        f->at = 0;
+        if (++f->line < f->of.lines) continue;
+        f->line = 0;
+        f->plane++;
+    }
+}
+
+#define PLANE_MAXIMA(M)                                                                                      \
+    /* The maxima of a tile's windows, of `abreast` vectors of planes. Unless `exact`, there must be \
+     * no NaN: the sum tells. */       \
+    M##_TARGET INLINE M##_vector M##_maxima_of_tile(const work *w, const tile *t, int abreast, bool exact,   \
+                                                    bool placed, fetching next)                              \
+    {                                                                                                        \
+        enum { LANES = ISA_LANES(M), EACH_ELEMENT = ABREAST * LANES };                                       \
+        const sparse rows = w->plan->axis[0], columns = w->plan->axis[1];                                    \
+        const ptrdiff_t wide = t->high[1] - t->low[1];                                                       \
+        const M##_vector zero = { 0 };                                                                       \
+        const st_real none[EACH_ELEMENT] = { 0 };                                                            \
+        st_real *to = w->tile_out, *places = w->tile_places;                                                 \
+        M##_vector sum[ABREAST] = { { 0 } };                                                                 \
+        for (ptrdiff_t oh = t->from[0]; oh < t->to[0]; oh++)                                                 \
+            for (ptrdiff_t ow = t->from[1]; ow < t->to[1]; ow++) {                                           \
+                const ptrdiff_t top = rows.begin[oh], bottom = rows.begin[oh + 1], left = columns.begin[ow], \
+                                right = columns.begin[ow + 1];                                               \
+                M##_vector most[ABREAST], place[ABREAST]; /* a NaN is less than the first element */         \
+                M##_mask first = ~(M##_mask){ 0 };                                                           \
+                EACH(q, abreast) most[q] = zero - (st_real)INFINITY, place[q] = zero - 1;                    \
+                if (top < bottom && left < right) EACH(q, abreast) most[q] = zero + (st_real)NAN;            \
+                for (ptrdiff_t i = top; i < bottom; i++) {                                                   \
+                    const ptrdiff_t row = rows.taps[i].from;                                                 \
+                    const bool in_rows = row >= 0 && row < rows.size;                                        \
+                    const st_real *line = w->tile + ((row - t->low[0]) * wide - t->low[1]) * EACH_ELEMENT;   \
+                    fetch_some(&next);                                                                       \
+                    for (ptrdiff_t j = left; j < right; j++) {                                               \
+                        const ptrdiff_t column = columns.taps[j].from;                                       \
+                        const bool inside = in_rows && column >= 0 && column < columns.size;                 \
+                        const st_real *at = inside ? line + column * EACH_ELEMENT : none;                    \
+                        const st_real number = (st_real)(inside ? row * columns.size + column : -1);         \
+                        EACH(q, abreast)                                                                     \
+                        {                                                                                    \
+                            const M##_vector v = AT(M, at + q * LANES);                                      \
+                            M##_mask exceeds = ~(v <= most[q]);                                              \
+                            if (exact) exceeds = first | (exceeds & (most[q] == most[q]));                   \
+                            else sum[q] += v;                                                                \
+                            most[q] = ISA_PICK(M, exceeds, v, most[q]);                                      \
+                            if (placed) place[q] = ISA_PICK(M, exceeds, zero + number, place[q]);            \
+                        }                                                                                    \
+                        first = (M##_mask){ 0 };                                                             \
+                    }                                                                                        \
+                }                                                                                            \
+                EACH(q, abreast) AT(M, to + q * LANES) = most[q];                                            \
+                if (placed) EACH(q, abreast) AT(M, places + q * LANES) = place[q];                           \
+                to += EACH_ELEMENT, places += EACH_ELEMENT;                                                  \
+            }                                                                                                \
+        EACH(q, abreast) sum[0] += q > 0 ? sum[q] : zero;                                                    \
+        return sum[0];                                                                                       \
+    }                                                                                                        \
+                                                                                                             \
+    M##_TARGET INLINE void M##_maxima_abreast(const work *w, const st_real *x, st_real *y, st_real *places)  \
+    {                                                                                                        \
+        enum { LANES = ISA_LANES(M), EACH_ELEMENT = ABREAST * LANES };                                       \
+        const sparse *rows = &w->plan->axis[0], *columns = &w->plan->axis[1];                                \
+        const ptrdiff_t area = rows->size * columns->size, count = rows->out * columns->out;                 \
+        const bool far = is_far(w->planes * area, SECOND);                                                   \
+        const tile begin = first_tile(w->plan);                                                              \
+        for (ptrdiff_t plane = 0, n; plane < w->planes; plane += n) {                                        \
+            n = smallest(EACH_ELEMENT, w->planes - plane);                                                   \
+            if (plane == 0 && n < EACH_ELEMENT) /* lanes that are missing are not used */                    \
+                memset(w->tile, 0, (size_t)room_of_tile(area) * sizeof *w->tile);                            \
+            for (tile t = begin, after; t.from[0] < rows->out; t = after) {                                  \
+                const patch p = patch_of(w->plan, &t, n, x);                                                 \
+                for (ptrdiff_t i = 0; i < p.lines; i++)                                                      \
+                    kernel_transpose(w->kernel, n, p.length, p.from + i * p.wide, area,                      \
+                                     w->tile + i * p.length * EACH_ELEMENT, EACH_ELEMENT, NULL);             \
+                fetching f = { { 0 }, 0, 0, 0, 0 };                                                          \
+                after = next_tile(w->plan, &t);                                                              \
+                const ptrdiff_t left = w->planes - plane - n;                                                \
+                if (after.from[0] < rows->out) f.of = patch_of(w->plan, &after, n, x);                       \
+                else if (left > 0) f.of = patch_of(w->plan, &begin, smallest(n, left), x + n * area);        \
+                if (f.of.length == area) f.of.length *= f.of.n, f.of.n = 1;                                  \
+                const ptrdiff_t steps =                                                                      \
+                    (rows->begin[t.to[0]] - rows->begin[t.from[0]]) * (t.to[1] - t.from[1]);                 \
+                if (far)                                                                                     \
+                    f.each =                                                                                 \
+                        f.of.n * f.of.lines * (ceil_div(f.of.length, LINE) + 1) / largest(steps, 1) + 1;     \
+                M##_vector sum;                                                                              \
+                if (n > LANES && places) sum = M##_maxima_of_tile(w, &t, ABREAST, false, true, f);           \
+                else if (n > LANES) sum = M##_maxima_of_tile(w, &t, ABREAST, false, false, f);               \
+                else sum = M##_maxima_of_tile(w, &t, 1, false, places != NULL, f);                           \
+                const M##_mask lost = sum != sum;                                                            \
+                bool any = false;                                                                            \
+                EACH(k, LANES) any |= lost[k] != 0;                                                          \
+                if (any) M##_maxima_of_tile(w, &t, ABREAST, true, true, f);                                  \
+                const ptrdiff_t first = t.from[0] * columns->out + t.from[1];                                \
+                const ptrdiff_t made = (t.to[0] - t.from[0]) * (t.to[1] - t.from[1]);                        \
+                kernel_transpose(w->kernel, made, n, w->tile_out, EACH_ELEMENT, y + first, count, NULL);     \
+                if (places)                                                                                  \
+                    kernel_transpose(w->kernel, made, n, w->tile_places, EACH_ELEMENT, places + first,       \
+                                     count, NULL);                                                           \
+            }                                                                                                \
+            x += n * area, y += n * count;                                                                   \
+            if (places) places += n * count;                                                                 \
+        }                                                                                                    \
+    }
+
 static void maxima_back(const work *w, const st_real *dy, const st_real *places, st_real *dx)
 {
     const sparse *rows = &w->plan->axis[0], *columns = &w->plan->axis[1];
@@ -1057,7 +1253,9 @@ typedef void norm_pass(norms_step step, ptrdiff_t n, const st_real *x, double p,
     COLUMN_SUMS(M)                                                                                           \
     PICKS(M)                                                                                                 \
     PLANES(M)                                                                                                \
-    RUNS(M) COLUMN_MAXIMA(M) M##_TARGET static void M##_forward(const work *w, const st_real *x, st_real *y) \
+    RUNS(M)                                                                                                  \
+    COLUMN_MAXIMA(M)                                                                                         \
+    PLANE_MAXIMA(M) M##_TARGET static void M##_forward(const work *w, const st_real *x, st_real *y)          \
     {                                                                                                        \
         const rows_plan *p = w->plan;                                                                        \
         const sparse *rows = p->axis, *columns = rows + 1;                                                   \
@@ -1088,6 +1286,7 @@ typedef void norm_pass(norms_step step, ptrdiff_t n, const st_real *x, double p,
         else if (w->plan->by_planes[back])                                                                   \
             M##_pick_planes(w, false, MAXIMA, NULL, -(st_real)INFINITY, from, places, to);                   \
         else if (back) maxima_back(w, from, places, to);                                                     \
+        else if (w->plan->abreast) M##_maxima_abreast(w, from, to, places);                                  \
         else if (places) M##_maxima(w, from, to, places);                                                    \
         else M##_maxima(w, from, to, NULL);                                                                  \
     }                                                                                                        \
@@ -1140,6 +1339,9 @@ static work work_of(const st_call *c, ptrdiff_t planes)
     w.half = st_data(st_scratch(c, p->scratch + HALF));
     w.block = w.half + room_of_half(p->each);
     w.share = w.block + room_of_block(p->each);
+    w.tile = w.share + room_of_block(p->each);
+    w.tile_out = w.tile + room_of_tile(p->each[0].size * p->each[1].size);
+    w.tile_places = w.tile_out + room_of_tile(p->each[0].out * p->each[1].out);
     return w;
 }
 
@@ -1438,7 +1640,8 @@ int rows_plan_for(st_layer *l, const void *given)
     const ptrdiff_t row = (maxima ? 4 : 2) * columns->pitch + 3 * columns->out_pitch;
     if (st_layer_scratch(l, ST_SHAPE(LANES_MOST * row))) return -1;
     if (st_layer_scratch(l, ST_SHAPE(l->x.n[1] * largest(area, count)))) return -1;
-    return st_layer_scratch(l, ST_SHAPE(room_of_half(p->each) + 2 * room_of_block(p->each)));
+    const ptrdiff_t tiles = maxima ? room_of_tile(area) + 2 * room_of_tile(count) : 0;
+    return st_layer_scratch(l, ST_SHAPE(room_of_half(p->each) + 2 * room_of_block(p->each) + tiles));
 }
 
 /* The columns as runs, if they are few. */
@@ -1520,11 +1723,6 @@ static char *lay_out_axis(sparse *a, ptrdiff_t taps, ptrdiff_t most, int lanes, 
     a->counted = (st_real *)(void *)at, at += (size_t)padded(a->out) * sizeof(double);
     a->begin[0] = 0;
     return lay_out_picks(&a->picks, room_of_picks(a, most, lanes), lanes, at);
-}
-
-static bool is_outside(const sparse *a, tap t)
-{
-    return t.from < 0 || t.from >= a->size;
 }
 
 /* Every element of y as one of a row: its taps are those of its row and its column. */
@@ -1762,13 +1960,12 @@ static char *lay_out_planes(rows_plan *p, picks *room, int lanes, char *at)
     return (char *)(p->shares + room_of_means(p->each));
 }
 
-/* About how many instructions a channel takes by rows, of which one takes `each` after or before the sums. */
-static double cost_of_rows(const sparse *rows, ptrdiff_t wide, int lanes, ptrdiff_t count, double each)
+/* About how many instructions a channel takes by rows, whose taps take `each_tap`; a row takes `each`
+ * more. */
+static double cost_of_rows(const sparse *rows, double each_tap, ptrdiff_t count, double each)
 {
-    const double vectors = (double)ceil_div(wide, lanes);
-    const double sums =
-        rows->ordered ? 0 : 2 * vectors * (double)rows->begin[rows->out] + 16 * (double)rows->out;
-    return sums + each * (double)count;
+    const double sums = each_tap * (double)rows->begin[rows->out] + 16 * (double)rows->out;
+    return (rows->ordered ? 0 : sums) + each * (double)count;
 }
 
 /* The same by runs, or their adjoint: a row of x, or of dy, and then each run. */
@@ -1789,6 +1986,20 @@ static double cost_of_runs(const rows_plan *p, int lanes, bool back)
     return row * (double)rows->out + 4 * vectors * fmax(taps - (double)rows->out, 0);
 }
 
+/* The same of maxima of planes that are lanes. */
+static double cost_abreast(const rows_plan *p, int lanes)
+{
+    const sparse *rows = &p->axis[0], *columns = &p->axis[1];
+    const ptrdiff_t planes = ceil_div(p->planes, lanes) * lanes;
+    double cost = 8 * (double)rows->begin[rows->out] * (double)columns->begin[columns->out];
+    for (tile t = first_tile(p); t.from[0] < rows->out; t = next_tile(p, &t)) {
+        if (t.to[0] == t.from[0] || t.to[1] == t.from[1]) return INFINITY; /* a window is too large */
+        const ptrdiff_t size = (t.high[0] - t.low[0]) * (t.high[1] - t.low[1]);
+        cost += 6 * (double)size + 24 * (double)((t.to[0] - t.from[0]) * (t.to[1] - t.from[1]));
+    }
+    return cost / lanes * (double)planes / (double)p->planes;
+}
+
 /* The fastest ways for rows and columns as they are; returns about how many instructions a channel takes
  * more than if each way took `flat`. */
 static double choose_rows(rows_plan *p, bool maxima, int lanes, bool shuffles, picks *room, double flat)
@@ -1798,12 +2009,14 @@ static double choose_rows(rows_plan *p, bool maxima, int lanes, bool shuffles, p
                     count = p->tall ? high : down;
     const double more = (double)down / (double)count;
     double each = choose_columns(&p->axis[1], maxima, lanes, shuffles, maxima ? 14 : 7, more);
-    double costs[] = { cost_of_rows(rows, wide, lanes, count, each), 0 };
+    const double vectors = (double)ceil_div(wide, lanes);
+    const double slow = cost_of_rows(rows, fmax(10, 6 * vectors), count, each);
+    double costs[] = { cost_of_rows(rows, maxima && vectors == 1 ? 10 : 2 * vectors, count, each), 0 };
     if (maxima)
         costs[1] = 30 + (double)(rows->size * columns->size) / lanes + 2 * (double)(down * columns->out);
     else {
         each = choose_columns(&p->back[1], false, lanes, shuffles, 10, more);
-        costs[1] = cost_of_rows(back, wide, lanes, count, each);
+        costs[1] = cost_of_rows(back, 2 * vectors, count, each);
         for (int i = 0; i < 2 && p->run_count > 0; i++) {
             const double runs = cost_of_runs(p, lanes, i == 1);
             p->by_runs[i] = !(i == 0 ? columns : back + 1)->picks.used || runs <= costs[i];
@@ -1815,8 +2028,14 @@ static double choose_rows(rows_plan *p, bool maxima, int lanes, bool shuffles, p
         const picking how = !maxima ? SUMS : i == 0 ? MAXIMA : BACK;
         const st_real *shares = i == 1 && p->means ? p->shares : NULL;
         const double flat_or_rows = (maxima || p->by_runs[i] ? 1 : 1.25) * fmin(flat, costs[i]);
-        p->by_planes[i] =
-            room->room > 0 && find_planes(p, i, how, shares, room, lanes, shuffles) < flat_or_rows;
+        double planes = INFINITY;
+        if (room->room > 0) planes = find_planes(p, i, how, shares, room, lanes, shuffles);
+        p->by_planes[i] = planes < flat_or_rows;
+        if (how == MAXIMA) {
+            const double abreast = cost_abreast(p, lanes), other = p->by_planes[i] ? 0.6 * planes : slow;
+            p->abreast = abreast < other;
+            if (p->abreast) p->by_planes[i] = false;
+        }
         if (!p->by_planes[i]) rest += costs[i] - flat;
     }
     return rest;
@@ -1861,7 +2080,7 @@ void rows_fill(st_layer *l, void *tables)
     }
     if (is_separable(l)) find_runs(p);
     p->tall = is_separable(l) && p->run_count == 0 && p->each[0].out > p->each[0].size;
-    p->by_planes[0] = p->by_planes[1] = false;
+    p->by_planes[0] = p->by_planes[1] = p->abreast = false;
     if (suits_planes(p->each)) at = lay_out_planes(p, &room, lanes, at);
     const ptrdiff_t area = p->each[0].size * p->each[1].size, count = p->each[0].out * p->each[1].out;
     const double all = (double)p->each[0].begin[p->each[0].out] * (double)p->each[1].begin[p->each[1].out];
