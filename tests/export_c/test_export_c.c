@@ -116,7 +116,8 @@ static void add_net(batch *b, const char *title, st_net *n, st_tensor x)
 /* The library of all nets in the folder, as C99. */
 static void *compile(void)
 {
-    assert_int_equal(shell("cc -std=c99 -O1 " STRICT " -shared net*.c -o nets.so -lm"), 0);
+    assert_int_equal(
+        shell("cc -std=c99 %s " STRICT " -shared net*.c -o nets.so -lm", in_full() ? "-O1" : "-O0"), 0);
     void *library = dlopen(path_of("nets.so"), RTLD_NOW | RTLD_LOCAL);
     assert_non_null(library);
     assert_int_equal(shell("rm nets.so"), 0);
