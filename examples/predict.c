@@ -77,7 +77,9 @@ int main(int argc, char **argv)
     if (status == 0) status = st_evaluate(n, digits, st_cross_entropy(), &score);
     if (status == 0) printf("test accuracy=%.4f loss=%.4f\n", score.accuracy, score.loss);
     if (status == 0) status = fflush(stdout);
-    if (status) fprintf(stderr, "predict: %s\n", st_error() ? st_error() : strerror(errno));
+    if (status)
+        fprintf(stderr, "predict: %s%s\n", st_error() ? st_error() : strerror(errno),
+                argc == 1 && !n ? "; make mnist saves it" : "");
     st_dataset_free(digits);
     st_net_free(n);
     return status ? 1 : 0;

@@ -34,6 +34,10 @@ static void free_names(char **names)
 st_net *model_load(const char *path, st_net_load_options o)
 {
     char why[ST_ERROR_SIZE];
+    if (strcmp(path, MODEL_FILE) == 0 && access(path, F_OK)) {
+        st_error_set("no saved net: %s, the default of --model, does not exist; stride train saves it", path);
+        return NULL;
+    }
     st_net *n = st_net_load_file(path, o);
     if (n || !st_error()) return n;
     snprintf(why, sizeof why, "%s", st_error());
@@ -51,8 +55,6 @@ st_net *model_load(const char *path, st_net_load_options o)
 
 int model_open(model *m, const char *path, ptrdiff_t batch)
 {
-    if (strcmp(path, MODEL_FILE) == 0 && access(path, F_OK))
-        return st_error_set("no saved net: %s, the default of --model, does not exist", path);
     *m = (model){ .net = model_load(path, (st_net_load_options){ .batch = batch }) };
     if (!m->net) return -1;
     const char *trained_by = st_net_metadata(m->net, "loss");

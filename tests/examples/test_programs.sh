@@ -297,7 +297,7 @@ predict_fails() { # PATTERN FILE
 }
 refuses_nets() {
     head -c 1000 "$model" >"$tmp/cut" && predict_fails '' "$tmp/cut" && predict_fails 'No such file' "$tmp/missing.safetensors" &&
-        predict_fails '' "$tmp/good/$images" && fails '^predict: digit 200 of 200' good "$BIN/predict" "$model" 200
+        fails '^predict: build/mnist.safetensors: No such file or directory; make mnist saves it$' "$BIN/predict" && predict_fails '' "$tmp/good/$images" && fails '^predict: digit 200 of 200' good "$BIN/predict" "$model" 200
 }
 
 claim "files of images that are wrong are refused" refuses_images

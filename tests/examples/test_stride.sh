@@ -476,7 +476,8 @@ knows_models() {
     succeeds predict "$net" "$table" --output "$tmp/rows.csv" && cmp "$tmp/rows.csv" "$tmp/whole.csv" || return
     succeeds predict "$net" --data "$table" --index 3 --output "$tmp/one.csv" && [ "$(lines "$tmp/one.csv")" = 2 ] || because "--index" || return
     succeeds predict "$net" --data "$table" && [ "$(lines "$out")" = 1 ] || because "sample 0" || return
-    fails 'no saved net: model.safetensors, the default of --model, does not exist' predict "$table" &&
+    fails 'no saved net: model.safetensors, the default of --model, does not exist; stride train saves it$' predict "$table" &&
+        fails 'no saved net: model.safetensors, the default' export "$tmp/none.c" &&
         refuses '.*none.st: No such file' predict none.st "$table" && refuses '.*none.st: No such file' eval none.st "$table" &&
         refuses '.*none.st: No such file' export none.st "$tmp/none.c" && fails 'none.st: No such file' summary none.st || because "a missing net" || return
     refuses '--index: expected a whole number from 0, not "2x"' predict "$net" --data "$table" --index 2x
