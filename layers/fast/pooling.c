@@ -51,6 +51,14 @@ typedef void pool_forward(const pooling *p, ptrdiff_t channels, const st_real *x
 typedef void pool_backward(const pooling *p, ptrdiff_t channels, const st_real *dy, const st_real *place,
                            st_real *dx);
 
+/* Tests if channels leave the second cache, but two of them do not, and are so large that going down their
+ * columns is far from the order of memory: the next channel is fetched meanwhile. */
+static bool is_far(const pooling *p, ptrdiff_t channels)
+{
+    enum { SECOND = (1 << 20) / sizeof(st_real), LARGE = SECOND / 16 };
+    return channels * p->area > SECOND && 2 * p->area <= SECOND && p->area > LARGE;
+}
+
 /* ---- means ----------------------------------------------------------------------------------------- */
 
 INLINE void sum_pairs(int lanes, ptrdiff_t n, const st_real *up, const st_real *down, st_real *restrict y)
@@ -171,6 +179,7 @@ INLINE void spread_mean(ptrdiff_t area, st_real part, st_real *dx)
         const window *w = &p->w;                                                                             \
         const ptrdiff_t n = w->out[1], wide = w->size[1];                                                    \
         const ptrdiff_t tall = f.padded || n <= ISA_LANES(M) ? w->out[0] : 1;                                \
+        const bool far = is_far(p, channels);                                                                \
         M##_vector sum = { 0 };                                                                              \
         for (; channels > 0; channels--, x += p->area, y += p->count) {                                      \
             for (ptrdiff_t begin = 0; begin < w->out[0]; begin += tall)                                      \
@@ -187,11 +196,15 @@ INLINE void spread_mean(ptrdiff_t area, st_real part, st_real *dx)
                         for (int kh = 0; kh < f.high; kh++) {                                                \
                             if (f.padded && (top + kh < 0 || top + kh >= w->size[0])) continue;              \
                             if (kh == 0 && begun) continue;                                                  \
-                            last = M##_row(p, f, exact, first + (top + kh) * wide, i, kh * f.wide, &sum);    \
+                            const st_real *row = first + (top + kh) * wide;                                  \
+                            for (int j = 0; j < f.right && far; j++)                                         \
+                                __builtin_prefetch(row + p->area + j * ISA_LANES(M), 0, 2);                  \
+                            last = M##_row(p, f, exact, row, i, kh * f.wide, &sum);                          \
                             most = begun ? M##_greater(most, last, exact) : last;                            \
                             begun = true;                                                                    \
                         }                                                                                    \
                         AT(M, y + oh * n + i) = most.best;                                                   \
+                        if (far) __builtin_prefetch(y + p->count + oh * n + i, 1);                           \
                         word |= most.place << (int)((size_t)oh % PACKED * BYTE);                             \
                         const bool full = (size_t)oh % PACKED == PACKED - 1 || oh == w->out[0] - 1;          \
                         st_real *to =                                                                        \
@@ -233,6 +246,8 @@ INLINE void spread_mean(ptrdiff_t area, st_real part, st_real *dx)
         enum { LANES = ISA_LANES(M) };                                                                       \
         const window w = p->w;                                                                               \
         const ptrdiff_t n = w.out[1], wide = w.size[1], vectors = ceil_div(wide, f.right);                   \
+        const bool far = is_far(p, channels);                                                                \
+        const ptrdiff_t ahead = far ? p->area : AHEAD * wide;                                                \
         for (; channels > 0; channels--, dy += p->count, place += p->words, dx += p->area)                   \
             for (ptrdiff_t begin = (vectors - 1) / LANES * LANES; begin >= 0; begin -= LANES) {              \
                 const ptrdiff_t i = vectors < LANES ? 0 : lanes_within(begin, LANES, vectors);               \
@@ -245,6 +260,7 @@ INLINE void spread_mean(ptrdiff_t area, st_real part, st_real *dx)
                             const ptrdiff_t oh = t - j;                                                      \
                             if (oh < 0 || oh >= w.out[0]) continue;                                          \
                             const st_real *words = place + (size_t)oh / PACKED * (size_t)n + i;              \
+                            if (far && j == 0) __builtin_prefetch(dy + p->count + oh * n + i, 0, 2);         \
                             const int shift = (int)((size_t)oh % PACKED * BYTE);                             \
                             for (int kw = f.wide - 1; kw >= 0; kw--) {                                       \
                                 const int c = (kw + f.odd) % f.right;                                        \
@@ -261,11 +277,11 @@ INLINE void spread_mean(ptrdiff_t area, st_real part, st_real *dx)
                         for (int r = 0; r < f.rows; r++) {                                                   \
                             st_real *to = dx + (row + r) * wide + i * f.right;                               \
                             if (row + r < 0 || row + r >= w.size[0]) continue;                               \
-                            __builtin_prefetch(to + AHEAD * wide, 1);                                        \
+                            __builtin_prefetch(to + ahead, 1);                                               \
                             if (f.right == 1) AT(M, to) = sum[r][0];                                         \
                             else AT(M, to) = SHUFFLE(M, sum[r][0], sum[r][1], M##_OF(LOWER));                \
                             if (f.right == 1) continue;                                                      \
-                            __builtin_prefetch(to + AHEAD * wide + LANES, 1);                                \
+                            __builtin_prefetch(to + ahead + LANES, 1);                                       \
                             AT(M, to + LANES) = SHUFFLE(M, sum[r][0], sum[r][1], M##_OF(UPPER));             \
                         }                                                                                    \
                     }                                                                                        \
