@@ -31,11 +31,12 @@ INLINE const st_real *hidden(const st_real *x)
 #define IS_INSIDE(b, x) ((b)->full || (x) > -(st_real)INFINITY)
 
 /* Tests of lanes, for which AVX-512 has registers: a > b; equal bits; a where a test is true, else b; n plus
- * a constant there. */
+ * a constant there; if a test of any lane is true. */
 #define EXCEEDS(M, a, b) M##_EXCEEDS(a, b)
 #define SAME(M, a, b) M##_SAME(a, b)
 #define CHOOSE(M, test, a, b) M##_CHOOSE(test, a, b)
 #define PLUS(M, test, n, more) M##_PLUS(test, n, more)
+#define ANY(M, test) M##_ANY(test)
 /* The same for masks: numbers without a sign are added, as sums take all of their bits. */
 #define UNSIGNED(M) typedef real_bits M##_unsigned __attribute__((vector_size(sizeof(M##_mask))));
 EACH_ISA(UNSIGNED)
@@ -44,15 +45,24 @@ EACH_ISA(UNSIGNED)
 #define generic_SAME(a, b) ((a) == (b))
 #define generic_CHOOSE(test, a, b) ISA_PICK(generic, test, a, b)
 #define generic_PLUS(test, n, more) PLUS_MASK(generic, test, n, more)
+INLINE bool generic_any(generic_mask test)
+{
+    isa_bits any = 0;
+    EACH(l, ISA_LANES(generic)) any |= test[l];
+    return any != 0;
+}
+#define generic_ANY(test) generic_any(test)
 typedef generic_mask generic_test;
 #if defined(__x86_64__) && !defined(STRIDE_GENERIC)
 #define avx2_EXCEEDS(a, b) ((a) > (b))
 #define avx2_SAME(a, b) ((a) == (b))
 #define avx2_PLUS(test, n, more) PLUS_MASK(avx2, test, n, more)
 typedef avx2_mask avx2_test;
+#define avx512_ANY(test) ((test) != 0)
 #ifdef STRIDE_DOUBLE
 typedef __mmask8 avx512_test;
 #define avx512_EXCEEDS(a, b) _mm512_cmp_pd_mask((__m512d)(a), (__m512d)(b), _CMP_GT_OQ)
+#define avx2_ANY(test) (_mm256_movemask_pd((__m256d)(test)) != 0)
 #define avx512_SAME(a, b) _mm512_cmpeq_epi64_mask((__m512i)(a), (__m512i)(b))
 #define avx512_CHOOSE(test, a, b) (avx512_vector) _mm512_mask_blend_pd(test, (__m512d)(b), (__m512d)(a))
 #define avx512_PLUS(test, n, more)                                                                           \
@@ -61,6 +71,7 @@ typedef __mmask8 avx512_test;
 #else
 typedef __mmask16 avx512_test;
 #define avx512_EXCEEDS(a, b) _mm512_cmp_ps_mask((__m512)(a), (__m512)(b), _CMP_GT_OQ)
+#define avx2_ANY(test) (_mm256_movemask_ps((__m256)(test)) != 0)
 #define avx512_SAME(a, b) _mm512_cmpeq_epi32_mask((__m512i)(a), (__m512i)(b))
 #define avx512_CHOOSE(test, a, b) (avx512_vector) _mm512_mask_blend_ps(test, (__m512)(b), (__m512)(a))
 #define avx512_PLUS(test, n, more)                                                                           \
@@ -774,6 +785,21 @@ INLINE void put_part(const st_real *from, ptrdiff_t n, st_real *to, const st_rea
     if (some > 0) memcpy(to, from, (size_t)some * sizeof *to);
 }
 
+/* The number of the element that stochastic pooling draws of a square, whose elements are `apart`. */
+static int drawn_element(st_real uniform, const st_real *x, ptrdiff_t apart)
+{
+    double sum = 0;
+    int number = 0;
+    for (int i = 0; i < SQUARE; i++) sum += (double)chance(x[i * apart]);
+    double left = (double)uniform * sum;
+    KEEP_APART(&left);
+    for (int i = 0; i < SQUARE; i++) {
+        if (left >= 0 && x[i * apart] > 0) number = i;
+        left -= (double)chance(x[i * apart]);
+    }
+    return sum > 0 ? number : (int)((double)uniform * SQUARE);
+}
+
 #define SQUARES(M)                                                                                           \
     M##_TARGET INLINE M##_mask M##_own_lanes(ptrdiff_t columns)                                              \
     {                                                                                                        \
@@ -820,6 +846,10 @@ INLINE void put_part(const st_real *from, ptrdiff_t n, st_real *to, const st_rea
         M##_put(u[r], top + r * b->wide, b->dx_end), M##_put(v[r], top + r * b->wide + LANES, b->dx_end);    \
     }                                                                                                        \
                                                                                                              \
+    M##_TARGET INLINE void M##_keep_run(const squares_call *b, int j, ptrdiff_t at, M##_vector v)            \
+    {                                                                                                        \
+        if (b->kept) AT(M, b->kept + j * b->run + at) = v;                                                   \
+    }                                                                                                        \
     M##_TARGET INLINE M##_vector M##_most_of(const M##_vector *t)                                            \
     {                                                                                                        \
         return BY(M, max, BY(M, max, t[3], t[2]), BY(M, max, t[1], t[0]));                                   \
@@ -859,24 +889,36 @@ INLINE void put_part(const st_real *from, ptrdiff_t n, st_real *to, const st_rea
         return (M##_mask)(own + (M##_unsigned)sum[0] + (M##_unsigned)sum[1]);                                \
     }                                                                                                        \
                                                                                                              \
+    /* By the definition's arithmetic. */                                                                    \
+    M##_TARGET static void M##_draw_squares(const st_real *uniform, const M##_vector *t, M##_vector *to)     \
+    {                                                                                                        \
+        st_real x[SQUARE][ISA_LANES(M)], drawn[2][ISA_LANES(M)];                                             \
+        memcpy(x, t, sizeof x);                                                                              \
+        for (int l = 0; l < ISA_LANES(M); l++) {                                                             \
+            const int k = drawn_element(uniform[l], &x[0][l], ISA_LANES(M));                                 \
+            drawn[0][l] = (st_real)k, drawn[1][l] = x[k][l];                                                 \
+        }                                                                                                    \
+        memcpy(to, drawn, sizeof drawn);                                                                     \
+    }                                                                                                        \
     /* Kept: the maximum's number, and how far it is above the mean. */                                      \
-    M##_TARGET INLINE M##_vector M##_mixed_square(const st_real *w, const M##_vector *t, st_real *kept,      \
-                                                  ptrdiff_t run)                                             \
+    M##_TARGET INLINE M##_vector M##_mixed_square(const squares_call *b, ptrdiff_t at, const st_real *w,     \
+                                                  const M##_vector *t)                                       \
     {                                                                                                        \
         M##_vector most;                                                                                     \
-        const M##_vector mean = M##_sum_of(t) * (st_real)0.25, at = M##_peak_of(t, &most);                   \
-        if (kept) AT(M, kept) = at, AT(M, kept + run) = most - mean;                                         \
+        const M##_vector mean = M##_sum_of(t) * (st_real)0.25, number = M##_peak_of(t, &most);               \
+        M##_keep_run(b, 0, at, number), M##_keep_run(b, 1, at, most - mean);                                 \
         return w[0] * most + (1 - w[0]) * mean;                                                              \
     }                                                                                                        \
-    M##_TARGET INLINE void M##_mixed_square_back(const st_real *w, M##_vector dy, const st_real *kept,       \
-                                                 ptrdiff_t run, M##_mask own, M##_vector *t,                 \
+    M##_TARGET INLINE void M##_mixed_square_back(const squares_call *b, ptrdiff_t at, const st_real *w,      \
+                                                 M##_vector dy, M##_mask own, M##_vector *t,                 \
                                                  M##_vector *sum)                                            \
     {                                                                                                        \
         const M##_vector share = dy * ((1 - w[0]) * (st_real)0.25), more = share + dy * w[0],                \
-                         at = AT(M, kept);                                                                   \
+                         number = AT(M, b->kept + at);                                                       \
         EACH(i, SQUARE)                                                                                      \
-        t[i] = CHOOSE(M, SAME(M, (M##_mask)at, (M##_mask)((M##_vector){ 0 } + (st_real)i)), more, share);    \
-        sum[0] += (M##_vector)(own & (M##_mask)(dy * AT(M, kept + run)));                                    \
+        t[i] =                                                                                               \
+            CHOOSE(M, SAME(M, (M##_mask)number, (M##_mask)((M##_vector){ 0 } + (st_real)i)), more, share);   \
+        sum[0] += (M##_vector)(own & (M##_mask)(dy * AT(M, b->kept + b->run + at)));                         \
     }                                                                                                        \
                                                                                                              \
     /* Kept: the gate. */                                                                                    \
@@ -888,38 +930,37 @@ INLINE void put_part(const st_real *from, ptrdiff_t n, st_real *to, const st_rea
         memcpy(&v, each, sizeof v);                                                                          \
         return v;                                                                                            \
     }                                                                                                        \
-    M##_TARGET INLINE M##_vector M##_gated_square(const st_real *w, const M##_vector *t, st_real *kept,      \
-                                                  ptrdiff_t run)                                             \
+    M##_TARGET INLINE M##_vector M##_gated_square(const squares_call *b, ptrdiff_t at, const st_real *w,     \
+                                                  const M##_vector *t)                                       \
     {                                                                                                        \
-        (void)run;                                                                                           \
         M##_vector products = w[0] * t[0];                                                                   \
         _Pragma("GCC unroll 3") for (int i = 1; i < SQUARE; i++) products += w[i] * t[i];                    \
         const M##_vector g = M##_logistic(products);                                                         \
-        if (kept) AT(M, kept) = g;                                                                           \
+        M##_keep_run(b, 0, at, g);                                                                           \
         return g * M##_most_of(t) + (1 - g) * (M##_sum_of(t) * (st_real)0.25);                               \
     }                                                                                                        \
-    M##_TARGET INLINE void M##_gated_square_back(const st_real *w, M##_vector dy, const st_real *kept,       \
-                                                 ptrdiff_t run, M##_mask own, M##_vector *t,                 \
+    M##_TARGET INLINE void M##_gated_square_back(const squares_call *b, ptrdiff_t at, const st_real *w,      \
+                                                 M##_vector dy, M##_mask own, M##_vector *t,                 \
                                                  M##_vector *sum)                                            \
     {                                                                                                        \
-        (void)run;                                                                                           \
         M##_vector most;                                                                                     \
-        const M##_vector g = AT(M, kept), mean = M##_sum_of(t) * (st_real)0.25, at = M##_peak_of(t, &most),  \
-                         to_most = dy * g, to_mean = dy - to_most, slope = to_mean * g * (most - mean),      \
-                         share = to_mean * (st_real)0.25, more = share + to_most;                            \
+        const M##_vector g = AT(M, b->kept + at), mean = M##_sum_of(t) * (st_real)0.25,                      \
+                         number = M##_peak_of(t, &most), to_most = dy * g, to_mean = dy - to_most,           \
+                         slope = to_mean * g * (most - mean), share = to_mean * (st_real)0.25,               \
+                         more = share + to_most;                                                             \
         EACH(i, SQUARE)                                                                                      \
         {                                                                                                    \
             sum[i] += (M##_vector)(own & (M##_mask)(slope * t[i]));                                          \
-            t[i] =                                                                                           \
-                CHOOSE(M, SAME(M, (M##_mask)at, (M##_mask)((M##_vector){ 0 } + (st_real)i)), more, share) +  \
-                slope * w[i];                                                                                \
+            t[i] = CHOOSE(M, SAME(M, (M##_mask)number, (M##_mask)((M##_vector){ 0 } + (st_real)i)), more,    \
+                          share) +                                                                           \
+                   slope * w[i];                                                                             \
         }                                                                                                    \
     }                                                                                                        \
                                                                                                              \
-    M##_TARGET INLINE M##_vector M##_ordinal_square(const st_real *w, const M##_vector *t, st_real *kept,    \
-                                                    ptrdiff_t run)                                           \
+    M##_TARGET INLINE M##_vector M##_ordinal_square(const squares_call *b, ptrdiff_t at, const st_real *w,   \
+                                                    const M##_vector *t)                                     \
     {                                                                                                        \
-        (void)kept, (void)run;                                                                               \
+        (void)b, (void)at;                                                                                   \
         M##_vector s[SQUARE], sum;                                                                           \
         EACH(i, SQUARE) s[i] = t[i];                                                                         \
         M##_order(s);                                                                                        \
@@ -927,11 +968,11 @@ INLINE void put_part(const st_real *from, ptrdiff_t n, st_real *to, const st_rea
         _Pragma("GCC unroll 3") for (int i = 1; i < SQUARE; i++) sum += w[i] * s[i];                         \
         return sum;                                                                                          \
     }                                                                                                        \
-    M##_TARGET INLINE void M##_ordinal_square_back(const st_real *w, M##_vector dy, const st_real *kept,     \
-                                                   ptrdiff_t run, M##_mask own, M##_vector *t,               \
+    M##_TARGET INLINE void M##_ordinal_square_back(const squares_call *b, ptrdiff_t at, const st_real *w,    \
+                                                   M##_vector dy, M##_mask own, M##_vector *t,               \
                                                    M##_vector *sum)                                          \
     {                                                                                                        \
-        (void)kept, (void)run;                                                                               \
+        (void)b, (void)at;                                                                                   \
         const M##_mask ranks = M##_ranks_of(t);                                                              \
         M##_order(t);                                                                                        \
         EACH(i, SQUARE)                                                                                      \
@@ -942,34 +983,34 @@ INLINE void put_part(const st_real *from, ptrdiff_t n, st_real *to, const st_rea
     }                                                                                                        \
                                                                                                              \
     /* Kept: the ranks. */                                                                                   \
-    M##_TARGET INLINE M##_vector M##_rank_square(const st_real *w, const M##_vector *t, st_real *kept,       \
-                                                 ptrdiff_t run)                                              \
+    M##_TARGET INLINE M##_vector M##_rank_square(const squares_call *b, ptrdiff_t at, const st_real *w,      \
+                                                 const M##_vector *t)                                        \
     {                                                                                                        \
-        if (kept) AT(M, kept) = (M##_vector)M##_ranks_of(t);                                                 \
-        return M##_ordinal_square(w, t, NULL, run);                                                          \
+        if (b->kept) M##_keep_run(b, 0, at, (M##_vector)M##_ranks_of(t));                                    \
+        return M##_ordinal_square(b, at, w, t);                                                              \
     }                                                                                                        \
-    M##_TARGET INLINE void M##_rank_square_back(const st_real *w, M##_vector dy, const st_real *kept,        \
-                                                ptrdiff_t run, M##_mask own, M##_vector *t, M##_vector *sum) \
+    M##_TARGET INLINE void M##_rank_square_back(const squares_call *b, ptrdiff_t at, const st_real *w,       \
+                                                M##_vector dy, M##_mask own, M##_vector *t, M##_vector *sum) \
     {                                                                                                        \
-        (void)run, (void)own, (void)sum;                                                                     \
-        const M##_mask ranks = (M##_mask)AT(M, kept);                                                        \
+        (void)own, (void)sum;                                                                                \
+        const M##_mask ranks = (M##_mask)AT(M, b->kept + at);                                                \
         EACH(i, SQUARE) t[i] = dy * M##_weights_in(SQUARE, ranks, i, w);                                     \
     }                                                                                                        \
-    M##_TARGET INLINE M##_vector M##_median_square(const st_real *w, const M##_vector *t, st_real *kept,     \
-                                                   ptrdiff_t run)                                            \
+    M##_TARGET INLINE M##_vector M##_median_square(const squares_call *b, ptrdiff_t at, const st_real *w,    \
+                                                   const M##_vector *t)                                      \
     {                                                                                                        \
-        (void)w, (void)run;                                                                                  \
+        (void)w;                                                                                             \
         M##_vector s[SQUARE];                                                                                \
-        if (kept) AT(M, kept) = (M##_vector)M##_ranks_of(t);                                                 \
+        if (b->kept) M##_keep_run(b, 0, at, (M##_vector)M##_ranks_of(t));                                    \
         EACH(i, SQUARE) s[i] = t[i];                                                                         \
         M##_order(s);                                                                                        \
         return (s[1] + s[2]) / 2;                                                                            \
     }                                                                                                        \
-    M##_TARGET INLINE void M##_median_square_back(const st_real *w, M##_vector dy, const st_real *kept,      \
-                                                  ptrdiff_t run, M##_mask own, M##_vector *t,                \
+    M##_TARGET INLINE void M##_median_square_back(const squares_call *b, ptrdiff_t at, const st_real *w,     \
+                                                  M##_vector dy, M##_mask own, M##_vector *t,                \
                                                   M##_vector *sum)                                           \
     {                                                                                                        \
-        M##_rank_square_back(w, dy, kept, run, own, t, sum);                                                 \
+        M##_rank_square_back(b, at, w, dy, own, t, sum);                                                     \
     }                                                                                                        \
                                                                                                              \
     /* Kept: dy/dx of each element, with e = exp(x - max x): e (1 + x - y) / sum of e. */                    \
@@ -981,8 +1022,8 @@ INLINE void put_part(const st_real *from, ptrdiff_t n, st_real *to, const st_rea
         memcpy(&v, each, sizeof v);                                                                          \
         return v;                                                                                            \
     }                                                                                                        \
-    M##_TARGET INLINE M##_vector M##_soft_square(const st_real *w, const M##_vector *t, st_real *kept,       \
-                                                 ptrdiff_t run)                                              \
+    M##_TARGET INLINE M##_vector M##_soft_square(const squares_call *b, ptrdiff_t at, const st_real *w,      \
+                                                 const M##_vector *t)                                        \
     {                                                                                                        \
         (void)w;                                                                                             \
         const M##_vector most = M##_most_of(t), least = (M##_vector){ 0 } + LEAST_NORMAL_EXPONENT;           \
@@ -993,14 +1034,81 @@ INLINE void put_part(const st_real *from, ptrdiff_t n, st_real *to, const st_rea
             sum += e[i], weighted += e[i] * z[i];                                                            \
         }                                                                                                    \
         const M##_vector over = 1 / sum, mean = weighted * over, from = 1 - mean;                            \
-        if (kept) EACH(i, SQUARE) AT(M, kept + i * run) = e[i] * over * (z[i] + from);                       \
+        EACH(i, SQUARE) M##_keep_run(b, i, at, e[i] * over * (z[i] + from));                                 \
         return most + mean;                                                                                  \
     }                                                                                                        \
-    M##_TARGET INLINE void M##_soft_square_back(const st_real *w, M##_vector dy, const st_real *kept,        \
-                                                ptrdiff_t run, M##_mask own, M##_vector *t, M##_vector *sum) \
+    M##_TARGET INLINE void M##_soft_square_back(const squares_call *b, ptrdiff_t at, const st_real *w,       \
+                                                M##_vector dy, M##_mask own, M##_vector *t, M##_vector *sum) \
     {                                                                                                        \
         (void)w, (void)own, (void)sum;                                                                       \
-        EACH(i, SQUARE) t[i] = dy * AT(M, kept + i * run);                                                   \
+        EACH(i, SQUARE) t[i] = dy * AT(M, b->kept + i * b->run + at);                                        \
+    }                                                                                                        \
+                                                                                                             \
+    /* Kept, where an element is drawn: its number. */                                                       \
+    M##_TARGET INLINE void M##_drawn_rank_square_back(const squares_call *b, ptrdiff_t at, const st_real *w, \
+                                                      M##_vector dy, M##_mask own, M##_vector *t,            \
+                                                      M##_vector *sum)                                       \
+    {                                                                                                        \
+        (void)w, (void)own, (void)sum;                                                                       \
+        const M##_vector number = AT(M, b->kept + at);                                                       \
+        EACH(i, SQUARE) t[i] = (M##_vector)((number == (st_real)i) & (M##_mask)dy);                          \
+    }                                                                                                        \
+    M##_TARGET INLINE void M##_stochastic_square_back(const squares_call *b, ptrdiff_t at, const st_real *w, \
+                                                      M##_vector dy, M##_mask own, M##_vector *t,            \
+                                                      M##_vector *sum)                                       \
+    {                                                                                                        \
+        M##_drawn_rank_square_back(b, at, w, dy, own, t, sum);                                               \
+    }                                                                                                        \
+    /* As drawn_rank. */                                                                                     \
+    M##_TARGET INLINE M##_vector M##_drawn_rank_square(const squares_call *b, ptrdiff_t at,                  \
+                                                       const st_real *w, const M##_vector *t)                \
+    {                                                                                                        \
+        const M##_vector part = AT(M, b->uniform + at) * b->first[SQUARE];                                   \
+        const M##_mask ranks = M##_ranks_of(t);                                                              \
+        M##_mask passed = { 0 };                                                                             \
+        M##_vector number = { 0 }, y = t[0];                                                                 \
+        EACH(i, SQUARE - 1) passed = PLUS(M, EXCEEDS(M, (M##_vector){ 0 } + w[i], part), passed, 1);         \
+        passed = (SQUARE - 1) - passed;                                                                      \
+        _Pragma("GCC unroll 3") for (int i = 1; i < SQUARE; i++)                                             \
+        {                                                                                                    \
+            const M##_test here = SAME(M, M##_rank_in(ranks, i) & 15, passed);                               \
+            number = CHOOSE(M, here, (M##_vector){ 0 } + (st_real)i, number);                                \
+            y = CHOOSE(M, here, t[i], y);                                                                    \
+        }                                                                                                    \
+        M##_keep_run(b, 0, at, number);                                                                      \
+        return y;                                                                                            \
+    }                                                                                                        \
+    /* As stochastic_values. */                                                                              \
+    M##_TARGET INLINE M##_vector M##_stochastic_square(const squares_call *b, ptrdiff_t at,                  \
+                                                       const st_real *w, const M##_vector *t)                \
+    {                                                                                                        \
+        (void)w;                                                                                             \
+        const M##_vector zero = { 0 }, uniform = AT(M, b->uniform + at);                                     \
+        const st_real error = sizeof(st_real) == sizeof(double) ? 0 : (SQUARE + 2) * ST_REAL_EPSILON;        \
+        const M##_mask size = ~(M##_mask) - zero; /* all bits but the sign */                                \
+        M##_vector part[SQUARE], all = zero, left, nearest, number = zero, y = t[0];                         \
+        EACH(i, SQUARE) part[i] = BY(M, max, t[i], zero), all += part[i];                                    \
+        left = uniform * all, nearest = all;                                                                 \
+        const M##_test some = EXCEEDS(M, all, zero);                                                         \
+        EACH(i, SQUARE)                                                                                      \
+        {                                                                                                    \
+            const M##_test here = (EXCEEDS(M, t[i], zero) & ~EXCEEDS(M, zero, left)) |                       \
+                                  ~(some | EXCEEDS(M, zero + (st_real)i, uniform * SQUARE));                 \
+            nearest = BY(M, min, (M##_vector)((M##_mask)left & size), nearest);                              \
+            number = CHOOSE(M, here, zero + (st_real)i, number), y = CHOOSE(M, here, t[i], y);               \
+            left -= part[i];                                                                                 \
+        }                                                                                                    \
+        const M##_test unsure =                                                                              \
+            some & (EXCEEDS(M, error * all, nearest) | EXCEEDS(M, zero + LEAST_SUM, all) |                   \
+                    EXCEEDS(M, all, zero + MOST_SUM));                                                       \
+        if (ANY(M, unsure)) {                                                                                \
+            M##_vector copy[SQUARE], drawn[2];                                                               \
+            EACH(i, SQUARE) copy[i] = t[i];                                                                  \
+            M##_draw_squares(b->uniform + at, copy, drawn);                                                  \
+            number = drawn[0], y = drawn[1];                                                                 \
+        }                                                                                                    \
+        M##_keep_run(b, 0, at, number);                                                                      \
+        return y;                                                                                            \
     }
 
 /* exp of LEAST_NORMAL_EXPONENT is a normal number, and beside 1 it is nothing. */
@@ -1039,7 +1147,14 @@ INLINE void ordinal_weights(const squares_call *b, st_real *w)
 
 INLINE void rank_square_weights(const squares_call *b, st_real *w)
 {
-    for (int i = 0; i < SQUARE; i++) w[i] = b->first[0] * b->weight[i];
+    for (int i = 0; i < SQUARE; i++) w[i] = b->first[SQUARE] * b->weight[i];
+}
+
+/* Sums of weights. */
+INLINE void drawn_weights(const squares_call *b, st_real *w)
+{
+    st_real sum = 0;
+    for (int i = 0; i < SQUARE; i++) w[i] = sum += b->weight[i];
 }
 
 INLINE void median_weights(const squares_call *b, st_real *w)
@@ -1048,7 +1163,7 @@ INLINE void median_weights(const squares_call *b, st_real *w)
     w[1] = w[2] = (st_real)0.5;
 }
 
-INLINE void soft_weights(const squares_call *b, st_real *w)
+INLINE void no_weights(const squares_call *b, st_real *w)
 {
     (void)b, (void)w;
 }
@@ -1073,8 +1188,7 @@ INLINE void soft_weights(const squares_call *b, st_real *w)
                 M##_get_square(b, b->x + 2 * row * b->wide + 2 * i, t);                                      \
                 const ptrdiff_t at = row * columns + i;                                                      \
                 zero += M##_sum_of(t) * 0;                                                                   \
-                M##_put(M##_##NAME##_square(w, t, b->kept ? b->kept + at : NULL, b->run), b->y + at,         \
-                        b->y_end);                                                                           \
+                M##_put(M##_##NAME##_square(b, at, w, t), b->y + at, b->y_end);                              \
             }                                                                                                \
         const M##_mask other = (zero != 0) & (columns < ISA_LANES(M) ? own : ~(M##_mask){ 0 });              \
         isa_bits any = 0;                                                                                    \
@@ -1095,7 +1209,7 @@ INLINE void soft_weights(const squares_call *b, st_real *w)
                 M##_vector t[SQUARE];                                                                        \
                 const ptrdiff_t at = row * columns + i;                                                      \
                 if (READS) M##_get_square(b, b->x + 2 * row * b->wide + 2 * i, t);                           \
-                M##_##NAME##_square_back(w, M##_get(b->dy + at, b->dy_end), b->kept + at, b->run,            \
+                M##_##NAME##_square_back(b, at, w, M##_get(b->dy + at, b->dy_end),                           \
                                          last ? own : ~(M##_mask){ 0 }, t, sum);                             \
                 if (dx) M##_put_square(b, dx + 2 * i, t);                                                    \
             }                                                                                                \
@@ -1110,7 +1224,9 @@ INLINE void soft_weights(const squares_call *b, st_real *w)
     DO(ordinal, ordinal_weights, SQUARE, true, .runs = 0, .reads = true)                                     \
     DO(rank, rank_square_weights, 0, false, .runs = 1)                                                       \
     DO(median, median_weights, 0, false, .runs = 1)                                                          \
-    DO(soft, soft_weights, 0, false, .runs = SQUARE)
+    DO(soft, no_weights, 0, false, .runs = SQUARE)                                                           \
+    DO(drawn_rank, drawn_weights, 0, false, .runs = 1)                                                       \
+    DO(stochastic, no_weights, 0, false, .runs = 1)
 #define FUNCTIONS_OF_SQUARES(M, NAME) { M##_##NAME##_squares, M##_##NAME##_squares_back },
 #if defined(__x86_64__) && !defined(STRIDE_GENERIC)
 #define EACH_ISA_WITH(DO, ...) DO(avx512, __VA_ARGS__) DO(avx2, __VA_ARGS__) DO(generic, __VA_ARGS__)
@@ -1151,8 +1267,8 @@ static bool ranks_suit(const st_layer *l)
     DO(ordinal, ranks_suit, .runs = 0, .squares = &ordinal_squares_form)                                     \
     DO(median, median_suits, .runs = 2, .squares = &median_squares_form)                                     \
     DO(rank, ranks_suit, .few = 1, .draws = rank_draws, .prepare = rank_weights,                             \
-       .squares = &rank_squares_form)                                                                        \
-    DO(stochastic, windows_suit, .draws = always_draws)
+       .squares = &rank_squares_form, .drawn = &drawn_rank_squares_form)                                     \
+    DO(stochastic, windows_suit, .draws = always_draws, .drawn = &stochastic_squares_form)
 
 /* Goes on to the next POOL_LANES windows. */
 INLINE void advance(lanes_call *b)

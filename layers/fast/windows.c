@@ -714,6 +714,7 @@ static ptrdiff_t elements_of(const windows_plan *p)
 static ptrdiff_t kept_of(const windows_plan *p)
 {
     const ptrdiff_t elements = p->sums && p->sums->keeps_elements ? elements_of(p) : 0;
+    if (p->squares) return p->squares->runs * grid_of(p) + POOL_LANES;
     return p->draws ? 0 : p->runs * grid_of(p) + elements + POOL_LANES;
 }
 
@@ -722,7 +723,9 @@ typedef struct batch {
     const windows_plan *plan;
     const st_call *call;
     int isa;
-    bool draws;            /* places of what is drawn are kept */
+    bool draws;  /* elements are drawn */
+    bool places; /* and their places are kept */
+    const squares_form *squares;
     uint64_t made, blocks; /* blocks of random words that are made: the first one, and how many */
     st_tensor x, y, dy, dx;
     bool contiguous;                 /* x is */
@@ -753,6 +756,8 @@ static batch batch_of(const st_call *c, bool gradient, st_tensor x, st_tensor y,
 {
     const windows_plan *p = c->plan;
     batch b = { .plan = p, .call = c, .isa = c->layer->impl->isa, .draws = p->draws && c->training };
+    if (b.draws || !p->draws) b.squares = p->squares;
+    b.places = b.draws && !b.squares;
     b.x = x, b.y = y, b.dy = dy, b.dx = dx;
     b.contiguous = st_is_contiguous(x);
     b.channels = x.shape.n[1], b.area = x.shape.n[2] * x.shape.n[3],
@@ -767,7 +772,7 @@ static batch batch_of(const st_call *c, bool gradient, st_tensor x, st_tensor y,
     if (c->layer->params > 0 && !b.has_logits) b.elements = st_numel(c->param[0]) / c->param[0].shape.n[0];
     b.per_channel = b.elements > 0 && c->param[0].shape.n[0] > 1;
     if (gradient && !b.has_logits) b.grad = st_data(st_grad(c, 0));
-    if (b.draws) b.place = st_data(st_memory(c, 0));
+    if (b.places) b.place = st_data(st_memory(c, 0));
     b.each = kept_of(p);
     if (b.each > 0) b.kept = st_data(st_memory(c, 0));
     b.x_at = data_of(x), b.y_at = data_of(y), b.dy_at = data_of(dy), b.dx_at = data_of(dx);
@@ -826,7 +831,7 @@ static void find_channel(batch *b, ptrdiff_t number, channel *a)
     a->y = b->y_at + number * b->count;
     if (b->dy_at) a->dy = b->dy_at + number * b->count;
     if (b->dx_at) a->dx = b->dx_at + number * b->area;
-    if (b->draws) a->place = b->place + number * b->count;
+    if (b->places) a->place = b->place + number * b->count;
     b->at.channel = k, b->at.number = b->first.number + (uint64_t)number;
     if (b->per_channel) b->at.param[0] = b->first.param[0] + k * b->elements;
     for (ptrdiff_t i = 0; i < b->elements; i++) b->at.dparam[0][i] = 0;
@@ -834,10 +839,9 @@ static void find_channel(batch *b, ptrdiff_t number, channel *a)
         b->order = (st_real)b->plan->sums->order(&b->at);
     if (b->has_logits) a->logits = b->logits + k * b->area, a->dlogits = b->dlogits + k * b->area;
     const sums_form *form = b->plan->sums;
-    const bool back = b->dy_at != NULL, squares = b->plan->squares,
-               reads = !back || (squares ? b->plan->lanes->squares->reads
-                                 : form  ? b->has_logits || !form->keeps_elements
-                                         : b->plan->runs == 0);
+    const bool back = b->dy_at != NULL, reads = !back || (b->squares ? b->squares->reads
+                                                          : form     ? b->has_logits || !form->keeps_elements
+                                                                     : b->plan->runs == 0);
     if (b->kept) a->kept = b->kept + number * b->each;
     const ptrdiff_t line = 64 / sizeof(st_real); /* the next channel comes into cache meanwhile */
     if (reads && a->x + 2 * b->area <= a->x_end)
@@ -847,7 +851,7 @@ static void find_channel(batch *b, ptrdiff_t number, channel *a)
         a->finite = !isnan(a->kept[b->each - 1]);
         return;
     }
-    if (squares) {
+    if (b->squares) {
         a->finite = true; /* until its values are not */
         return;
     }
@@ -924,7 +928,7 @@ static void draw(batch *b)
         isas[b->isa].numbers_of_words(n, word + row * out, r->uniform + row * pitch);
         for (ptrdiff_t i = out; i < pitch; i++) r->uniform[row * pitch + i] = 0;
     }
-    for (ptrdiff_t i = p->windows; i < whole(p->windows); i++) r->uniform[i] = 0;
+    for (ptrdiff_t i = p->windows; i < grid_of(p); i++) r->uniform[i] = (st_real)0.5; /* 0 would be unsure */
 }
 
 /* Rows of windows from `first` on. */
@@ -939,17 +943,19 @@ static squares_call squares_of(const batch *b, const channel *a, ptrdiff_t first
     if (a->dy) c.dy = a->dy + first * out, c.dy_end = b->dy_end;
     if (a->dx) c.dx = a->dx + 2 * first * wide, c.dx_end = b->dx_end;
     if (a->kept) c.kept = a->kept + first * out, c.run = grid_of(p);
-    c.sums = r->totals, c.first = r->first, c.weight = r->weight;
+    c.uniform = r->uniform + first * out;
+    c.sums = r->totals, c.first = r->counted, c.weight = r->weight;
     return c;
 }
 
 /* False: the definition is to compute the channel. */
-static bool squares_values(const batch *b, const channel *a)
+static bool squares_values(batch *b, const channel *a)
 {
     const windows_plan *p = b->plan;
+    if (b->draws) draw(b);
     squares_call call = squares_of(b, a, 0, p->axis[0].out);
     if (b->call->layer->impl->run->inference_only) call.kept = NULL;
-    const bool finite = p->lanes->squares->functions[b->isa].values(&call);
+    const bool finite = b->squares->functions[b->isa].values(&call);
     if (a->kept) a->kept[b->each - 1] = finite ? 0 : (st_real)NAN;
     return finite;
 }
@@ -963,7 +969,7 @@ static void squares_adjoints(const batch *b, const channel *a)
     for (ptrdiff_t first = 0; first < out; first += some) {
         const squares_call call = squares_of(b, a, first, smallest(some, out - first));
         memset(r->totals, 0, (size_t)b->elements * sizeof *r->totals);
-        p->lanes->squares->functions[b->isa].adjoints(&call);
+        b->squares->functions[b->isa].adjoints(&call);
         isas[b->isa].add_totals(b->elements, r->totals, r->sums_of);
     }
     if (a->dx) memset(a->dx + used, 0, (size_t)(b->area - used) * sizeof *a->dx);
@@ -979,7 +985,7 @@ static void lanes_values(batch *b, const channel *a)
     p->lanes->values[b->isa](&call, whole(p->windows));
     isas[b->isa].from_grid(p, b->room.y, 0, a->y, b->y_end);
     if (a->kept) a->kept[b->each - 1] = 0;
-    if (b->draws) isas[b->isa].from_grid(p, b->room.place, -1, a->place, a->place + b->count);
+    if (b->places) isas[b->isa].from_grid(p, b->room.place, -1, a->place, a->place + b->count);
 }
 
 static void lanes_adjoints(const batch *b, const channel *a)
@@ -1172,8 +1178,8 @@ void windows_forward(const st_call *c, st_tensor x, st_tensor y)
         channel a;
         find_channel(&b, i, &a);
         const ptrdiff_t image = i / b.channels, k = b.at.channel;
-        if (b.draws && !a.finite) a.place[0] = NOT_DRAWN;
-        if (a.finite && b.plan->lanes && !b.plan->squares) lanes_values(&b, &a);
+        if (b.places && !a.finite) a.place[0] = NOT_DRAWN;
+        if (a.finite && b.plan->lanes && !b.squares) lanes_values(&b, &a);
         else if (!a.finite || !(b.plan->lanes ? squares_values(&b, &a) : sums_values(&b, &a))) {
             if (b.kept) a.kept[b.each - 1] = (st_real)NAN;
             pool_forward_plane(c, image, k, plane(x, image, k), a.y);
@@ -1185,7 +1191,7 @@ static void run_backward(const st_call *c, bool gradient, st_tensor x, st_tensor
                          st_tensor dx)
 {
     batch b = batch_of(c, gradient, x, y, dy, dx);
-    if (b.has_logits || b.draws) {
+    if (b.has_logits || b.places) {
         if (b.has_logits) backward_with_logits(&b, c, gradient);
         else backward_of_drawn(&b);
         return;
@@ -1198,7 +1204,7 @@ static void run_backward(const st_call *c, bool gradient, st_tensor x, st_tensor
         const ptrdiff_t image = i / b.channels, k = b.at.channel;
         if (!a.finite)
             pool_adjoint_plane(c, gradient, image, k, plane(x, image, k), a.y, a.dy, plane(dx, image, k));
-        else if (b.plan->squares) squares_adjoints(&b, &a);
+        else if (b.squares) squares_adjoints(&b, &a);
         else if (b.plan->lanes) lanes_adjoints(&b, &a);
         else sums_adjoints(&b, &a);
         if (a.finite && gradient && !adds_once) add_gradient(&b);
@@ -1268,11 +1274,11 @@ int windows_plan_for(st_layer *l, const void *given, const lanes_form *by_lanes,
     p->windows = (w->out[0] - 1) * p->pitch + w->out[1];
     p->step = largest(smallest(KEPT / p->taps, p->windows + POOL_LANES - 1) / POOL_LANES, 1) * POOL_LANES;
     p->draws = by_lanes && by_lanes->draws && by_lanes->draws(l->options);
-    p->squares = by_lanes && by_lanes->squares && !p->draws && windows_are_squares(l);
+    if (by_lanes && windows_are_squares(l)) p->squares = p->draws ? by_lanes->drawn : by_lanes->squares;
     if (by_sums) p->runs = by_sums->sums;
-    else if (p->squares) p->runs = by_lanes->squares->runs;
     else p->runs = p->draws ? 0 : by_lanes->runs + (FEW_TAPS(p->taps) ? by_lanes->few : 0);
-    if (p->draws && st_layer_memory(l, ST_SHAPE(l->x.n[0], l->x.n[1], w->out[0], w->out[1]))) return -1;
+    if (p->draws && !p->squares && st_layer_memory(l, ST_SHAPE(l->x.n[0], l->x.n[1], w->out[0], w->out[1])))
+        return -1;
     const ptrdiff_t each = kept_of(p);
     if (each > 0 && st_layer_memory(l, ST_SHAPE(l->x.n[0], l->x.n[1], each))) return -1;
     p->reach = p->axis[0].reach * p->pitch + p->axis[1].reach;

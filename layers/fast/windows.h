@@ -76,9 +76,10 @@ typedef struct squares_call {
     st_real *y, *y_end, *dx, *dx_end; /* dx NULL: it is not wanted */
     st_real *kept;                    /* of each window `run` apart; NULL: it is not to be kept */
     ptrdiff_t run;
-    lanes *sums;           /* of the elements of the parameter */
-    const st_real *first;  /* of the windows, which all have the same */
-    const st_real *weight; /* [4] */
+    const st_real *uniform; /* of the windows, where elements are drawn */
+    lanes *sums;            /* of the elements of the parameter */
+    const st_real *first;   /* for each number of elements */
+    const st_real *weight;  /* [4] */
 } squares_call;
 
 /* For an instruction set. */
@@ -103,8 +104,9 @@ typedef struct lanes_form {
     bool (*draws)(const void *options);
     /* Fills `first`, for each number of elements, and `weight`, for each rank; NULL: they are not used. */
     void (*prepare)(const void *options, bool draws, ptrdiff_t taps, st_real *first, st_real *weight);
-    const squares_form
-        *squares; /* NULL: they are windows as others. Types without values have this form only */
+    /* NULL: there is none. A form without values has squares only. `drawn`: where training draws; the windows
+     * of inference are lanes then. */
+    const squares_form *squares, *drawn;
 } lanes_form;
 
 /* A function of sums over windows: y = v(s), s[j] the sum of f[j](x). Padding that is left out adds 0 to
@@ -165,21 +167,21 @@ typedef struct windows_plan {
     const lanes_form *lanes; /* one of these */
     const sums_form *sums;
     phase_axis axis[2];
-    int runs;                /* of what is kept of a channel's windows */
-    bool draws;              /* training draws elements */
-    bool squares;            /* the form's squares */
-    ptrdiff_t taps;          /* elements of a window */
-    ptrdiff_t rows, pitch;   /* of a phase, and of the grid */
-    ptrdiff_t phase, phases; /* elements from a phase to the next, and of all */
-    ptrdiff_t windows, step; /* up to the grid's last one; of those whose adjoints are kept at once */
-    ptrdiff_t reach, run;    /* the greatest shift of an element; from adjoints of an element to the next */
-    int scratch;             /* the first slot */
-    bool full;               /* every window has all elements */
-    bool gaps;               /* a window has none */
-    bool apart;              /* no two windows share an element */
-    bool far;                /* reach > step: taps are added one by one, as zeros beside a block cost more */
-    ptrdiff_t *offset;       /* [taps] */
-    ptrdiff_t *to;           /* [taps], of the adjoints; `offset` if windows are apart */
+    int runs;                    /* of what is kept of a channel's windows */
+    bool draws;                  /* training draws elements */
+    const squares_form *squares; /* NULL: windows are no squares */
+    ptrdiff_t taps;              /* elements of a window */
+    ptrdiff_t rows, pitch;       /* of a phase, and of the grid */
+    ptrdiff_t phase, phases;     /* elements from a phase to the next, and of all */
+    ptrdiff_t windows, step;     /* up to the grid's last one; of those whose adjoints are kept at once */
+    ptrdiff_t reach, run; /* the greatest shift of an element; from adjoints of an element to the next */
+    int scratch;          /* the first slot */
+    bool full;            /* every window has all elements */
+    bool gaps;            /* a window has none */
+    bool apart;           /* no two windows share an element */
+    bool far;             /* reach > step: taps are added one by one, as zeros beside a block cost more */
+    ptrdiff_t *offset;    /* [taps] */
+    ptrdiff_t *to;        /* [taps], of the adjoints; `offset` if windows are apart */
     ptrdiff_t *from, *members, *last; /* of the adjoints that are added up: windows.c */
     st_real *inside;                  /* the elements of each window, 0 where there is none */
     st_real *over;                    /* 1 divided by that, or 0 */
