@@ -60,6 +60,7 @@ COUNTS  := $(foreach l,$(LONGEST),$(filter $l,$(COUNTED))) $(filter-out $(LONGES
 test_jobs = $(if $(jobs),-j$(shell expr $$(getconf _NPROCESSORS_ONLN) + 1))
 .PHONY: test results
 test: ## run every test, in both precisions where that tells more; TEST=gemm TESTED=float runs some
+	$(if $(strip $(COUNTS)),,$(error TEST=$(TEST): no test of $(TESTED) has that in its name))
 	@rm -rf $(OUT)/results
 	@$(MAKE) -k $(test_jobs) results || :
 	@tests/tools/total.sh $(COUNTS)
