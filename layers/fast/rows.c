@@ -670,6 +670,20 @@ INLINE void reverse(ptrdiff_t n, const st_real *restrict from, st_real *restrict
     for (ptrdiff_t i = 0; i < n; i++) to[i] = from[-i];
 }
 
+/* Tests if half of the rows are read after lower ones, or with others far from them, as of reflections: no
+ * hardware fetches the next ones, and those of the next image are fetched meanwhile. */
+static bool jumps(const sparse *rows)
+{
+    ptrdiff_t count = 0, before = 0;
+    for (ptrdiff_t i = 0; i < rows->out; i++) {
+        const tap *t = rows->taps + rows->begin[i], *end = rows->taps + rows->begin[i + 1];
+        if (t == end) continue;
+        if (t->from < before || end[-1].from - t->from >= end - t) count++;
+        before = t->from;
+    }
+    return 2 * count >= rows->out;
+}
+
 /* Vectors are read and written beyond the ends of rows; the next row is written later. */
 #define RUNS(M)                                                                                              \
     M##_TARGET INLINE void M##_copy(ptrdiff_t n, const st_real *from, st_real *to)                           \
@@ -721,6 +735,10 @@ INLINE void reverse(ptrdiff_t n, const st_real *restrict from, st_real *restrict
                         total = w->planes * rows.out;                                                        \
         const st_real *end = x + w->planes * area, *y_end = y + total * out;                                 \
         st_real *sums = back ? w->out_rows : w->rows, *aside = back ? w->rows : w->out_rows;                 \
+        const bool far = jumps(&rows) && area >= LINE * rows.out && is_far(w->planes * area, SECOND) &&      \
+                         !is_far(2 * area, SECOND);                                                          \
+        const ptrdiff_t some = area / largest(rows.out, 1) + 1; /* elements of the next image */             \
+        const st_real *fetched = x;                                                                          \
         const column_run *longest = NULL;                                                                    \
         for (const column_run *r = p->runs; r < p->runs + p->run_count; r++)                                 \
             if (r->step == 1 && (!longest || r->count > longest->count)) longest = r;                        \
@@ -747,8 +765,10 @@ INLINE void reverse(ptrdiff_t n, const st_real *restrict from, st_real *restrict
                 else M##_copy_runs(p, count > 0 ? row : NULL, to);                                           \
                 if (last) memcpy(y, to, (size_t)out * sizeof *y);                                            \
             }                                                                                                \
+            for (ptrdiff_t k = 0; far && k < n * some; k += LINE, fetched += LINE)                           \
+                __builtin_prefetch(fetched + area);                                                          \
             i += n;                                                                                          \
-            if (i == rows.out) i = 0, x += area;                                                             \
+            if (i == rows.out) i = 0, x += area, fetched = x;                                                \
         }                                                                                                    \
     }
 
