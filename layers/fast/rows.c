@@ -1128,19 +1128,25 @@ static patch patch_of(const rows_plan *p, const tile *t, ptrdiff_t n, const st_r
 /* A patch is fetched by and by: line by line, run by run. */
 typedef struct fetching {
     patch of;
-    ptrdiff_t plane, line, at, each; /* lines at once */
+    const st_real *at, *end;    /* of the run */
+    ptrdiff_t line, runs, each; /* those that are left; lines at once */
 } fetching;
+
+static fetching fetching_of(patch p, ptrdiff_t steps)
+{
+    if (p.length == p.area) p.length *= p.n, p.n = 1;
+    const ptrdiff_t runs = p.n * p.lines, each = runs * (ceil_div(p.length, LINE) + 1);
+    return (fetching){ p, p.from, p.from + p.length, 0, runs, each / largest(steps, 1) + 1 };
+}
 
 INLINE void fetch_some(fetching *f)
 {
-    for (ptrdiff_t k = 0; k < f->each && f->plane < f->of.n; k++) {
-        __builtin_prefetch(f->of.from + f->plane * f->of.area + f->line * f->of.wide + f->at, 0, 2);
-        f->at += LINE;
-        if (f->at < f->of.length + LINE - 1) continue;
-        f->at = 0;
-        if (++f->line < f->of.lines) continue;
-        f->line = 0;
-        f->plane++;
+    for (ptrdiff_t k = 0; k < f->each && f->runs > 0; k++, f->at += LINE) {
+        __builtin_prefetch(f->at, 0, 2);
+        if (f->at < f->end) continue;
+        if (++f->line == f->of.lines) f->line = 0, f->of.from += f->of.area;
+        f->at = f->of.from + f->line * f->of.wide - LINE, f->end = f->at + LINE + f->of.length;
+        f->runs--;
     }
 }
 
@@ -1211,17 +1217,15 @@ INLINE void fetch_some(fetching *f)
                 for (ptrdiff_t i = 0; i < p.lines; i++)                                                      \
                     kernel_transpose(w->kernel, n, p.length, p.from + i * p.wide, area,                      \
                                      w->tile + i * p.length * EACH_ELEMENT, EACH_ELEMENT, NULL);             \
-                fetching f = { { 0 }, 0, 0, 0, 0 };                                                          \
-                after = next_tile(w->plan, &t);                                                              \
                 const ptrdiff_t left = w->planes - plane - n;                                                \
-                if (after.from[0] < rows->out) f.of = patch_of(w->plan, &after, n, x);                       \
-                else if (left > 0) f.of = patch_of(w->plan, &begin, smallest(n, left), x + n * area);        \
-                if (f.of.length == area) f.of.length *= f.of.n, f.of.n = 1;                                  \
                 const ptrdiff_t steps =                                                                      \
                     (rows->begin[t.to[0]] - rows->begin[t.from[0]]) * (t.to[1] - t.from[1]);                 \
-                if (far)                                                                                     \
-                    f.each =                                                                                 \
-                        f.of.n * f.of.lines * (ceil_div(f.of.length, LINE) + 1) / largest(steps, 1) + 1;     \
+                fetching f = { .runs = 0 };                                                                  \
+                after = next_tile(w->plan, &t);                                                              \
+                if (far && after.from[0] < rows->out)                                                        \
+                    f = fetching_of(patch_of(w->plan, &after, n, x), steps);                                 \
+                else if (far && left > 0)                                                                    \
+                    f = fetching_of(patch_of(w->plan, &begin, smallest(n, left), x + n * area), steps);      \
                 M##_vector sum;                                                                              \
                 if (n > LANES && places) sum = M##_maxima_of_tile(w, &t, ABREAST, false, true, f);           \
                 else if (n > LANES) sum = M##_maxima_of_tile(w, &t, ABREAST, false, false, f);               \
