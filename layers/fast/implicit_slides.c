@@ -9,13 +9,16 @@
 #include <string.h>
 
 enum {
-    BLOCK = 16, /* groups whose sums of all images stay in cache */
-    PLANE = 20, /* the cost of a part of an image, in products of vectors, */
-    TILE = 25,  /* of a tile, */
-    SUMS = 95,  /* or of one of sums; */
-    WEAVE = 8,  /* of moving the results of a row that are apart, */
-    APART = 2,  /* and of each element of them if they are farther apart; */
-    REST = 10   /* of filling a vector of those that no part has */
+    BLOCK = 1 << 18,                   /* bytes of the sums of some groups, which stay in cache */
+    PLANE = 5,                         /* the cost of a plane, in products of vectors, */
+    PHASE = 30,                        /* or of one of its phases; */
+    TILE = 20,                         /* of a tile, */
+    SUMS = 60,                         /* or of one of sums, */
+    WAIT = 35,                         /* more of each that adds to those of several before it; */
+    WEAVE = 8,                         /* of moving the results of a row that are apart, */
+    APART = 2,                         /* and of each element of them if they are farther apart; */
+    REST = 10,                         /* of filling a vector of those that no part has; */
+    NEAR = (1 << 15) / sizeof(st_real) /* elements that stay in the first cache */
 };
 /* The cost of reading a vector, meanwhile, and of reading every other element of two. */
 static const double READ = 2, SPLIT = 2.2;
@@ -41,6 +44,12 @@ static reads reads_of(const implicit_plan *d, const pass *p, ptrdiff_t number)
     return r;
 }
 
+/* The images of which rows may be joined: those that are made as a whole. */
+static int joined(const implicit_plan *d, const pass *p)
+{
+    return d->usual > 1 && p->apart[0] * p->apart[1] == 1 ? 2 : 1;
+}
+
 /* The cost of a part of a group of an image, in products of vectors; HUGE_VAL: it cannot slide. */
 static double part_cost(const implicit_plan *d, const pass *p, ptrdiff_t number, int tile)
 {
@@ -49,18 +58,21 @@ static double part_cost(const implicit_plan *d, const pass *p, ptrdiff_t number,
     double row = 0;
     if (rows == 0 || width == 0) return 0;
     if (r.taps == 0) return HUGE_VAL;
-    const slide *v = slide_of(d->isa, width, &row);
-    const double high = (double)ceil_div(rows, SLIDE_ROWS), vectors = (double)ceil_div(width, v->lanes),
-                 tiles = vectors * high,
+    const slide *v = slide_of(d->isa, width, joined(d, p), &row);
+    const double high = (double)ceil_div(rows, SLIDE_ROWS),
+                 vectors = (double)ceil_div(width, v->lanes) / v->images, tiles = vectors * high,
+                 waits = tile == SUMS ? fmax(0, tiles - 2) * WAIT : 0,
                  read = vectors * (double)(rows * r.stride) + tiles * (r.taps - r.stride);
     const double moved = p->apart[0] * p->apart[1] == 1 ? 0
                          : p->apart[1] <= 2             ? (double)(WEAVE * (ceil_div(width, d->k->lanes) + 1))
                                                         : (double)width * APART;
+    const bool near = p->read * read_size(d, p, 0) * read_size(d, p, 1) <= NEAR || p->made == 1;
     const double products = high * SLIDE_ROWS * r.taps * row,
-                 column =
-                     r.stride == 1 ? fmax(products, read * READ * row / vectors) : products + read * SPLIT;
-    return (double)p->made *
-           (PLANE + (double)rows * moved + tiles * tile + (double)(p->read * r.columns.taps) * column);
+                 column = r.stride > 1 ? products + read * SPLIT
+                          : near       ? fmax(products, read * READ * row / vectors)
+                                       : products + read * READ * row / vectors;
+    return (double)p->made * ((moved > 0 ? PHASE : PLANE) + (double)rows * moved + tiles * tile + waits +
+                              (double)(p->read * r.columns.taps) * column);
 }
 
 double implicit_slides_cost(const implicit_plan *d, const pass *p, ptrdiff_t parts)
@@ -78,6 +90,12 @@ double implicit_slide_sums_cost(const implicit_plan *d)
     return part_cost(d, &d->gather, 0, SUMS) + lanes / (double)d->usual;
 }
 
+/* The planes of which a phase is made before the next one. */
+static ptrdiff_t phases_together(const pass *p)
+{
+    return largest(1, NEAR / (2 * p->each));
+}
+
 void implicit_plan_slide(const implicit_plan *d, pass *p, part *q, ptrdiff_t number, arena *a)
 {
     const reads r = reads_of(d, p, number);
@@ -86,7 +104,7 @@ void implicit_plan_slide(const implicit_plan *d, pass *p, part *q, ptrdiff_t num
     const bool up = r.rows.step < 0;
     const ptrdiff_t last = up ? r.rows.taps - 1 : 0, tap = r.rows.tap + last * r.rows.every;
     double cost;
-    q->slide = slide_of(d->isa, r.columns.count, &cost);
+    q->slide = slide_of(d->isa, r.columns.count, joined(d, p), &cost);
     q->stride = r.stride, q->taps = r.taps;
     slide_columns *s = &q->slid;
     *s = (slide_columns){ .count = p->read * r.columns.taps,
@@ -98,7 +116,7 @@ void implicit_plan_slide(const implicit_plan *d, pass *p, part *q, ptrdiff_t num
               *left = arena_take(a, s->count);
     s->offset = offset, s->at = at, s->left = left;
     const ptrdiff_t end = r.columns.from + (r.columns.taps - 1) * r.columns.step,
-                    reach = (largest(r.columns.count, q->slide->lanes) - 1) * r.stride + 1;
+                    reach = largest(r.columns.count, q->slide->lanes) * r.stride;
     s->before = largest(0, -smallest(r.columns.from, end));
     s->after = largest(0, largest(r.columns.from, end) + reach - width);
     st_real *keep = implicit_take_packed(a, s->before + width + s->after);
@@ -113,9 +131,21 @@ void implicit_plan_slide(const implicit_plan *d, pass *p, part *q, ptrdiff_t num
         offset[i] = c * area + left[i];
         at[i] = c * channel + tap * row + r.columns.tap + j * r.columns.every;
     }
-    p->plane = largest(p->plane, s->before + p->read * area + s->after);
+    p->plane = largest(p->plane, q->slide->images * (s->before + p->read * area + s->after));
     p->each = largest(p->each, r.rows.count * r.columns.count + q->slide->lanes);
-    p->result = 2 * p->each;
+    p->result = 2 * p->each * phases_together(p);
+}
+
+/* The elements of a group's sums; and the groups whose sums stay in cache. */
+static ptrdiff_t sum_size(const implicit_plan *d, const part *q)
+{
+    return d->narrow * q->slid.count * q->taps * q->slide->lanes * q->slide->images;
+}
+
+static ptrdiff_t block_of(const implicit_plan *d, const part *q)
+{
+    const ptrdiff_t size = sum_size(d, q) * (ptrdiff_t)sizeof(st_real);
+    return smallest(d->groups, largest(1, BLOCK / size));
 }
 
 void implicit_plan_slide_sums(implicit_plan *d, gradient_pass *p, arena *a)
@@ -125,8 +155,8 @@ void implicit_plan_slide_sums(implicit_plan *d, gradient_pass *p, arena *a)
     const ptrdiff_t result = of->result;
     implicit_plan_slide(d, of, q, 0, a);
     of->result = result;
-    p->panel = d->w.out[0] * d->w.out[1] + q->slide->lanes;
-    p->result = 2 * smallest(d->groups, BLOCK) * d->narrow * q->slid.count * q->taps * q->slide->lanes;
+    p->panel = q->slide->images * (d->narrow * d->w.out[0] * d->w.out[1] + q->slide->lanes);
+    p->result = 2 * block_of(d, q) * sum_size(d, q);
 }
 
 /* ---- passes ----------------------------------------------------------------------------------------- */
@@ -147,77 +177,133 @@ static source source_of(st_tensor images)
     return s;
 }
 
-/* Some channels of an image, with so many elements before and after them: in place, or a copy. */
-static const st_real *channels_of(const source *s, ptrdiff_t image, ptrdiff_t first, ptrdiff_t channels,
-                                  ptrdiff_t before, ptrdiff_t after, const st_tensor *room)
+static ptrdiff_t place_of(const source *s, ptrdiff_t image, ptrdiff_t channel)
 {
-    const ptrdiff_t *n = s->images.shape.n, count = channels * n[2] * n[3],
-                    at = image * s->images.stride[0] + first * s->images.stride[1];
-    if (s->in_place && at >= before && s->end - s->begin - at - count >= after) return s->begin + at;
-    st_copy(st_reshape(st_narrow(*room, 0, before, count), ST_SHAPE(channels, n[2], n[3])),
-            st_narrow(st_select(s->images, 0, image), 0, first, channels));
-    return (st_real *)st_data(*room) + before;
+    return image * s->images.stride[0] + channel * s->images.stride[1];
 }
 
-/* A channel's phases: those of even and odd columns take turns. */
-static void make_phases(const implicit_plan *d, const pass *p, const st_real *from, const st_real *weight,
-                        st_real plus, st_real *to, st_real *room)
+/* Tests if some channels of an image may be read in place, with so many elements before and after them. */
+static bool is_in_place(const source *s, ptrdiff_t image, ptrdiff_t first, ptrdiff_t channels,
+                        ptrdiff_t before, ptrdiff_t after)
 {
-    const ptrdiff_t width = p->size[1], down = p->apart[0] * width;
+    return s->in_place && place_of(s, image, first) >= before &&
+           s->end - s->begin - place_of(s, image, first + channels) >= after;
+}
+
+/* Some channels of one or two images, and the distance of the second one's: in place, or a copy. */
+static const st_real *channels_of(const source *s, ptrdiff_t image, ptrdiff_t images, ptrdiff_t first,
+                                  ptrdiff_t channels, ptrdiff_t before, ptrdiff_t after, st_tensor room,
+                                  ptrdiff_t *other)
+{
+    const ptrdiff_t *n = s->images.shape.n, count = channels * n[2] * n[3];
+    *other = images > 1 ? s->images.stride[0] : 0;
+    if (is_in_place(s, image, first, channels, before, after) &&
+        is_in_place(s, image + images - 1, first, channels, before, after))
+        return s->begin + place_of(s, image, first);
+    *other = images > 1 ? before + count + after : 0;
+    for (ptrdiff_t i = 0; i < images; i++)
+        st_copy(st_reshape(st_narrow(room, 0, before + i * *other, count), ST_SHAPE(channels, n[2], n[3])),
+                st_narrow(st_select(s->images, 0, image + i), 0, first, channels));
+    return (st_real *)st_data(room) + before;
+}
+
+/* The groups of some images from number `first` on that are read together: all that are in place, or one. */
+static ptrdiff_t together(const source *s, ptrdiff_t image, ptrdiff_t images, ptrdiff_t first, ptrdiff_t end,
+                          ptrdiff_t channels, ptrdiff_t before, ptrdiff_t after)
+{
+    const ptrdiff_t last = image + images - 1, c = channels;
+    ptrdiff_t count = end - first;
+    while (count > 1 && !(is_in_place(s, image, first * c, count * c, before, after) &&
+                          is_in_place(s, last, first * c, count * c, before, after)))
+        count = is_in_place(s, last, first * c, (count - 1) * c, before, after) ? count - 1 : 1;
+    return count;
+}
+
+/* The phases of some planes: those of even and odd columns take turns. */
+static void make_phases(const implicit_plan *d, const pass *p, const slide_planes *made, const st_real *from,
+                        const st_real *weight, st_real *to, st_real *room)
+{
+    const ptrdiff_t width = p->size[1], down = p->apart[0] * width, area = p->size[0] * width;
+    slide_planes set = *made;
+    set.made = p->each, set.exact = set.count;
     for (const part *q = p->part, *end = q + p->parts; q < end; q++) {
         const ptrdiff_t rows = q->of.count[0];
         const bool pair = p->apart[1] == 2 && q + 1 < end && q[0].of.first[0] == q[1].of.first[0];
-        st_real *u = room, *v = room + p->each, *row = to + q->of.first[0] * width;
-        slide_image(q->slide, &q->slid, q->stride, q->taps, rows, q->of.count[1], false, weight, from, u,
-                    plus);
+        st_real *u = room, *v = room + set.count * p->each, *row = to + q->of.first[0] * width;
+        slide_image(q->slide, &q->slid, &set, q->stride, q->taps, rows, q->of.count[1], weight, from, u);
         if (!pair) {
-            planes_move(d->k, q->of.count, u, q->of.count[1], 1, row + q->of.first[1], down, p->apart[1]);
+            for (ptrdiff_t n = 0; n < set.count; n++)
+                planes_move(d->k, q->of.count, u + n * p->each, q->of.count[1], 1,
+                            row + n * area + q->of.first[1], down, p->apart[1]);
             continue;
         }
         q++;
-        slide_image(q->slide, &q->slid, q->stride, q->taps, rows, q->of.count[1], false, weight, from, v,
-                    plus);
+        slide_image(q->slide, &q->slid, &set, q->stride, q->taps, rows, q->of.count[1], weight, from, v);
         const bool odd = q->of.first[1] == 0;
         const ptrdiff_t even_line = q[odd ? 0 : -1].of.count[1], odd_line = q[odd ? -1 : 0].of.count[1];
-        const st_real *even = odd ? v : u;
-        d->k->weave(rows, width / 2, even, even_line, odd ? u : v, odd_line, row, down);
-        for (ptrdiff_t r = 0; r < rows && width % 2; r++)
-            row[r * down + width - 1] = even[r * even_line + width / 2];
+        for (ptrdiff_t n = 0; n < set.count; n++, u += p->each, v += p->each, row += area) {
+            const st_real *even = odd ? v : u;
+            d->k->weave(rows, width / 2, even, even_line, odd ? u : v, odd_line, row, down);
+            for (ptrdiff_t r = 0; r < rows && width % 2; r++)
+                row[r * down + width - 1] = even[r * even_line + width / 2];
+        }
     }
 }
 
-/* Results that are followed by those of another channel, which are made next, need not be exact. */
+/* Results that are followed by those of other channels, which are made next, need not be exact. */
 void implicit_make_slides(const st_call *c, const pass *p, const share *s, st_tensor from, st_tensor to,
                           const st_real *bias)
 {
     const implicit_plan *d = c->plan;
-    const ptrdiff_t area = p->size[0] * p->size[1], each = d->narrow * d->wide * d->area;
+    const ptrdiff_t area = p->size[0] * p->size[1], each = d->narrow * d->wide * d->area,
+                    all = d->groups * p->made * area;
     const source images = source_of(from);
     const st_tensor room = st_scratch(c, PLANES);
-    st_real *results = st_data(st_scratch(c, RESULT)), *all = st_data(to);
+    st_real *results = st_data(st_scratch(c, RESULT));
     const st_real *weights = implicit_weights(c->layer);
     const part *q = p->part;
+    const bool whole = p->apart[0] * p->apart[1] == 1,
+               all_channels = s->made == p->made && (p->made == 1 || each == p->made * p->row);
+    const ptrdiff_t most = whole ? 1 : phases_together(p);
     ptrdiff_t before = 0, after = 0;
     for (ptrdiff_t n = 0; n < p->parts; n++)
         before = largest(before, q[n].slid.before), after = largest(after, q[n].slid.after);
-    for (ptrdiff_t i = 0; i < from.shape.n[0]; i++)
-        for (ptrdiff_t g = s->group; g < s->end; g++) {
-            const st_real *plane = channels_of(&images, i, g * p->read, p->read, before, after, &room);
-            const st_real *weight = weights + g * each + s->first * p->row;
+    for (ptrdiff_t i = 0, pair, some; i < from.shape.n[0]; i += pair) {
+        pair = whole ? smallest(q->slide->images, from.shape.n[0] - i) : 1;
+        for (ptrdiff_t g = s->group; g < s->end; g += some) {
+            some = all_channels ? together(&images, i, pair, g, s->end, p->read, before, after) : 1;
+            if (!whole) some = largest(1, smallest(some, most / s->made));
+            slide_planes set = { .count = some * s->made,
+                                 .shared = s->made,
+                                 .weight = p->made == 1 ? each : p->row,
+                                 .read = p->read * from.stride[1],
+                                 .made = area };
+            const st_real *plane = channels_of(&images, i, pair, g * p->read, some * p->read, before, after,
+                                               room, &set.other_read),
+                          *weight = weights + g * each + s->first * p->row;
             const ptrdiff_t channel = g * p->made + s->first;
-            st_real *image = all + (i * d->groups * p->made + channel) * area;
-            for (ptrdiff_t m = 0; m < s->made; m++, image += area, weight += p->row) {
-                const st_real plus = bias ? bias[channel + m] : 0;
-                const bool last = m + 1 == s->made && (g + 1 == s->end || s->made < p->made),
-                           exact = last || area < q->slide->lanes;
-                if (!p->whole)
-                    for (ptrdiff_t e = 0; e < area; e++) image[e] = plus;
-                if (p->apart[0] * p->apart[1] == 1)
-                    slide_image(q->slide, &q->slid, q->stride, q->taps, p->size[0], p->size[1], exact, weight,
-                                plane, image, plus);
-                else make_phases(d, p, plane, weight, plus, image, results);
+            st_real *image = (st_real *)st_data(to) + i * all + channel * area;
+            for (ptrdiff_t k = 0; k < pair * set.count && !p->whole; k++) {
+                const ptrdiff_t m = k % set.count;
+                st_real *plane_to = image + k / set.count * all + m * area;
+                for (ptrdiff_t e = 0; e < area; e++) plane_to[e] = bias ? bias[channel + m] : 0;
             }
+            set.plus = bias ? bias + channel : NULL;
+            if (!whole) {
+                for (ptrdiff_t n = 0, planes_of = set.count; n < planes_of; n += set.count) {
+                    set.count = smallest(most, planes_of - n);
+                    make_phases(d, p, &set, plane, weight + n * set.weight, image + n * area, results);
+                    if (set.plus) set.plus += set.count;
+                }
+                continue;
+            }
+            const bool next = area >= q->slide->lanes && s->made == p->made && g + some < s->end;
+            set.exact = set.count - (next ? 0 : ceil_div(q->slide->lanes, area));
+            set.other_made = pair > 1 ? all : 0;
+            slide_image(q->slide, &q->slid, &set, q->stride, q->taps, p->size[0], p->size[1], weight, plane,
+                        image);
         }
+    }
 }
 
 /* Adds up the lanes of sums [channels, columns, taps, lanes], and adds them to the gradient. */
@@ -225,7 +311,7 @@ static void end_sums(const implicit_plan *d, const part *q, ptrdiff_t channels, 
                      st_real *room, st_real *dw)
 {
     const slide_columns *s = &q->slid;
-    const ptrdiff_t lanes = q->slide->lanes, count = channels * s->count * q->taps;
+    const ptrdiff_t lanes = q->slide->lanes * q->slide->images, count = channels * s->count * q->taps;
     kernel_transpose(d->k, count, lanes, sum, lanes, room, count, NULL);
     for (ptrdiff_t e = 1; e < lanes; e++)
         for (ptrdiff_t i = 0; i < count; i++) room[i] += room[e * count + i];
@@ -234,28 +320,40 @@ static void end_sums(const implicit_plan *d, const part *q, ptrdiff_t channels, 
             for (int t = 0; t < q->taps; t++) dw[s->at[k] + t * s->down] += *room++;
 }
 
-/* Sums of all images, each in the lanes of a vector, of some groups at a time. */
-void implicit_sum_slides(const st_call *c, const share *s, st_tensor wide, st_tensor narrow)
+/* Sums of all images, each in the lanes of a vector, of some groups at a time. A group has several planes of
+ * windows, or several groups are read together. */
+void implicit_sum_slides(const st_call *c, const share *s, st_tensor wide, st_tensor narrow_images)
 {
     const implicit_plan *d = c->plan;
     const part *q = &d->gradient.slides;
     const slide *v = q->slide;
-    const ptrdiff_t *n = d->w.out, size = q->slid.count * q->taps * v->lanes;
-    const source images = source_of(wide), windows = source_of(narrow);
+    const ptrdiff_t *n = d->w.out, area = n[0] * n[1], size = sum_size(d, q), before = q->slid.before,
+                    after = q->slid.after, narrow = d->narrow;
+    const source images = source_of(wide), windows = source_of(narrow_images);
     const st_tensor sums = st_scratch(c, RESULT), room = st_scratch(c, PLANES), rest = st_scratch(c, PANEL);
     st_real *sum = st_data(sums);
     for (ptrdiff_t first = s->group, end; first < s->end; first = end) {
-        end = smallest(first + BLOCK, s->end);
-        st_fill(st_narrow(sums, 0, 0, (end - first) * d->narrow * size), 0);
-        for (ptrdiff_t i = 0; i < wide.shape.n[0]; i++)
-            for (ptrdiff_t g = first; g < end; g++) {
-                const st_real *plane = channels_of(&images, i, g, 1, q->slid.before, q->slid.after, &room);
-                for (ptrdiff_t o = g * d->narrow; o < (g + 1) * d->narrow; o++)
-                    slide_sum_image(v, &q->slid, q->stride, q->taps, n[0], n[1], plane,
-                                    channels_of(&windows, i, o, 1, 0, v->lanes, &rest),
-                                    sum + (o - first * d->narrow) * size);
+        end = smallest(first + block_of(d, q), s->end);
+        st_fill(st_narrow(sums, 0, 0, (end - first) * size), 0);
+        for (ptrdiff_t i = 0, pair; i < wide.shape.n[0]; i += pair) {
+            pair = smallest(v->images, wide.shape.n[0] - i);
+            for (ptrdiff_t g = first, some; g < end; g += some) {
+                some = smallest(together(&images, i, pair, g, end, 1, before, after),
+                                together(&windows, i, pair, g, end, narrow, 0, v->lanes));
+                slide_planes set = { .count = some * narrow,
+                                     .shared = narrow,
+                                     .read = wide.stride[1],
+                                     .made = area,
+                                     .alone = pair < v->images };
+                const st_real *plane =
+                    channels_of(&images, i, pair, g, some, before, after, room, &set.other_read);
+                slide_sum_image(
+                    v, &q->slid, &set, q->stride, q->taps, n[0], n[1], plane,
+                    channels_of(&windows, i, pair, g * narrow, set.count, 0, v->lanes, rest, &set.other_made),
+                    sum + (g - first) * size);
             }
-        end_sums(d, q, (end - first) * d->narrow, sum, sum + (end - first) * d->narrow * size,
-                 s->dw + first * d->narrow * d->area);
+        }
+        end_sums(d, q, (end - first) * narrow, sum, sum + (end - first) * size,
+                 s->dw + first * narrow * d->area);
     }
 }

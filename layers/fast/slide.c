@@ -4,150 +4,260 @@
 #include "layers/fast/kernel.h"
 #include "tensor/counts.h"
 
-enum { ROWS = SLIDE_ROWS };
+enum { ROWS = SLIDE_ROWS, TILES = 128 }; /* that are planned at a time */
 
 #define EACH_ROW(i, count) _Pragma("GCC unroll 32") for (int i = 0; i < (count); i++)
 
 /* Tap t of window r reads row j. */
 #define READS(j, t, S, R) ((j) >= (t) && ((j) - (t)) % (S) == 0 && ((j) - (t)) / (S) < (R))
 
-/* Elements, or every other element. */
-#define READ_1(M, at) AT(M, at)
-#define READ_2(M, at) SHUFFLE(M, AT(M, at), AT(M, (at) + ISA_LANES(M) - 1), M##_OF(SPLIT))
-#define MASK(M, S, at) ((M##_mask)READ_##S(M, at))
+/* Elements, or every other element, of an image or of two. */
+#define READ_1_1(M, at, other) AT(M, at)
+#define READ_2_1(M, at, other) SHUFFLE(M, AT(M, at), AT(M, (at) + ISA_LANES(M) - 1), M##_OF(SPLIT))
+#define READ_1_2(M, at, other)                                                                               \
+    __builtin_shufflevector(*(M##_half *)(at), *(M##_half *)((at) + (other)), M##_OF(ALL))
+#define READ_2_2(M, at, other) SHUFFLE(M, AT(M, at), AT(M, (at) + (other)), M##_OF(EVEN))
+#define MASK(M, S, I, at) ((M##_mask)READ_##S##_##I(M, at, 0))
 
-#define MAKE(M, S, T)                                                                                        \
-    M##_TARGET static void M##_make_##S##_##T(const slide_columns *s, const slide_tile *q,                   \
-                                              const st_real *weight, const st_real *b, st_real *c,           \
-                                              ptrdiff_t far, st_real plus)                                   \
+#define WRITE_1(M, at, other, v) AT(M, at) = (v)
+#define WRITE_2(M, at, other, v)                                                                             \
+    *(M##_half *)(at) = __builtin_shufflevector(v, v, M##_OF(FIRST)),                                        \
+               *(M##_half *)((at) + (other)) = __builtin_shufflevector(v, v, M##_OF(SECOND))
+
+/* The first elements of rows of an image or of two. */
+static void write_part(const st_real *from, int lanes, int each, ptrdiff_t rows, ptrdiff_t width, st_real *to,
+                       ptrdiff_t far, ptrdiff_t beside)
+{
+    for (ptrdiff_t r = 0; r < rows; r++, from += lanes, to += far)
+        for (int i = 0; i < lanes; i++)
+            if (i % each < width) to[i / each * beside + i % each] = from[i];
+}
+
+#define MAKE(M, I, S, T)                                                                                     \
+    M##_TARGET static void M##_make_##I##_##S##_##T(                                                         \
+        const slide_columns *s, const slide_planes *p, const slide_tile *tile, ptrdiff_t tiles,              \
+        const st_real *weight, const st_real *b, st_real *c, ptrdiff_t far)                                  \
     {                                                                                                        \
-        enum { LANES = ISA_LANES(M) };                                                                       \
-        M##_vector sum[ROWS];                                                                                \
-        st_real aside[ROWS * LANES];                                                                         \
-        const ptrdiff_t pitch = s->pitch, down = s->down;                                                    \
-        EACH_ROW(r, ROWS) sum[r] = plus - (M##_vector){ 0 };                                                 \
-        for (ptrdiff_t k = 0; k < s->count; k++) {                                                           \
-            const st_real *from = b + s->offset[k], *w = weight + s->at[k];                                  \
-            const M##_mask keep = MASK(M, S, q->keep + s->left[k]);                                          \
-            const unsigned inside = *(const volatile unsigned *)&q->inside;                                  \
-            M##_vector tap[T];                                                                               \
-            EACH_ROW(t, T) tap[t] = w[t * down] - (M##_vector){ 0 };                                         \
-            EACH_ROW(j, (ROWS - 1) * S + T)                                                                  \
-            {                                                                                                \
-                if (inside & 1U << j) {                                                                      \
-                    const M##_vector x = (M##_vector)(keep & MASK(M, S, from));                              \
-                    EACH_ROW(t, T)                                                                           \
-                    if (READS(j, t, S, ROWS)) sum[(j - t) / S] = M##_FUSED(x, tap[t], sum[(j - t) / S]);     \
+        enum { LANES = ISA_LANES(M), EACH = LANES / (I) };                                                   \
+        const ptrdiff_t pitch = s->pitch, down = s->down, other = p->other_read, beside = p->other_made;     \
+        (void)other, (void)beside;                                                                           \
+        for (ptrdiff_t n = 0, m = 0; n < p->count; n++, weight += p->weight, c += p->made) {                 \
+            for (const slide_tile *q = tile; q < tile + tiles; q++) {                                        \
+                M##_vector sum[ROWS];                                                                        \
+                st_real aside[ROWS * LANES], *to = c + q->to;                                                \
+                const ptrdiff_t rows = q->rows;                                                              \
+                sum[0] = (p->plus ? p->plus[n] : 0) - (M##_vector){ 0 };                                     \
+                EACH_ROW(r, ROWS) sum[r] = sum[0];                                                           \
+                for (ptrdiff_t k = 0; k < s->count; k++) {                                                   \
+                    const st_real *from = b + q->from + s->offset[k], *w = weight + s->at[k];                \
+                    const M##_mask keep = MASK(M, S, I, q->keep + s->left[k]);                               \
+                    const unsigned inside = *(const volatile unsigned *)&q->inside;                          \
+                    M##_vector tap[T];                                                                       \
+                    EACH_ROW(t, T) tap[t] = w[t * down] - (M##_vector){ 0 };                                 \
+                    EACH_ROW(j, (ROWS - 1) * S + T)                                                          \
+                    {                                                                                        \
+                        if (inside & 1U << j) {                                                              \
+                            const M##_vector x =                                                             \
+                                (M##_vector)(keep & (M##_mask)READ_##S##_##I(M, from, other));               \
+                            EACH_ROW(t, T)                                                                   \
+                            if (READS(j, t, S, ROWS))                                                        \
+                                sum[(j - t) / S] = M##_FUSED(x, tap[t], sum[(j - t) / S]);                   \
+                        }                                                                                    \
+                        from += pitch;                                                                       \
+                    }                                                                                        \
                 }                                                                                            \
-                from += pitch;                                                                               \
+                if (n < p->exact || q->width >= EACH) {                                                      \
+                    EACH_ROW(r, ROWS)                                                                        \
+                    {                                                                                        \
+                        if (r < rows) {                                                                      \
+                            WRITE_##I(M, to, beside, sum[r]);                                                \
+                        }                                                                                    \
+                        to += far;                                                                           \
+                    }                                                                                        \
+                    continue;                                                                                \
+                }                                                                                            \
+                EACH_ROW(r, ROWS) AT(M, aside + r * LANES) = sum[r];                                         \
+                write_part(aside, LANES, EACH, rows, q->width, to, far, beside);                             \
             }                                                                                                \
+            if (++m == p->shared) m = 0, b += p->read;                                                       \
         }                                                                                                    \
-        EACH_ROW(r, ROWS) if (r < q->rows && !q->exact) AT(M, c + r * far) = sum[r];                         \
-        if (!q->exact) return;                                                                               \
-        EACH_ROW(r, ROWS) AT(M, aside + r * LANES) = sum[r];                                                 \
-        for (ptrdiff_t i = 0; i < q->rows * LANES; i++)                                                      \
-            if (i % LANES < q->width) c[i / LANES * far + i % LANES] = aside[i];                             \
     }
 
-#define DOTS(M, S, T)                                                                                        \
-    M##_TARGET static void M##_dots_##S##_##T(const slide_columns *s, const slide_tile *q, const st_real *b, \
-                                              const st_real *dy, ptrdiff_t far, st_real *sum)                \
+#define DOTS(M, I, S, T)                                                                                     \
+    M##_TARGET static void M##_dots_##I##_##S##_##T(                                                         \
+        const slide_columns *s, const slide_planes *p, const slide_tile *tile, ptrdiff_t tiles,              \
+        const st_real *b, const st_real *dy, ptrdiff_t far, st_real *sum)                                    \
     {                                                                                                        \
-        enum { LANES = ISA_LANES(M) };                                                                       \
-        const isa_bits skip = (isa_bits)q->skip, end = (isa_bits)q->width;                                   \
-        const ptrdiff_t pitch = s->pitch;                                                                    \
-        M##_mask own;                                                                                        \
-        M##_vector d[ROWS];                                                                                  \
-        for (isa_bits e = 0; e < LANES; e++) own[e] = -(e >= skip && e < end);                               \
-        EACH_ROW(r, ROWS) d[r] = (M##_vector){ 0 };                                                          \
-        EACH_ROW(r, ROWS) if (r < q->rows) d[r] = (M##_vector)(own & (M##_mask)AT(M, dy + r * far));         \
-        for (ptrdiff_t k = 0; k < s->count; k++, sum += T * LANES) {                                         \
-            const st_real *from = b + s->offset[k];                                                          \
-            const M##_mask keep = MASK(M, S, q->keep + s->left[k]);                                          \
-            const unsigned inside = *(const volatile unsigned *)&q->inside;                                  \
-            M##_vector total[T];                                                                             \
-            EACH_ROW(t, T) total[t] = AT(M, sum + t * LANES);                                                \
-            EACH_ROW(j, (ROWS - 1) * S + T)                                                                  \
-            {                                                                                                \
-                if (inside & 1U << j) {                                                                      \
-                    const M##_vector x = (M##_vector)(keep & MASK(M, S, from));                              \
-                    EACH_ROW(t, T)                                                                           \
-                    if (READS(j, t, S, ROWS)) total[t] = M##_FUSED(x, d[(j - t) / S], total[t]);             \
+        enum { LANES = ISA_LANES(M), EACH = LANES / (I) };                                                   \
+        const ptrdiff_t pitch = s->pitch, other = p->other_read, beside = p->other_made;                     \
+        const isa_bits all = p->alone ? EACH : LANES;                                                        \
+        (void)other, (void)beside;                                                                           \
+        M##_mask used;                                                                                       \
+        for (isa_bits e = 0; e < LANES; e++) used[e] = -(e < all);                                           \
+        for (ptrdiff_t n = 0, m = 0; n < p->count; n++, dy += p->made, sum += s->count * T * LANES) {        \
+            for (const slide_tile *q = tile; q < tile + tiles; q++) {                                        \
+                const isa_bits skip = (isa_bits)q->skip, end = (isa_bits)q->width;                           \
+                const ptrdiff_t rows = q->rows;                                                              \
+                st_real *to = sum;                                                                           \
+                M##_mask own = { 0 };                                                                        \
+                M##_vector d[ROWS];                                                                          \
+                for (isa_bits e = 0; e < LANES; e++) own[e] = -(e % EACH >= skip && e % EACH < end);         \
+                own &= used;                                                                                 \
+                EACH_ROW(r, ROWS) d[r] = (M##_vector){ 0 };                                                  \
+                EACH_ROW(r, ROWS)                                                                            \
+                if (r < rows)                                                                                \
+                    d[r] = (M##_vector)(own & (M##_mask)READ_1_##I(M, dy + q->to + r * far, beside));        \
+                for (ptrdiff_t k = 0; k < s->count; k++, to += T * LANES) {                                  \
+                    const st_real *from = b + q->from + s->offset[k];                                        \
+                    const M##_mask keep = used & MASK(M, S, I, q->keep + s->left[k]);                        \
+                    const unsigned inside = *(const volatile unsigned *)&q->inside;                          \
+                    M##_vector total[T];                                                                     \
+                    EACH_ROW(t, T) total[t] = AT(M, to + t * LANES);                                         \
+                    EACH_ROW(j, (ROWS - 1) * S + T)                                                          \
+                    {                                                                                        \
+                        if (inside & 1U << j) {                                                              \
+                            const M##_vector x =                                                             \
+                                (M##_vector)(keep & (M##_mask)READ_##S##_##I(M, from, other));               \
+                            EACH_ROW(t, T)                                                                   \
+                            if (READS(j, t, S, ROWS)) total[t] = M##_FUSED(x, d[(j - t) / S], total[t]);     \
+                        }                                                                                    \
+                        from += pitch;                                                                       \
+                    }                                                                                        \
+                    EACH_ROW(t, T) AT(M, to + t * LANES) = total[t];                                         \
                 }                                                                                            \
-                from += pitch;                                                                               \
             }                                                                                                \
-            EACH_ROW(t, T) AT(M, sum + t * LANES) = total[t];                                                \
+            if (++m == p->shared) m = 0, b += p->read;                                                       \
         }                                                                                                    \
     }
 
 /* clang-format off */
-#define EACH_TAPS(DO, M, S)                                                                                  \
-    DO(M, S, 1) DO(M, S, 2) DO(M, S, 3) DO(M, S, 4) DO(M, S, 5) DO(M, S, 6) DO(M, S, 7)
-#define BOTH(M, S, T) MAKE(M, S, T) DOTS(M, S, T)
-#define MADE(M, S, T) M##_make_##S##_##T,
-#define SUMS(M, S, T) M##_dots_##S##_##T,
-#define SLIDE(M) EACH_TAPS(BOTH, M, 1) EACH_TAPS(BOTH, M, 2)
-#define OF_ISA(M)                                                                                            \
-    { ISA_LANES(M), { { EACH_TAPS(MADE, M, 1) }, { EACH_TAPS(MADE, M, 2) } },                                \
-      { { EACH_TAPS(SUMS, M, 1) }, { EACH_TAPS(SUMS, M, 2) } } },
+#define EACH_TAPS(DO, M, I, S)                                                                               \
+    DO(M, I, S, 1) DO(M, I, S, 2) DO(M, I, S, 3) DO(M, I, S, 4) DO(M, I, S, 5) DO(M, I, S, 6) DO(M, I, S, 7)
+#define BOTH(M, I, S, T) MAKE(M, I, S, T) DOTS(M, I, S, T)
+#define MADE(M, I, S, T) M##_make_##I##_##S##_##T,
+#define SUMS(M, I, S, T) M##_dots_##I##_##S##_##T,
+#define SLIDE(M, I) EACH_TAPS(BOTH, M, I, 1) EACH_TAPS(BOTH, M, I, 2)
+#define OF_ISA(M, I)                                                                                         \
+    { ISA_LANES(M) / (I), I, { { EACH_TAPS(MADE, M, I, 1) }, { EACH_TAPS(MADE, M, I, 2) } },                 \
+      { { EACH_TAPS(SUMS, M, I, 1) }, { EACH_TAPS(SUMS, M, I, 2) } } },
+#define ONE(M) SLIDE(M, 1)
+#define OF_ONE(M) OF_ISA(M, 1)
 /* clang-format on */
 
-EACH_ISA(SLIDE)
-const slide slide_of_isa[] = { EACH_ISA(OF_ISA) };
+EACH_ISA(ONE)
+static const slide slide_of_isa[] = { EACH_ISA(OF_ONE) };
+
+#if defined(avx2_TARGET) && defined(__has_builtin)
+#if __has_builtin(__builtin_shufflevector)
+#define PAIRS
+#endif
+#endif
+
+#ifdef PAIRS
+typedef avx2_loose avx512_half;
+typedef generic_loose avx2_half;
+#define ALL_4 0, 1, 2, 3
+#define ALL_8 ALL_4, 4, 5, 6, 7
+#define ALL_16 ALL_8, 8, 9, 10, 11, 12, 13, 14, 15
+#define FIRST_4 0, 1
+#define FIRST_8 0, 1, 2, 3
+#define FIRST_16 0, 1, 2, 3, 4, 5, 6, 7
+#define SECOND_4 2, 3
+#define SECOND_8 4, 5, 6, 7
+#define SECOND_16 8, 9, 10, 11, 12, 13, 14, 15
+SLIDE(avx512, 2)
+SLIDE(avx2, 2)
+static const slide pair_of_isa[] = { OF_ISA(avx512, 2) OF_ISA(avx2, 2) };
+enum { PAIRED = sizeof pair_of_isa / sizeof *pair_of_isa };
+#else
+static const slide *const pair_of_isa = NULL;
+enum { PAIRED = 0 };
+#endif
 
 enum { ISAS = sizeof slide_of_isa / sizeof *slide_of_isa, WIDE = 64 / sizeof(st_real) };
-static const double WIDEST = 1.6; /* the cost of a vector of 64 bytes, in others */
+static const double WIDEST = 1.6, /* the cost of a vector of 64 bytes, in others; */
+    JOIN = 1.1;                   /* of a vector that is joined */
 
-const slide *slide_of(int isa, ptrdiff_t width, double *cost)
+const slide *slide_of(int isa, ptrdiff_t width, int images, double *cost)
 {
-    const slide *best = NULL, *widest = &slide_of_isa[isa];
-    for (; isa < ISAS; isa++) {
-        const slide *v = &slide_of_isa[isa];
-        const double each = v->lanes == WIDE ? 1 : 1 / (widest->lanes == WIDE ? WIDEST : 1),
-                     time = each * (double)ceil_div(width, v->lanes);
-        if (best && time >= *cost) continue;
-        best = v, *cost = time;
-    }
+    const slide *best = NULL;
+    const double widest = slide_of_isa[isa].lanes == WIDE ? WIDEST : 1;
+    for (; isa < ISAS; isa++)
+        for (int pair = 0; pair < (images > 1 && isa < PAIRED ? 2 : 1); pair++) {
+            const slide *v = pair ? &pair_of_isa[isa] : &slide_of_isa[isa];
+            if (pair && width > v->lanes) continue;
+            const double each = v->lanes * v->images == WIDE ? 1 : 1 / widest,
+                         time = each * (pair ? JOIN / 2 : 1) * (double)ceil_div(width, v->lanes);
+            if (best && time >= *cost) continue;
+            best = v, *cost = time;
+        }
     return best;
 }
 
-/* Rows from number `row` on. */
-static slide_tile tile_of(const slide_columns *s, int stride, int taps, ptrdiff_t row, ptrdiff_t rows)
+/* The first tile of some rows from number `row` on. */
+static slide_tile tile_of(const slide_columns *s, int stride, int taps, ptrdiff_t row, ptrdiff_t rows,
+                          ptrdiff_t width)
 {
     const ptrdiff_t some = smallest(ROWS, rows - row), top = s->top + row * stride,
                     reach = (some - 1) * stride + taps, first = smallest(largest(0, -top), reach),
                     end = largest(first, smallest(s->height - top, reach));
-    return (slide_tile){ .inside = (1U << end) - (1U << first), .rows = some };
+    return (slide_tile){ .from = top * s->pitch,
+                         .to = row * width,
+                         .inside = (1U << end) - (1U << first),
+                         .rows = some,
+                         .width = width,
+                         .keep = s->keep };
 }
 
-void slide_image(const slide *v, const slide_columns *s, int stride, int taps, ptrdiff_t rows,
-                 ptrdiff_t width, bool exact, const st_real *weight, const st_real *b, st_real *c,
-                 st_real plus)
+/* Some tiles from number `first` on, row by row; returns their number. */
+static ptrdiff_t fill_tiles(const slide *v, const slide_columns *s, int stride, int taps, ptrdiff_t rows,
+                            ptrdiff_t width, ptrdiff_t first, slide_tile tile[TILES])
+{
+    const ptrdiff_t across = ceil_div(width, v->lanes),
+                    count = smallest(TILES, across * ceil_div(rows, ROWS) - first);
+    ptrdiff_t row = first / across * ROWS, at = first % across * v->lanes;
+    slide_tile begin = tile_of(s, stride, taps, row, rows, width);
+    for (ptrdiff_t i = 0; i < count; i++, at += v->lanes) {
+        if (at >= width) at = 0, row += ROWS, begin = tile_of(s, stride, taps, row, rows, width);
+        const ptrdiff_t column = largest(0, smallest(at, width - v->lanes));
+        tile[i] = (slide_tile){ .from = begin.from + column * stride,
+                                .to = begin.to + column,
+                                .inside = begin.inside,
+                                .rows = begin.rows,
+                                .width = width - column,
+                                .skip = at - column,
+                                .keep = begin.keep + column * stride };
+    }
+    return count;
+}
+
+/* Runs `DO` with some tiles: all planes if there are no others, else plane by plane. */
+#define EACH_TILES(DO)                                                                                       \
+    slide_tile tile[TILES];                                                                                  \
+    const ptrdiff_t all = ceil_div(width, v->lanes) * ceil_div(rows, ROWS);                                  \
+    slide_planes some = *p;                                                                                  \
+    if (all > TILES) some.count = 1;                                                                         \
+    for (ptrdiff_t n = 0, i, tiles; n < p->count; n += some.count, some.exact -= some.count) {               \
+        for (i = 0; i < all; i += tiles) {                                                                   \
+            tiles = fill_tiles(v, s, stride, taps, rows, width, i, tile);                                    \
+            DO;                                                                                              \
+        }                                                                                                    \
+        if (some.plus) some.plus += some.count;                                                              \
+    }
+
+void slide_image(const slide *v, const slide_columns *s, const slide_planes *p, int stride, int taps,
+                 ptrdiff_t rows, ptrdiff_t width, const st_real *weight, const st_real *b, st_real *c)
 {
     slide_make *make = v->make[stride - 1][taps - 1];
-    for (ptrdiff_t row = 0; row < rows; row += ROWS) {
-        slide_tile q = tile_of(s, stride, taps, row, rows);
-        q.exact = exact && width < v->lanes, q.width = width;
-        for (ptrdiff_t at = 0; at < width; at += v->lanes) {
-            const ptrdiff_t column = largest(0, smallest(at, width - v->lanes));
-            q.keep = s->keep + column * stride;
-            make(s, &q, weight, b + (s->top + row * stride) * s->pitch + column * stride,
-                 c + row * width + column, width, plus);
-        }
-    }
+    EACH_TILES(make(s, &some, tile, tiles, weight + n * p->weight, b + n / p->shared * p->read,
+                    c + n * p->made, width))
 }
 
-void slide_sum_image(const slide *v, const slide_columns *s, int stride, int taps, ptrdiff_t rows,
-                     ptrdiff_t width, const st_real *b, const st_real *dy, st_real *sum)
+void slide_sum_image(const slide *v, const slide_columns *s, const slide_planes *p, int stride, int taps,
+                     ptrdiff_t rows, ptrdiff_t width, const st_real *b, const st_real *dy, st_real *sum)
 {
     slide_dots *dots = v->dots[stride - 1][taps - 1];
-    for (ptrdiff_t row = 0; row < rows; row += ROWS) {
-        slide_tile q = tile_of(s, stride, taps, row, rows);
-        for (ptrdiff_t at = 0; at < width; at += v->lanes) {
-            const ptrdiff_t column = largest(0, smallest(at, width - v->lanes));
-            q.keep = s->keep + column * stride, q.skip = at - column, q.width = width - column;
-            dots(s, &q, b + (s->top + row * stride) * s->pitch + column * stride, dy + row * width + column,
-                 width, sum);
-        }
-    }
+    const ptrdiff_t size = s->count * taps * v->lanes * v->images;
+    EACH_TILES(
+        dots(s, &some, tile, tiles, b + n / p->shared * p->read, dy + n * p->made, width, sum + n * size))
 }

@@ -6,7 +6,8 @@
  *     c[r][e] = plus + Σ_k Σ_t weight[at[k] + t * down] x[k][t][r][e]
  *     x[k][t][r][e] = b[offset[k] + (top + r * stride + t) * pitch + e * stride]
  *
- * Images are read in place: rows above or below them are left out, and lanes beside them are masked. */
+ * Images are read in place: rows above or below them are left out, and lanes beside them are masked. Rows
+ * that fill at most half a vector are joined with those of another image. */
 #ifndef STRIDE_LAYERS_FAST_SLIDE_H
 #define STRIDE_LAYERS_FAST_SLIDE_H
 
@@ -27,42 +28,49 @@ typedef struct slide_columns {
     const st_real *keep; /* masks of the columns of a row, and before and after it */
 } slide_columns;
 
-/* Rows of a tile: those that the image has, as bits, and those that are made: whole vectors, or exactly the
- * elements before `width`. Of sums, the elements before `skip` belong to another tile. */
+/* A tile: what its first tap reads in the image, and its first result; its rows, those that the image has, as
+ * bits, and those that are made. Of sums, the elements before `skip` belong to another tile. */
 typedef struct slide_tile {
+    ptrdiff_t from, to;
     unsigned inside;
-    bool exact;
     ptrdiff_t rows, width, skip;
-    const st_real *keep; /* of column 0 */
+    const st_real *keep; /* of its first column */
 } slide_tile;
 
-typedef void slide_make(const slide_columns *s, const slide_tile *q, const st_real *weight, const st_real *b,
-                        st_real *c, ptrdiff_t far, st_real plus);
+/* Planes that are made alike, of which `shared` at a time read the same: their number, and the distances from
+ * one to the next one of weights, of what is read, and of results or, for sums, of windows. From number
+ * `exact` on, vectors write no elements after a row. Of two images, the distances to the second one; alone:
+ * there is only one. */
+typedef struct slide_planes {
+    ptrdiff_t count, shared, exact, weight, read, made, other_read, other_made;
+    bool alone;
+    const st_real *plus; /* NULL: nothing */
+} slide_planes;
+
+typedef void slide_make(const slide_columns *s, const slide_planes *p, const slide_tile *tile,
+                        ptrdiff_t tiles, const st_real *weight, const st_real *b, st_real *c, ptrdiff_t far);
 
 /* sum[k][t][e] += Σ_r dy[r][e] x[k][t][r][e], skip <= e < width. */
-typedef void slide_dots(const slide_columns *s, const slide_tile *q, const st_real *b, const st_real *dy,
-                        ptrdiff_t far, st_real *sum);
+typedef void slide_dots(const slide_columns *s, const slide_planes *p, const slide_tile *tile,
+                        ptrdiff_t tiles, const st_real *b, const st_real *dy, ptrdiff_t far, st_real *sum);
 
-/* For each instruction set (tensor/fast/isa.h), by stride - 1 and taps - 1. */
+/* Of vectors of one image, or halves of two, by stride - 1 and taps - 1. */
 typedef struct slide {
-    int lanes;
+    int lanes, images; /* of each image; */
     slide_make *make[SLIDE_STRIDE][SLIDE_TAPS];
     slide_dots *dots[SLIDE_STRIDE][SLIDE_TAPS];
 } slide;
-extern const slide slide_of_isa[];
 
-/* The best vectors of an instruction set or a lesser one for rows of so many windows, and the cost of a row,
- * in those of the instruction set. */
-const slide *slide_of(int isa, ptrdiff_t width, double *cost);
+/* The best vectors of an instruction set or a lesser one for rows of so many windows, of so many images, and
+ * the cost of an image's row, in those of the instruction set. */
+const slide *slide_of(int isa, ptrdiff_t width, int images, double *cost);
 
-/* All rows of a result, `width` windows each; unless `exact`, it may be followed by up to lanes - width other
- * elements. */
-void slide_image(const slide *v, const slide_columns *s, int stride, int taps, ptrdiff_t rows,
-                 ptrdiff_t width, bool exact, const st_real *weight, const st_real *b, st_real *c,
-                 st_real plus);
+/* All rows of results, `width` windows each. */
+void slide_image(const slide *v, const slide_columns *s, const slide_planes *p, int stride, int taps,
+                 ptrdiff_t rows, ptrdiff_t width, const st_real *weight, const st_real *b, st_real *c);
 
-/* Adds the sums over all windows to sum [columns, taps, lanes]. */
-void slide_sum_image(const slide *v, const slide_columns *s, int stride, int taps, ptrdiff_t rows,
-                     ptrdiff_t width, const st_real *b, const st_real *dy, st_real *sum);
+/* Adds the sums over all windows to sum [planes, columns, taps, images, lanes]. */
+void slide_sum_image(const slide *v, const slide_columns *s, const slide_planes *p, int stride, int taps,
+                     ptrdiff_t rows, ptrdiff_t width, const st_real *b, const st_real *dy, st_real *sum);
 
 #endif
