@@ -534,22 +534,22 @@ INLINE void mixed_adjoints(const lanes_call *b, const taps_functions *by)
     by->spread(b, share, b->kept[0], d, NULL, NULL);
 }
 
-/* Padding is zeros. */
+/* Padding is zeros. Kept: the gate. */
 INLINE void gated_values(const lanes_call *b, const taps_functions *by)
 {
     const st_real share = 1 / (st_real)b->taps;
     lanes g, most, place, sum;
     by->maximum(b, b->at->param[0], most, place, sum, g);
     EACH_WINDOW(k) g[k] = fast_logistic(g[k]);
+    if (b->keeps) memcpy(b->kept[0], g, sizeof g);
     EACH_WINDOW(k) b->y[k] = g[k] * most[k] + (1 - g[k]) * (share * sum[k]);
 }
 
 INLINE void gated_adjoints(const lanes_call *b, const taps_functions *by)
 {
-    const st_real *weight = b->at->param[0], share = 1 / (st_real)b->taps;
-    lanes g, most, place, slope, mean;
-    by->maximum(b, weight, most, place, mean, g);
-    EACH_WINDOW(k) g[k] = fast_logistic(g[k]);
+    const st_real *weight = b->at->param[0], *g = b->kept[0], share = 1 / (st_real)b->taps;
+    lanes most, place, slope, mean;
+    by->maximum(b, NULL, most, place, mean, NULL);
     EACH_WINDOW(k)
     {
         slope[k] = b->dy[k] * g[k] * (1 - g[k]) * (most[k] - share * mean[k]);
@@ -1120,7 +1120,8 @@ static int drawn_element(st_real uniform, const st_real *x, ptrdiff_t apart)
 INLINE st_real exp_normal(st_real x)
 {
     const exponent e = exponent_within(x);
-    return (1 + e.less_1) * power_of_2(e.far - FAR);
+    const st_real power = power_of_2(e.far - FAR);
+    return power * e.less_1 + power;
 }
 
 EACH_ISA(SQUARES)
@@ -1263,7 +1264,7 @@ static bool ranks_suit(const st_layer *l)
 
 #define EACH_POOLING(DO)                                                                                     \
     DO(mixed, windows_suit, .runs = 2, .squares = &mixed_squares_form)                                       \
-    DO(gated, windows_suit, .runs = 0, .squares = &gated_squares_form)                                       \
+    DO(gated, windows_suit, .runs = 1, .reads = true, .squares = &gated_squares_form)                        \
     DO(ordinal, ranks_suit, .runs = 0, .squares = &ordinal_squares_form)                                     \
     DO(median, median_suits, .runs = 2, .squares = &median_squares_form)                                     \
     DO(rank, ranks_suit, .few = 1, .draws = rank_draws, .prepare = rank_weights,                             \

@@ -814,6 +814,12 @@ static bool range_of_any(int isa, ptrdiff_t n, const st_real *x, st_real *least,
     return finite;
 }
 
+/* Tests if adjoints by lanes read x. */
+static bool adjoints_read(const windows_plan *p)
+{
+    return p->runs == 0 || p->lanes->reads;
+}
+
 /* Channel `number` of the call, which becomes the current one; each member of *a is set. */
 static void find_channel(batch *b, ptrdiff_t number, channel *a)
 {
@@ -841,7 +847,7 @@ static void find_channel(batch *b, ptrdiff_t number, channel *a)
     const sums_form *form = b->plan->sums;
     const bool back = b->dy_at != NULL, reads = !back || (b->squares ? b->squares->reads
                                                           : form     ? b->has_logits || !form->keeps_elements
-                                                                     : b->plan->runs == 0);
+                                                                     : adjoints_read(b->plan));
     if (b->kept) a->kept = b->kept + number * b->each;
     const ptrdiff_t line = 64 / sizeof(st_real); /* the next channel comes into cache meanwhile */
     if (reads && a->x + 2 * b->area <= a->x_end)
@@ -901,7 +907,7 @@ static void set_lanes(lanes_call *c, const batch *b, const channel *a, ptrdiff_t
     c->dx = p->apart ? r->dphases + first : r->adjoints + margin_of(p);
     st_real *kept = a->kept ? a->kept : r->y; /* which is not used then */
     for (int j = 0; j < MOST_RUNS; j++) c->kept[j] = kept + j * grid + first;
-    c->keeps = p->runs > 0;
+    c->keeps = p->runs > 0 && !b->call->layer->impl->run->inference_only;
     c->sums = r->totals, c->room = r->sorted, c->first = r->first + first, c->weight = r->weight;
 }
 
@@ -993,7 +999,7 @@ static void lanes_adjoints(const batch *b, const channel *a)
     const windows_plan *p = b->plan;
     const room *r = &b->room;
     const bool at_once = p->step >= p->windows && !p->far, pairs = in_pairs(p), sums = pairs && at_once;
-    if (p->runs == 0) cut(b, a);
+    if (adjoints_read(p)) cut(b, a);
     isas[b->isa].to_grid(p, a->dy, b->dy_end, r->dy);
     if (a->dx && !p->apart && !at_once) memset(r->dphases, 0, (size_t)p->phases * sizeof *r->dphases);
     for (ptrdiff_t first = 0; first < p->windows; first += p->step) {

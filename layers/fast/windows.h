@@ -97,8 +97,9 @@ typedef struct squares_form {
 /* The poolings of a type: values, which write y, and adjoints, which are 0 for windows without elements. */
 typedef struct lanes_form {
     lanes_function *const *values, *const *adjoints; /* one for each instruction set */
-    int runs; /* how many `kept` are used, unless elements are drawn; */
-    int few;  /* and this many more for FEW_TAPS */
+    int runs;   /* how many `kept` are used, unless elements are drawn; */
+    int few;    /* and this many more for FEW_TAPS */
+    bool reads; /* the adjoints read x, too; without `kept` they do */
     /* Tests if training draws an element of each window, to which the gradient goes: there are no adjoints
      * then. NULL: never. */
     bool (*draws)(const void *options);

@@ -45,6 +45,13 @@ st_layer *roll_many_gated_pool(dice *d, st_shape *x)
     return st_gated_pool(WINDOWS(o), .per_channel = chance(d, 50));
 }
 
+/* Windows that are apart, more in a row than a vector has. */
+st_layer *roll_apart_gated_pool(dice *d, st_shape *x)
+{
+    *x = ST_SHAPE(1, roll(d, 1, 2), roll(d, 4, 5), roll(d, 34, 38));
+    return st_gated_pool(.kernel = { 2 }, .per_channel = chance(d, 50));
+}
+
 st_layer *roll_many_soft_pool(dice *d, st_shape *x)
 {
     const st_pool_options o = roll_many_windows(d, x);

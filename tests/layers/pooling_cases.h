@@ -21,7 +21,8 @@ naive_layer want_pooling, want_blur, want_local_importance, want_pyramid, want_u
     DO(adaptive_max)                                                                                         \
     DO(blur)                                                                                                 \
     DO(fractional_max)                                                                                       \
-    DO(s3) DO(local_importance) DO(pyramid) DO(un) DO(fractional_un) DO(many_gated) DO(many_soft)
+    DO(s3)                                                                                                   \
+    DO(local_importance) DO(pyramid) DO(un) DO(fractional_un) DO(many_gated) DO(apart_gated) DO(many_soft)
 #define DECLARE_ROLL(NAME) st_layer *roll_##NAME##_pool(dice *d, st_shape *x);
 POOLING_ROLLS(DECLARE_ROLL)
 
@@ -44,6 +45,7 @@ POOLING_ROLLS(DECLARE_ROLL)
     { "local_importance_pool", roll_local_importance_pool, want_local_importance, 2, 0, 200, 0 },            \
     { "spatial_pyramid_pool", roll_pyramid_pool, want_pyramid, 3, 1, 0, 0 },                                 \
     { "gated_pool, large", roll_many_gated_pool, want_pooling, 1, 0, 200, LARGE },                           \
+    { "gated_pool, apart", roll_apart_gated_pool, want_pooling, 1, 0, 200, 0 },                              \
     { "soft_pool, large", roll_many_soft_pool, want_pooling, 3, 0, 200, LARGE },                             \
     { "max_unpool", roll_un_pool, want_unpooled, 3, 2, 0, 0 },                                               \
     { "max_unpool, fractional", roll_fractional_un_pool, NULL, 3, 0, 0, 0 },
