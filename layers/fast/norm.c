@@ -450,16 +450,15 @@ static int plan_division(st_layer *l, const void *given)
     return st_layer_scratch(l, ST_SHAPE(p->spread ? 2 * l->params : 0, elements / images));
 }
 
-/* Pieces of a pass: some sets; columns of all of them, of which the gradients of elements are added; segments
- * of the first set; channels, by their running statistics. */
-typedef enum norm_pieces { SETS, COLUMNS_OF_SETS, SEGMENTS, CHANNELS } norm_pieces;
+/* Pieces of a pass: some sets, forward or backward; columns of all of them, of which the gradients of elements
+ * are added; segments of the first set; channels, by their running statistics. */
+typedef enum norm_pieces { SETS, SETS_BACK, COLUMNS_OF_SETS, SEGMENTS, CHANNELS } norm_pieces;
 
 /* A pass over all sets of x and dy; writes y or dx to `to`, unless that is NULL. */
 typedef struct norm_pass {
     const st_call *c;
     const set_division *plan;
     norm_set set;
-    norm_pieces pieces;
     ptrdiff_t first, end;           /* of the sets of the pass, or of a tile */
     ptrdiff_t together, columns;    /* sets or columns of a piece */
     norm_sums *sums;                /* of segments */
@@ -940,61 +939,63 @@ INLINE void infer(const norm_pass *p, ptrdiff_t k)
         run_apply(p->streams, p, s.length, p->to + at, p->x + at, mean, slope, height);
 }
 
-/* Piece i of that kind. */
-INLINE void run(const norm_pass *p, ptrdiff_t i)
+/* Adds the gradients of some columns' elements over all sets. Hardware foresees no parts of rows. */
+INLINE void add_columns_of_sets(const norm_pass *p, ptrdiff_t i)
 {
-    const ptrdiff_t length = p->set.length, first = p->first + i * p->together, left = i * p->columns;
-    if (p->pieces == CHANNELS) infer(p, i);
-    else if (p->pieces == SEGMENTS) run_segment(p, i);
-    else if (p->pieces == COLUMNS_OF_SETS)
-        for (ptrdiff_t k = p->first, alike; k < p->end; k += alike) { /* hardware foresees no parts of rows */
-            const ptrdiff_t n = smallest(p->columns, length - left), at = k * length + left;
-            alike = p->plan->side_by_side ? smallest(p->together, p->end - k) : 1;
-            if (alike == 1 && k + 1 < p->end)
-                prefetch(n, p->x + at + length), prefetch(n, p->dy + at + length);
-            add_elements(p, k, alike, left, n, p->x + at, p->dy + at);
-        }
-    else if (p->dy)
-        adjoint_sets(p, first, smallest(p->together, p->end - first), p->x + first * length, p->set.stride);
-    else forward_sets(p, first, smallest(p->together, p->end - first));
-    if (p->streams) stream_end();
+    const ptrdiff_t length = p->set.length, left = i * p->columns, n = smallest(p->columns, length - left);
+    for (ptrdiff_t k = p->first, alike; k < p->end; k += alike) {
+        const ptrdiff_t at = k * length + left;
+        alike = p->plan->side_by_side ? smallest(p->together, p->end - k) : 1;
+        if (alike == 1 && k + 1 < p->end) prefetch(n, p->x + at + length), prefetch(n, p->dy + at + length);
+        add_elements(p, k, alike, left, n, p->x + at, p->dy + at);
+    }
 }
 
-/* Tests if this processor can run functions marked WIDE. */
-static bool has_wide(const st_layer *l)
+/* Piece i of that kind. The scratch of a type that sees the whole batch is not a thread's. */
+INLINE void run(const norm_pass *pass, norm_pieces kind, ptrdiff_t i, int thread)
 {
-    return isa_bytes(l->impl->isa) >= 32;
+    st_call c = *pass->c;
+    norm_pass p = *pass;
+    if (!p.plan->norm.of_batch) c.thread = thread;
+    p.c = &c;
+    const ptrdiff_t first = p.first + i * p.together, count = smallest(p.together, p.end - first);
+    if (kind == SETS) forward_sets(&p, first, count);
+    if (kind == SETS_BACK) adjoint_sets(&p, first, count, p.x + first * p.set.length, p.set.stride);
+    if (kind == COLUMNS_OF_SETS) add_columns_of_sets(&p, i);
+    if (kind == SEGMENTS) run_segment(&p, i);
+    if (kind == CHANNELS) infer(&p, i);
+    if (p.streams) stream_end();
 }
 
-/* The scratch of a type that sees the whole batch is not a thread's. */
-INLINE void run_in(const norm_pass *p, ptrdiff_t i, int thread)
-{
-    st_call c = *p->c;
-    norm_pass here = *p;
-    if (!p->plan->norm.of_batch) c.thread = thread;
-    here.c = &c;
-    run(&here, i);
-}
-
-static void run_any(ptrdiff_t i, int thread, void *p)
-{
-    run_in(p, i, thread);
-}
-
-WIDE static void run_wide(ptrdiff_t i, int thread, void *p)
-{
-    run_in(p, i, thread);
-}
+/* A function for each kind, which has that kind's arrays on its stack alone. */
+#define RUN(KIND)                                                                                            \
+    static void KIND##_by_any(ptrdiff_t i, int thread, void *p)                                              \
+    {                                                                                                        \
+        run(p, KIND, i, thread);                                                                             \
+    }                                                                                                        \
+    WIDE static void KIND##_by_wide(ptrdiff_t i, int thread, void *p)                                        \
+    {                                                                                                        \
+        run(p, KIND, i, thread);                                                                             \
+    }
+RUN(SETS)
+RUN(SETS_BACK)
+RUN(COLUMNS_OF_SETS)
+RUN(SEGMENTS)
+RUN(CHANNELS)
+#define RUNS(KIND) [KIND] = { KIND##_by_any, KIND##_by_wide }
 
 static void each_piece(norm_pass p, norm_pieces kind, ptrdiff_t count, int threads)
 {
-    p.pieces = kind;
-    layer_each(p.c, threads, count, has_wide(p.c->layer) ? run_wide : run_any, &p);
+    static parallel_work *const runs[][2] = { RUNS(SETS), RUNS(SETS_BACK), RUNS(COLUMNS_OF_SETS),
+                                              RUNS(SEGMENTS), RUNS(CHANNELS) };
+    const bool wide =
+        isa_bytes(p.c->layer->impl->isa) >= 32; /* this processor can run functions marked WIDE */
+    layer_each(p.c, threads, count, runs[kind][wide], &p);
 }
 
 static void each_some_sets(const norm_pass *p, int threads)
 {
-    each_piece(*p, SETS, ceil_div(p->end - p->first, p->together), threads);
+    each_piece(*p, p->dy ? SETS_BACK : SETS, ceil_div(p->end - p->first, p->together), threads);
 }
 
 /* Sets one after another, the segments of each in threads. */
