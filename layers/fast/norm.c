@@ -43,7 +43,8 @@ typedef struct norm_slopes {
 
 /* ---- sums ------------------------------------------------------------------------------------------ */
 
-enum { ELEMENT_OCTETS = 4 };     /* of elements, whose gradients are added together */
+enum { ELEMENT_OCTETS = 4 };     /* of elements, whose gradients are added together, */
+enum { SIDE_BY_SIDE = 8 };       /* of so many sets or more if nothing else is computed */
 enum { OCTET = 8, BLOCK = 256 }; /* lanes of a vector, and elements that a sum adds in st_real */
 typedef st_real octet __attribute__((vector_size(OCTET * sizeof(st_real))));
 typedef st_real octet_at
@@ -450,8 +451,8 @@ static int plan_division(st_layer *l, const void *given)
     return st_layer_scratch(l, ST_SHAPE(p->spread ? 2 * l->params : 0, elements / images));
 }
 
-/* Pieces of a pass: some sets, forward or backward; columns of all of them, of which the gradients of elements
- * are added; segments of the first set; channels, by their running statistics. */
+/* Pieces of a pass: some sets, forward or backward; columns of all of them, of which the gradients of
+ * elements are added; segments of the first set; channels, by their running statistics. */
 typedef enum norm_pieces { SETS, SETS_BACK, COLUMNS_OF_SETS, SEGMENTS, CHANNELS } norm_pieces;
 
 /* A pass over all sets of x and dy; writes y or dx to `to`, unless that is NULL. */
@@ -460,7 +461,8 @@ typedef struct norm_pass {
     const set_division *plan;
     norm_set set;
     ptrdiff_t first, end;           /* of the sets of the pass, or of a tile */
-    ptrdiff_t together, columns;    /* sets or columns of a piece */
+    ptrdiff_t together, columns;    /* sets or columns of a piece, */
+    ptrdiff_t alike;                /* and sets whose gradients of elements are added together */
     norm_sums *sums;                /* of segments */
     const norm_slopes *slopes;      /* of the segments' set, for its result; NULL: sums are computed */
     const st_real *x, *dy;          /* dy NULL: a forward pass */
@@ -523,6 +525,9 @@ static norm_pass pass_over(const st_call *c, st_tensor x, st_tensor dy, st_tenso
     /* A short set that was just read is in the first cache: nothing is read while it is written. */
     const ptrdiff_t least = batch || p.dy ? STREAM_PIECE : NEARBY;
     p.streams = layer_streams(c) && p.to != p.x && p.to != p.dy && length / plan->parts >= least;
+    p.alike = plan->side_by_side ? p.together : 1;
+    if (plan->by_element && plan->apart == 0 && !p.to)
+        p.together = p.alike = largest(p.together, SIDE_BY_SIDE);
     if (plan->spread) spread_parameters(&p);
     return p;
 }
@@ -778,24 +783,38 @@ INLINE void add_lanes(int octets, const isa_bits *kept, ptrdiff_t count, ptrdiff
     }
 }
 
+/* Not inlined: gcc would warn that a scale may not have been set. */
+static __attribute__((noinline)) void set_scales(st_real *scale, ptrdiff_t count, const st_real *deviation)
+{
+    for (ptrdiff_t r = 0; r < count; r++) scale[r] = 1 / deviation[r];
+}
+
 /* Adds the gradients of the weights and biases of n elements of `count` sets from k on, which have the same
- * weights: x and dy begin with the element `begin` of set k. The last octet ends with the last element. */
+ * weights: x and dy begin with the element `begin` of set k. The last octet ends with the last element. Fewer
+ * elements than lanes are read with the first ones of the next set, whose sums are not used. */
 INLINE void add_elements(const norm_pass *p, ptrdiff_t k, ptrdiff_t count, ptrdiff_t begin, ptrdiff_t n,
                          const st_real *x, const st_real *dy)
 {
     const ptrdiff_t first = first_weight(p->plan, k) + begin, apart = p->set.length;
     const st_real *mean = p->mean + k;
     st_real *const to[2] = { p->dweight + first, p->dbias ? p->dbias + first : NULL };
-    st_real scale[MOST];
-    ptrdiff_t i = 0;
-    for (ptrdiff_t r = 0; r < count; r++) scale[r] = 1 / p->deviation[k + r];
+    st_real scale[MOST], own[2][OCTET] = { 0 };
+    ptrdiff_t i = 0, whole = 0;
+    set_scales(scale, count, p->deviation + k);
     for (; i + ELEMENT_OCTETS * OCTET <= n; i += ELEMENT_OCTETS * OCTET)
         add_lanes(ELEMENT_OCTETS, NULL, count, apart, x, dy, mean, scale, to, i);
     for (; i + OCTET <= n; i += OCTET) add_lanes(1, NULL, count, apart, x, dy, mean, scale, to, i);
     if (i < n && n > OCTET)
         add_lanes(1, ones + n % OCTET, count, apart, x, dy, mean, scale, to, n - OCTET), i = n;
+    if (n < OCTET && count > ceil_div(OCTET - n, apart)) {
+        whole = count - ceil_div(OCTET - n, apart);
+        for (ptrdiff_t j = 0; j < n; j++) own[0][j] = to[0][j], own[1][j] = to[1] ? to[1][j] : 0;
+        add_lanes(1, NULL, whole, apart, x, dy, mean, scale, (st_real *const[]){ own[0], own[1] }, 0);
+        for (ptrdiff_t j = 0; j < n; j++) to[0][j] = own[0][j];
+        for (ptrdiff_t j = 0; j < n && to[1]; j++) to[1][j] = own[1][j];
+    }
     for (; i < n; i++)
-        for (ptrdiff_t at = i, r = 0; r < count; r++, at += apart) {
+        for (ptrdiff_t r = whole, at = r * apart + i; r < count; r++, at += apart) {
             to[0][i] += (x[at] - mean[r]) * scale[r] * dy[at];
             if (to[1]) to[1][i] += dy[at];
         }
@@ -853,7 +872,7 @@ INLINE void adjoint_sets(const norm_pass *p, ptrdiff_t first, ptrdiff_t count, c
         sums[k] = total[k] = (norm_sums){ 0 }, slopes[k] = (norm_slopes){ 0 };
     const bool fused = plan->by_element && p->dweight && p->to && !plan->side_by_side && s.length >= OCTET;
     if (plan->by_element && p->dweight && !fused)
-        for (ptrdiff_t k = 0, alike = plan->side_by_side ? count : 1; k < count; k += alike)
+        for (ptrdiff_t k = 0, alike = smallest(p->alike, count); k < count; k += alike)
             add_elements(p, first + k, alike, 0, s.length, x + k * s.length, dy + k * s.length);
     const bool needed = (p->dweight && !plan->by_element) || (p->to && !constants);
     const norm_columns columns = { s, count, dy, x, mean, s.stride, stride_x, false, &room };
@@ -945,7 +964,7 @@ INLINE void add_columns_of_sets(const norm_pass *p, ptrdiff_t i)
     const ptrdiff_t length = p->set.length, left = i * p->columns, n = smallest(p->columns, length - left);
     for (ptrdiff_t k = p->first, alike; k < p->end; k += alike) {
         const ptrdiff_t at = k * length + left;
-        alike = p->plan->side_by_side ? smallest(p->together, p->end - k) : 1;
+        alike = smallest(p->alike, p->end - k);
         if (alike == 1 && k + 1 < p->end) prefetch(n, p->x + at + length), prefetch(n, p->dy + at + length);
         add_elements(p, k, alike, left, n, p->x + at, p->dy + at);
     }
