@@ -6,9 +6,7 @@
  * decide: they draw the same elements.
  *
  * This file is compiled with -ffp-contract=fast: multiply-adds are fused where the processor can. */
-#include "layers/fast/windows.h"
-#include "layers/fast/functions.h"
-#include "layers/fast/kernel.h"
+#include "layers/fast/pooling_lanes.h"
 #include "layers/pooling/pooling.h"
 #include "layers/pooling/family.h"
 
@@ -24,61 +22,8 @@ INLINE const st_real *hidden(const st_real *x)
 #define ELEMENT(b, i) hidden((b)->x + (b)->offset[i])
 #define ADJOINT(b, i) ((st_real *)hidden((b)->dx + (b)->to[i]))
 
-/* The products in an array are not fused with what is done with them next. */
-#define KEEP_APART(array) __asm__ volatile("" : : "r"(array) : "memory")
-
 /* Tests if an element is one of the window: padding that is left out is not. */
 #define IS_INSIDE(b, x) ((b)->full || (x) > -(st_real)INFINITY)
-
-/* Tests of lanes, for which AVX-512 has registers: a > b; equal bits; a where a test is true, else b; n plus
- * a constant there; if a test of any lane is true. */
-#define EXCEEDS(M, a, b) M##_EXCEEDS(a, b)
-#define SAME(M, a, b) M##_SAME(a, b)
-#define CHOOSE(M, test, a, b) M##_CHOOSE(test, a, b)
-#define PLUS(M, test, n, more) M##_PLUS(test, n, more)
-#define ANY(M, test) M##_ANY(test)
-/* The same for masks: numbers without a sign are added, as sums take all of their bits. */
-#define UNSIGNED(M) typedef real_bits M##_unsigned __attribute__((vector_size(sizeof(M##_mask))));
-EACH_ISA(UNSIGNED)
-#define PLUS_MASK(M, test, n, more) ((M##_mask)((M##_unsigned)(n) + (M##_unsigned)((test) & (more))))
-#define generic_EXCEEDS(a, b) ((a) > (b))
-#define generic_SAME(a, b) ((a) == (b))
-#define generic_CHOOSE(test, a, b) ISA_PICK(generic, test, a, b)
-#define generic_PLUS(test, n, more) PLUS_MASK(generic, test, n, more)
-INLINE bool generic_any(generic_mask test)
-{
-    isa_bits any = 0;
-    EACH(l, ISA_LANES(generic)) any |= test[l];
-    return any != 0;
-}
-#define generic_ANY(test) generic_any(test)
-typedef generic_mask generic_test;
-#if defined(__x86_64__) && !defined(STRIDE_GENERIC)
-#define avx2_EXCEEDS(a, b) ((a) > (b))
-#define avx2_SAME(a, b) ((a) == (b))
-#define avx2_PLUS(test, n, more) PLUS_MASK(avx2, test, n, more)
-typedef avx2_mask avx2_test;
-#define avx512_ANY(test) ((test) != 0)
-#ifdef STRIDE_DOUBLE
-typedef __mmask8 avx512_test;
-#define avx512_EXCEEDS(a, b) _mm512_cmp_pd_mask((__m512d)(a), (__m512d)(b), _CMP_GT_OQ)
-#define avx2_ANY(test) (_mm256_movemask_pd((__m256d)(test)) != 0)
-#define avx512_SAME(a, b) _mm512_cmpeq_epi64_mask((__m512i)(a), (__m512i)(b))
-#define avx512_CHOOSE(test, a, b) (avx512_vector) _mm512_mask_blend_pd(test, (__m512d)(b), (__m512d)(a))
-#define avx512_PLUS(test, n, more)                                                                           \
-    (avx512_mask) _mm512_mask_add_epi64((__m512i)(n), test, (__m512i)(n), _mm512_set1_epi64(more))
-#define avx2_CHOOSE(test, a, b) (avx2_vector) _mm256_blendv_pd((__m256d)(b), (__m256d)(a), (__m256d)(test))
-#else
-typedef __mmask16 avx512_test;
-#define avx512_EXCEEDS(a, b) _mm512_cmp_ps_mask((__m512)(a), (__m512)(b), _CMP_GT_OQ)
-#define avx2_ANY(test) (_mm256_movemask_ps((__m256)(test)) != 0)
-#define avx512_SAME(a, b) _mm512_cmpeq_epi32_mask((__m512i)(a), (__m512i)(b))
-#define avx512_CHOOSE(test, a, b) (avx512_vector) _mm512_mask_blend_ps(test, (__m512)(b), (__m512)(a))
-#define avx512_PLUS(test, n, more)                                                                           \
-    (avx512_mask) _mm512_mask_add_epi32((__m512i)(n), test, (__m512i)(n), _mm512_set1_epi32(more))
-#define avx2_CHOOSE(test, a, b) (avx2_vector) _mm256_blendv_ps((__m256)(b), (__m256)(a), (__m256)(test))
-#endif
-#endif
 
 /* ---- taps, for each instruction set -------------------------------------------------------------------- */
 
@@ -112,25 +57,12 @@ typedef struct taps_functions {
     void (*counted)(const lanes_call *b, const st_real *wanted);
 } taps_functions;
 
-/* The pairs that sorting networks exchange: of four elements, and Floyd's of nine. */
-typedef unsigned char exchange[2];
-static const exchange of_4[] = { { 0, 1 }, { 2, 3 }, { 0, 2 }, { 1, 3 }, { 1, 2 } };
+/* The pairs of Floyd's sorting network of nine elements. */
 static const exchange of_9[] = { { 0, 1 }, { 3, 4 }, { 6, 7 }, { 1, 2 }, { 4, 5 }, { 7, 8 }, { 0, 1 },
                                  { 3, 4 }, { 6, 7 }, { 0, 3 }, { 3, 6 }, { 0, 3 }, { 1, 4 }, { 4, 7 },
                                  { 1, 4 }, { 2, 5 }, { 5, 8 }, { 2, 5 }, { 1, 3 }, { 5, 7 }, { 2, 6 },
                                  { 4, 6 }, { 2, 4 }, { 2, 3 }, { 5, 6 } };
-enum { FEW = 9, PACKED = 8, EXCHANGES_OF_4 = 5, EXCHANGES_OF_9 = 25 };
-
-/* Ranks of a few elements have four bits each, so that one addition changes two: overs[i][j] is for
- * x[i] > x[j], j < i. The last of nine is left out, as all are 0 ^ 1 ^ ... ^ 8 = 8. */
-#define RANK_1(i) ((real_bits)((i) < PACKED) << 4 * ((i) % PACKED))
-#define OVER(i, j) (isa_bits)(RANK_1(j) - RANK_1(i))
-#define OVERS(i)                                                                                             \
-    {                                                                                                        \
-        OVER(i, 0), OVER(i, 1), OVER(i, 2), OVER(i, 3), OVER(i, 4), OVER(i, 5), OVER(i, 6), OVER(i, 7)       \
-    }
-static const isa_bits overs[FEW][PACKED] = { OVERS(0), OVERS(1), OVERS(2), OVERS(3), OVERS(4),
-                                             OVERS(5), OVERS(6), OVERS(7), OVERS(8) };
+enum { EXCHANGES_OF_9 = 25 };
 
 /* Batcher's merge exchange: the greatest first. */
 INLINE void sort(ptrdiff_t n, lanes *s)
@@ -151,10 +83,6 @@ INLINE void sort(ptrdiff_t n, lanes *s)
             if (q == p) break;
         }
 }
-
-/* Between these, sums of elements above 0 have all digits. */
-#define LEAST_SUM ((st_real)1e-30)
-#define MOST_SUM ((st_real)1e37)
 
 /* sort_few, ranks_few: n is a constant, so that elements of a vector of windows are in registers. */
 #define TAP(M, b, i, k) AT(M, (b)->x + (b)->offset[i] + (k))
@@ -277,7 +205,7 @@ INLINE ptrdiff_t taps_of(const lanes_call *b, ptrdiff_t n)
     {                                                                                                        \
         EACH_VECTOR(M, k)                                                                                    \
         {                                                                                                    \
-            M##_vector s[FEW], total = { 0 };                                                                \
+            M##_vector s[FEW_RANKED], total = { 0 };                                                         \
             if (n > 0) M##_sort_few(b, n, pair, count, k, s);                                                \
             EACH(i, n) M##_add_sorted(b, i, k, s[i], weight, d, &total);                                     \
             for (ptrdiff_t i = 0; n == 0 && i < b->taps; i++)                                                \
@@ -288,7 +216,7 @@ INLINE ptrdiff_t taps_of(const lanes_call *b, ptrdiff_t n)
     M##_TARGET static void M##_sorted(const lanes_call *b, const st_real *weight, const st_real *d,          \
                                       st_real *sum)                                                          \
     {                                                                                                        \
-        if (b->taps == 4) M##_sorted_of(b, 4, of_4, EXCHANGES_OF_4, weight, d, sum);                         \
+        if (b->taps == 4) M##_sorted_of(b, 4, exchanges_of_4, EXCHANGES_OF_4, weight, d, sum);               \
         else if (b->taps == 9) M##_sorted_of(b, 9, of_9, EXCHANGES_OF_9, weight, d, sum);                    \
         else {                                                                                               \
             for (ptrdiff_t i = 0; i < b->taps; i++)                                                          \
@@ -300,23 +228,11 @@ INLINE ptrdiff_t taps_of(const lanes_call *b, ptrdiff_t n)
                                                                                                              \
     M##_TARGET INLINE M##_mask M##_packed_ranks(const lanes_call *b, int n, int k)                           \
     {                                                                                                        \
-        M##_vector x[FEW];                                                                                   \
-        M##_mask sum[2] = { { 0 } };                                                                         \
-        const isa_bits(*over)[PACKED] = overs;                                                               \
+        M##_vector x[FEW_RANKED];                                                                            \
+        const isa_bits(*over)[PACKED_RANKS] = overs;                                                         \
         __asm__("" : "+r"(over)); /* gcc would make each of them by two instructions */                      \
-        M##_unsigned own = { 0 };                                                                            \
-        EACH(i, n) x[i] = TAP(M, b, i, k), own += (real_bits)i * RANK_1(i);                                  \
-        EACH(i, n)                                                                                           \
-        EACH(j, n)                                                                                           \
-        if (j < i) sum[j % 2] = PLUS(M, EXCEEDS(M, x[i], x[j]), sum[j % 2], over[i][j]);                     \
-        return (M##_mask)(own + (M##_unsigned)sum[0] + (M##_unsigned)sum[1]);                                \
-    }                                                                                                        \
-    /* In the lowest four bits; others are not 0. */                                                         \
-    M##_TARGET INLINE M##_mask M##_rank_in(M##_mask ranks, int i)                                            \
-    {                                                                                                        \
-        if (i < PACKED) return ranks >> 4 * i;                                                               \
-        ranks ^= ranks >> 16, ranks ^= ranks >> 8;                                                           \
-        return ranks ^ ranks >> 4 ^ 8;                                                                       \
+        EACH(i, n) x[i] = TAP(M, b, i, k);                                                                   \
+        return M##_ranks_of(n, x, over);                                                                     \
     }                                                                                                        \
     /* Of any number of elements: as bits, in b->room. */                                                    \
     M##_TARGET INLINE void M##_ranks(const lanes_call *b, int k)                                             \
@@ -381,24 +297,6 @@ INLINE ptrdiff_t taps_of(const lanes_call *b, ptrdiff_t n)
              st_real *other_number, st_real *mean),                                                          \
             b, rank, other, number, other_number, mean)                                                      \
                                                                                                              \
-    M##_TARGET INLINE M##_vector M##_weights_of(ptrdiff_t n, M##_mask rank, const st_real *weight)           \
-    {                                                                                                        \
-        M##_vector own = { 0 };                                                                              \
-        if (M##_SHUFFLES && n <= ISA_LANES(M)) own = SHUFFLE_BY(M, AT(M, weight), AT(M, weight), rank);      \
-        else if (M##_SHUFFLES && n <= 2 * ISA_LANES(M))                                                      \
-            own = SHUFFLE_BY(M, AT(M, weight), AT(M, weight + ISA_LANES(M)), rank);                          \
-        else if (n > POOL_LANES) EACH(l, ISA_LANES(M)) own[l] = weight[rank[l]];                             \
-        else                                                                                                 \
-            for (ptrdiff_t i = 0; i < n; i++)                                                                \
-                own = ISA_PICK(M, rank == (isa_bits)i, (M##_vector){ 0 } + weight[i], own);                  \
-        return own;                                                                                          \
-    }                                                                                                        \
-    /* Shuffles take as many bits as n has. */                                                               \
-    M##_TARGET INLINE M##_vector M##_weights_in(int n, M##_mask ranks, int i, const st_real *weight)         \
-    {                                                                                                        \
-        const M##_mask rank = M##_rank_in(ranks, i);                                                         \
-        return M##_weights_of(n, M##_SHUFFLES && n <= 2 * ISA_LANES(M) ? rank : rank & 15, weight);          \
-    }                                                                                                        \
     /* The sum of each element times the weight of its rank; keeps the ranks. */                             \
     M##_TARGET INLINE void M##_ranked_of(const lanes_call *b, int n, const st_real *weight, st_real *sum)    \
     {                                                                                                        \
@@ -659,11 +557,6 @@ static bool rank_draws(const void *options)
 
 /* ---- stochastic pooling -------------------------------------------------------------------------------- */
 
-INLINE st_real chance(st_real x)
-{
-    return x > 0 ? x : 0;
-}
-
 /* Where no element is above 0, element floor(n uniform) of those in the image. */
 INLINE void draw_equally(const lanes_call *b, const taps_functions *by, const st_real *sum)
 {
@@ -761,485 +654,6 @@ static bool always_draws(const void *options)
     return true;
 }
 
-/* ---- squares ------------------------------------------------------------------------------------------- */
-
-/* Lanes that a vector of windows has before the next one, and after the last one, are left out. For each type
- * and instruction set there are
- *
- *     M_NAME_square       y of a vector of windows from their elements; writes what is kept
- *     M_NAME_square_back  their adjoint from dy and what is kept; adds to a parameter's sums in `own` lanes
- *
- * of weights w [POOL_LANES], which NAME_weights fills. */
-enum { SQUARE = 4 };
-
-INLINE void part_of(const st_real *from, const st_real *end, ptrdiff_t n, st_real *to)
-{
-    const ptrdiff_t some = end - from < n ? end - from : n;
-    memset(to, 0, (size_t)n * sizeof *to);
-    if (some > 0) memcpy(to, from, (size_t)some * sizeof *to);
-}
-
-INLINE void put_part(const st_real *from, ptrdiff_t n, st_real *to, const st_real *end)
-{
-    const ptrdiff_t some = end - to < n ? end - to : n;
-    if (some > 0) memcpy(to, from, (size_t)some * sizeof *to);
-}
-
-/* The number of the element that stochastic pooling draws of a square, whose elements are `apart`. */
-static int drawn_element(st_real uniform, const st_real *x, ptrdiff_t apart)
-{
-    double sum = 0;
-    int number = 0;
-    for (int i = 0; i < SQUARE; i++) sum += (double)chance(x[i * apart]);
-    double left = (double)uniform * sum;
-    KEEP_APART(&left);
-    for (int i = 0; i < SQUARE; i++) {
-        if (left >= 0 && x[i * apart] > 0) number = i;
-        left -= (double)chance(x[i * apart]);
-    }
-    return sum > 0 ? number : (int)((double)uniform * SQUARE);
-}
-
-#define SQUARES(M)                                                                                           \
-    M##_TARGET INLINE M##_mask M##_own_lanes(ptrdiff_t columns)                                              \
-    {                                                                                                        \
-        enum { LANES = ISA_LANES(M) };                                                                       \
-        const ptrdiff_t skip = columns > LANES ? (LANES - columns % LANES) % LANES : 0;                      \
-        isa_bits own[LANES];                                                                                 \
-        for (int l = 0; l < LANES; l++) own[l] = l >= skip && l < columns ? -1 : 0;                          \
-        return (M##_mask)AT(M, own);                                                                         \
-    }                                                                                                        \
-    M##_TARGET INLINE M##_vector M##_get(const st_real *from, const st_real *end)                            \
-    {                                                                                                        \
-        st_real room[ISA_LANES(M)];                                                                          \
-        if (end - from >= ISA_LANES(M)) return AT(M, from);                                                  \
-        part_of(from, end, ISA_LANES(M), room);                                                              \
-        return AT(M, room);                                                                                  \
-    }                                                                                                        \
-    M##_TARGET INLINE void M##_put(M##_vector v, st_real *to, const st_real *end)                            \
-    {                                                                                                        \
-        st_real room[ISA_LANES(M)];                                                                          \
-        if (end - to >= ISA_LANES(M)) AT(M, to) = v;                                                         \
-        else AT(M, room) = v, put_part(room, ISA_LANES(M), to, end);                                         \
-    }                                                                                                        \
-    M##_TARGET INLINE void M##_get_square(const squares_call *b, const st_real *top, M##_vector *t)          \
-    {                                                                                                        \
-        enum { LANES = ISA_LANES(M) };                                                                       \
-        M##_vector u[2], v[2];                                                                               \
-        if (b->x_end - top >= b->wide + 2 * LANES)                                                           \
-            EACH(r, 2) u[r] = AT(M, top + r * b->wide), v[r] = AT(M, top + r * b->wide + LANES);             \
-        else EACH(r, 2)                                                                                      \
-        u[r] = M##_get(top + r * b->wide, b->x_end), v[r] = M##_get(top + r * b->wide + LANES, b->x_end);    \
-        EACH(r, 2)                                                                                           \
-        t[2 * r] = SHUFFLE(M, u[r], v[r], M##_OF(EVEN)), t[2 * r + 1] = SHUFFLE(M, u[r], v[r], M##_OF(ODD)); \
-    }                                                                                                        \
-    M##_TARGET INLINE void M##_put_square(const squares_call *b, st_real *top, const M##_vector *t)          \
-    {                                                                                                        \
-        enum { LANES = ISA_LANES(M) };                                                                       \
-        M##_vector u[2], v[2];                                                                               \
-        EACH(r, 2)                                                                                           \
-        u[r] = SHUFFLE(M, t[2 * r], t[2 * r + 1], M##_OF(LOWER)),                                            \
-        v[r] = SHUFFLE(M, t[2 * r], t[2 * r + 1], M##_OF(UPPER));                                            \
-        if (b->dx_end - top >= b->wide + 2 * LANES)                                                          \
-            EACH(r, 2) AT(M, top + r * b->wide) = u[r], AT(M, top + r * b->wide + LANES) = v[r];             \
-        else EACH(r, 2)                                                                                      \
-        M##_put(u[r], top + r * b->wide, b->dx_end), M##_put(v[r], top + r * b->wide + LANES, b->dx_end);    \
-    }                                                                                                        \
-                                                                                                             \
-    M##_TARGET INLINE void M##_keep_run(const squares_call *b, int j, ptrdiff_t at, M##_vector v)            \
-    {                                                                                                        \
-        if (b->kept) AT(M, b->kept + j * b->run + at) = v;                                                   \
-    }                                                                                                        \
-    M##_TARGET INLINE M##_vector M##_most_of(const M##_vector *t)                                            \
-    {                                                                                                        \
-        return BY(M, max, BY(M, max, t[3], t[2]), BY(M, max, t[1], t[0]));                                   \
-    }                                                                                                        \
-    M##_TARGET INLINE M##_vector M##_sum_of(const M##_vector *t)                                             \
-    {                                                                                                        \
-        return ((t[0] + t[1]) + t[2]) + t[3];                                                                \
-    }                                                                                                        \
-    /* The number of the first maximum, and the maximum. */                                                  \
-    M##_TARGET INLINE M##_vector M##_peak_of(const M##_vector *t, M##_vector *most)                          \
-    {                                                                                                        \
-        M##_vector m = t[0], at = { 0 };                                                                     \
-        _Pragma("GCC unroll 3") for (int i = 1; i < SQUARE; i++)                                             \
-        {                                                                                                    \
-            at = CHOOSE(M, EXCEEDS(M, t[i], m), (M##_vector){ 0 } + (st_real)i, at);                         \
-            m = BY(M, max, t[i], m);                                                                         \
-        }                                                                                                    \
-        *most = m;                                                                                           \
-        return at;                                                                                           \
-    }                                                                                                        \
-    M##_TARGET INLINE void M##_order(M##_vector *s)                                                          \
-    {                                                                                                        \
-        _Pragma("GCC unroll 5") for (int i = 0; i < EXCHANGES_OF_4; i++)                                     \
-        {                                                                                                    \
-            const M##_vector high = s[of_4[i][0]], low = s[of_4[i][1]];                                      \
-            s[of_4[i][0]] = BY(M, max, high, low), s[of_4[i][1]] = BY(M, min, low, high);                    \
-        }                                                                                                    \
-    }                                                                                                        \
-    M##_TARGET INLINE M##_mask M##_ranks_of(const M##_vector *t)                                             \
-    {                                                                                                        \
-        M##_mask sum[2] = { { 0 } };                                                                         \
-        M##_unsigned own = { 0 };                                                                            \
-        EACH(i, SQUARE) own += (real_bits)i * RANK_1(i);                                                     \
-        EACH(i, SQUARE)                                                                                      \
-        EACH(j, SQUARE)                                                                                      \
-        if (j < i) sum[j % 2] = PLUS(M, EXCEEDS(M, t[i], t[j]), sum[j % 2], overs[i][j]);                    \
-        return (M##_mask)(own + (M##_unsigned)sum[0] + (M##_unsigned)sum[1]);                                \
-    }                                                                                                        \
-                                                                                                             \
-    /* By the definition's arithmetic. */                                                                    \
-    M##_TARGET static void M##_draw_squares(const st_real *uniform, const M##_vector *t, M##_vector *to)     \
-    {                                                                                                        \
-        st_real x[SQUARE][ISA_LANES(M)], drawn[2][ISA_LANES(M)];                                             \
-        memcpy(x, t, sizeof x);                                                                              \
-        for (int l = 0; l < ISA_LANES(M); l++) {                                                             \
-            const int k = drawn_element(uniform[l], &x[0][l], ISA_LANES(M));                                 \
-            drawn[0][l] = (st_real)k, drawn[1][l] = x[k][l];                                                 \
-        }                                                                                                    \
-        memcpy(to, drawn, sizeof drawn);                                                                     \
-    }                                                                                                        \
-    /* Kept: the maximum's number, and how far it is above the mean. */                                      \
-    M##_TARGET INLINE M##_vector M##_mixed_square(const squares_call *b, ptrdiff_t at, const st_real *w,     \
-                                                  const M##_vector *t)                                       \
-    {                                                                                                        \
-        M##_vector most;                                                                                     \
-        const M##_vector mean = M##_sum_of(t) * (st_real)0.25, number = M##_peak_of(t, &most);               \
-        M##_keep_run(b, 0, at, number), M##_keep_run(b, 1, at, most - mean);                                 \
-        return w[0] * most + (1 - w[0]) * mean;                                                              \
-    }                                                                                                        \
-    M##_TARGET INLINE void M##_mixed_square_back(const squares_call *b, ptrdiff_t at, const st_real *w,      \
-                                                 M##_vector dy, M##_mask own, M##_vector *t,                 \
-                                                 M##_vector *sum)                                            \
-    {                                                                                                        \
-        const M##_vector share = dy * ((1 - w[0]) * (st_real)0.25), more = share + dy * w[0],                \
-                         number = AT(M, b->kept + at);                                                       \
-        EACH(i, SQUARE)                                                                                      \
-        t[i] =                                                                                               \
-            CHOOSE(M, SAME(M, (M##_mask)number, (M##_mask)((M##_vector){ 0 } + (st_real)i)), more, share);   \
-        sum[0] += (M##_vector)(own & (M##_mask)(dy * AT(M, b->kept + b->run + at)));                         \
-    }                                                                                                        \
-                                                                                                             \
-    /* Kept: the gate. */                                                                                    \
-    M##_TARGET INLINE M##_vector M##_logistic(M##_vector v)                                                  \
-    {                                                                                                        \
-        st_real each[ISA_LANES(M)];                                                                          \
-        memcpy(each, &v, sizeof v);                                                                          \
-        _Pragma("GCC unroll 1") for (int l = 0; l < ISA_LANES(M); l++) each[l] = fast_logistic(each[l]);     \
-        memcpy(&v, each, sizeof v);                                                                          \
-        return v;                                                                                            \
-    }                                                                                                        \
-    M##_TARGET INLINE M##_vector M##_gated_square(const squares_call *b, ptrdiff_t at, const st_real *w,     \
-                                                  const M##_vector *t)                                       \
-    {                                                                                                        \
-        M##_vector products = w[0] * t[0];                                                                   \
-        _Pragma("GCC unroll 3") for (int i = 1; i < SQUARE; i++) products += w[i] * t[i];                    \
-        const M##_vector g = M##_logistic(products);                                                         \
-        M##_keep_run(b, 0, at, g);                                                                           \
-        return g * M##_most_of(t) + (1 - g) * (M##_sum_of(t) * (st_real)0.25);                               \
-    }                                                                                                        \
-    M##_TARGET INLINE void M##_gated_square_back(const squares_call *b, ptrdiff_t at, const st_real *w,      \
-                                                 M##_vector dy, M##_mask own, M##_vector *t,                 \
-                                                 M##_vector *sum)                                            \
-    {                                                                                                        \
-        M##_vector most;                                                                                     \
-        const M##_vector g = AT(M, b->kept + at), mean = M##_sum_of(t) * (st_real)0.25,                      \
-                         number = M##_peak_of(t, &most), to_most = dy * g, to_mean = dy - to_most,           \
-                         slope = to_mean * g * (most - mean), share = to_mean * (st_real)0.25,               \
-                         more = share + to_most;                                                             \
-        EACH(i, SQUARE)                                                                                      \
-        {                                                                                                    \
-            sum[i] += (M##_vector)(own & (M##_mask)(slope * t[i]));                                          \
-            t[i] = CHOOSE(M, SAME(M, (M##_mask)number, (M##_mask)((M##_vector){ 0 } + (st_real)i)), more,    \
-                          share) +                                                                           \
-                   slope * w[i];                                                                             \
-        }                                                                                                    \
-    }                                                                                                        \
-                                                                                                             \
-    M##_TARGET INLINE M##_vector M##_ordinal_square(const squares_call *b, ptrdiff_t at, const st_real *w,   \
-                                                    const M##_vector *t)                                     \
-    {                                                                                                        \
-        (void)b, (void)at;                                                                                   \
-        M##_vector s[SQUARE], sum;                                                                           \
-        EACH(i, SQUARE) s[i] = t[i];                                                                         \
-        M##_order(s);                                                                                        \
-        sum = w[0] * s[0];                                                                                   \
-        _Pragma("GCC unroll 3") for (int i = 1; i < SQUARE; i++) sum += w[i] * s[i];                         \
-        return sum;                                                                                          \
-    }                                                                                                        \
-    M##_TARGET INLINE void M##_ordinal_square_back(const squares_call *b, ptrdiff_t at, const st_real *w,    \
-                                                   M##_vector dy, M##_mask own, M##_vector *t,               \
-                                                   M##_vector *sum)                                          \
-    {                                                                                                        \
-        (void)b, (void)at;                                                                                   \
-        const M##_mask ranks = M##_ranks_of(t);                                                              \
-        M##_order(t);                                                                                        \
-        EACH(i, SQUARE)                                                                                      \
-        {                                                                                                    \
-            sum[i] += (M##_vector)(own & (M##_mask)(dy * t[i]));                                             \
-            t[i] = dy * M##_weights_in(SQUARE, ranks, i, w);                                                 \
-        }                                                                                                    \
-    }                                                                                                        \
-                                                                                                             \
-    /* Kept: the ranks. */                                                                                   \
-    M##_TARGET INLINE M##_vector M##_rank_square(const squares_call *b, ptrdiff_t at, const st_real *w,      \
-                                                 const M##_vector *t)                                        \
-    {                                                                                                        \
-        if (b->kept) M##_keep_run(b, 0, at, (M##_vector)M##_ranks_of(t));                                    \
-        return M##_ordinal_square(b, at, w, t);                                                              \
-    }                                                                                                        \
-    M##_TARGET INLINE void M##_rank_square_back(const squares_call *b, ptrdiff_t at, const st_real *w,       \
-                                                M##_vector dy, M##_mask own, M##_vector *t, M##_vector *sum) \
-    {                                                                                                        \
-        (void)own, (void)sum;                                                                                \
-        const M##_mask ranks = (M##_mask)AT(M, b->kept + at);                                                \
-        EACH(i, SQUARE) t[i] = dy * M##_weights_in(SQUARE, ranks, i, w);                                     \
-    }                                                                                                        \
-    M##_TARGET INLINE M##_vector M##_median_square(const squares_call *b, ptrdiff_t at, const st_real *w,    \
-                                                   const M##_vector *t)                                      \
-    {                                                                                                        \
-        (void)w;                                                                                             \
-        M##_vector s[SQUARE];                                                                                \
-        if (b->kept) M##_keep_run(b, 0, at, (M##_vector)M##_ranks_of(t));                                    \
-        EACH(i, SQUARE) s[i] = t[i];                                                                         \
-        M##_order(s);                                                                                        \
-        return (s[1] + s[2]) / 2;                                                                            \
-    }                                                                                                        \
-    M##_TARGET INLINE void M##_median_square_back(const squares_call *b, ptrdiff_t at, const st_real *w,     \
-                                                  M##_vector dy, M##_mask own, M##_vector *t,                \
-                                                  M##_vector *sum)                                           \
-    {                                                                                                        \
-        M##_rank_square_back(b, at, w, dy, own, t, sum);                                                     \
-    }                                                                                                        \
-                                                                                                             \
-    /* Kept: dy/dx of each element, with e = exp(x - max x): e (1 + x - y) / sum of e. */                    \
-    M##_TARGET INLINE M##_vector M##_exp_within(M##_vector v)                                                \
-    {                                                                                                        \
-        st_real each[ISA_LANES(M)];                                                                          \
-        memcpy(each, &v, sizeof v);                                                                          \
-        _Pragma("GCC unroll 1") for (int l = 0; l < ISA_LANES(M); l++) each[l] = exp_normal(each[l]);        \
-        memcpy(&v, each, sizeof v);                                                                          \
-        return v;                                                                                            \
-    }                                                                                                        \
-    M##_TARGET INLINE M##_vector M##_soft_square(const squares_call *b, ptrdiff_t at, const st_real *w,      \
-                                                 const M##_vector *t)                                        \
-    {                                                                                                        \
-        (void)w;                                                                                             \
-        const M##_vector most = M##_most_of(t), least = (M##_vector){ 0 } + LEAST_NORMAL_EXPONENT;           \
-        M##_vector z[SQUARE], e[SQUARE], sum = { 0 }, weighted = { 0 };                                      \
-        EACH(i, SQUARE)                                                                                      \
-        {                                                                                                    \
-            z[i] = BY(M, max, t[i] - most, least), e[i] = M##_exp_within(z[i]);                              \
-            sum += e[i], weighted += e[i] * z[i];                                                            \
-        }                                                                                                    \
-        const M##_vector over = 1 / sum, mean = weighted * over, from = 1 - mean;                            \
-        EACH(i, SQUARE) M##_keep_run(b, i, at, e[i] * over * (z[i] + from));                                 \
-        return most + mean;                                                                                  \
-    }                                                                                                        \
-    M##_TARGET INLINE void M##_soft_square_back(const squares_call *b, ptrdiff_t at, const st_real *w,       \
-                                                M##_vector dy, M##_mask own, M##_vector *t, M##_vector *sum) \
-    {                                                                                                        \
-        (void)w, (void)own, (void)sum;                                                                       \
-        EACH(i, SQUARE) t[i] = dy * AT(M, b->kept + i * b->run + at);                                        \
-    }                                                                                                        \
-                                                                                                             \
-    /* Kept, where an element is drawn: its number. */                                                       \
-    M##_TARGET INLINE void M##_drawn_rank_square_back(const squares_call *b, ptrdiff_t at, const st_real *w, \
-                                                      M##_vector dy, M##_mask own, M##_vector *t,            \
-                                                      M##_vector *sum)                                       \
-    {                                                                                                        \
-        (void)w, (void)own, (void)sum;                                                                       \
-        const M##_vector number = AT(M, b->kept + at);                                                       \
-        EACH(i, SQUARE) t[i] = (M##_vector)((number == (st_real)i) & (M##_mask)dy);                          \
-    }                                                                                                        \
-    M##_TARGET INLINE void M##_stochastic_square_back(const squares_call *b, ptrdiff_t at, const st_real *w, \
-                                                      M##_vector dy, M##_mask own, M##_vector *t,            \
-                                                      M##_vector *sum)                                       \
-    {                                                                                                        \
-        M##_drawn_rank_square_back(b, at, w, dy, own, t, sum);                                               \
-    }                                                                                                        \
-    /* As drawn_rank. */                                                                                     \
-    M##_TARGET INLINE M##_vector M##_drawn_rank_square(const squares_call *b, ptrdiff_t at,                  \
-                                                       const st_real *w, const M##_vector *t)                \
-    {                                                                                                        \
-        const M##_vector part = AT(M, b->uniform + at) * b->first[SQUARE];                                   \
-        const M##_mask ranks = M##_ranks_of(t);                                                              \
-        M##_mask passed = { 0 };                                                                             \
-        M##_vector number = { 0 }, y = t[0];                                                                 \
-        EACH(i, SQUARE - 1) passed = PLUS(M, EXCEEDS(M, (M##_vector){ 0 } + w[i], part), passed, 1);         \
-        passed = (SQUARE - 1) - passed;                                                                      \
-        _Pragma("GCC unroll 3") for (int i = 1; i < SQUARE; i++)                                             \
-        {                                                                                                    \
-            const M##_test here = SAME(M, M##_rank_in(ranks, i) & 15, passed);                               \
-            number = CHOOSE(M, here, (M##_vector){ 0 } + (st_real)i, number);                                \
-            y = CHOOSE(M, here, t[i], y);                                                                    \
-        }                                                                                                    \
-        M##_keep_run(b, 0, at, number);                                                                      \
-        return y;                                                                                            \
-    }                                                                                                        \
-    /* As stochastic_values. */                                                                              \
-    M##_TARGET INLINE M##_vector M##_stochastic_square(const squares_call *b, ptrdiff_t at,                  \
-                                                       const st_real *w, const M##_vector *t)                \
-    {                                                                                                        \
-        (void)w;                                                                                             \
-        const M##_vector zero = { 0 }, uniform = AT(M, b->uniform + at);                                     \
-        const st_real error = sizeof(st_real) == sizeof(double) ? 0 : (SQUARE + 2) * ST_REAL_EPSILON;        \
-        const M##_mask size = ~(M##_mask) - zero; /* all bits but the sign */                                \
-        M##_vector part[SQUARE], all = zero, left, nearest, number = zero, y = t[0];                         \
-        EACH(i, SQUARE) part[i] = BY(M, max, t[i], zero), all += part[i];                                    \
-        left = uniform * all, nearest = all;                                                                 \
-        const M##_test some = EXCEEDS(M, all, zero);                                                         \
-        EACH(i, SQUARE)                                                                                      \
-        {                                                                                                    \
-            const M##_test here = (EXCEEDS(M, t[i], zero) & ~EXCEEDS(M, zero, left)) |                       \
-                                  ~(some | EXCEEDS(M, zero + (st_real)i, uniform * SQUARE));                 \
-            nearest = BY(M, min, (M##_vector)((M##_mask)left & size), nearest);                              \
-            number = CHOOSE(M, here, zero + (st_real)i, number), y = CHOOSE(M, here, t[i], y);               \
-            left -= part[i];                                                                                 \
-        }                                                                                                    \
-        const M##_test unsure =                                                                              \
-            some & (EXCEEDS(M, error * all, nearest) | EXCEEDS(M, zero + LEAST_SUM, all) |                   \
-                    EXCEEDS(M, all, zero + MOST_SUM));                                                       \
-        if (ANY(M, unsure)) {                                                                                \
-            M##_vector copy[SQUARE], drawn[2];                                                               \
-            EACH(i, SQUARE) copy[i] = t[i];                                                                  \
-            M##_draw_squares(b->uniform + at, copy, drawn);                                                  \
-            number = drawn[0], y = drawn[1];                                                                 \
-        }                                                                                                    \
-        M##_keep_run(b, 0, at, number);                                                                      \
-        return y;                                                                                            \
-    }
-
-/* exp of LEAST_NORMAL_EXPONENT is a normal number, and beside 1 it is nothing. */
-#ifdef STRIDE_DOUBLE
-#define LEAST_NORMAL_EXPONENT (-700)
-#else
-#define LEAST_NORMAL_EXPONENT (-87)
-#endif
-INLINE st_real exp_normal(st_real x)
-{
-    const exponent e = exponent_within(x);
-    const st_real power = power_of_2(e.far - FAR);
-    return power * e.less_1 + power;
-}
-
-EACH_ISA(SQUARES)
-
-INLINE void own_weights(const squares_call *b, ptrdiff_t n, st_real *w)
-{
-    for (ptrdiff_t i = 0; i < n; i++) w[i] = b->at->param[0][i];
-}
-
-INLINE void mixed_weights(const squares_call *b, st_real *w)
-{
-    own_weights(b, 1, w);
-}
-
-INLINE void gated_weights(const squares_call *b, st_real *w)
-{
-    own_weights(b, SQUARE, w);
-}
-
-INLINE void ordinal_weights(const squares_call *b, st_real *w)
-{
-    own_weights(b, SQUARE, w);
-}
-
-INLINE void rank_square_weights(const squares_call *b, st_real *w)
-{
-    for (int i = 0; i < SQUARE; i++) w[i] = b->first[SQUARE] * b->weight[i];
-}
-
-/* Sums of weights. */
-INLINE void drawn_weights(const squares_call *b, st_real *w)
-{
-    st_real sum = 0;
-    for (int i = 0; i < SQUARE; i++) w[i] = sum += b->weight[i];
-}
-
-INLINE void median_weights(const squares_call *b, st_real *w)
-{
-    (void)b;
-    w[1] = w[2] = (st_real)0.5;
-}
-
-INLINE void no_weights(const squares_call *b, st_real *w)
-{
-    (void)b, (void)w;
-}
-
-/* Each vector of windows from column i on, of a row's `columns`: the last one ends with the last window. */
-#define EACH_SQUARES(M, i, last, columns)                                                                    \
-    for (ptrdiff_t next = 0, i = 0, last = 0; last = next + ISA_LANES(M) >= (columns),                       \
-                   i = last && (columns) > ISA_LANES(M) ? (columns)-ISA_LANES(M) : next, next < (columns);   \
-         next += ISA_LANES(M))
-
-#define SQUARES_OF(M, NAME, WEIGHTS, PARAMS, READS)                                                          \
-    M##_TARGET static bool M##_##NAME##_squares(const squares_call *b)                                       \
-    {                                                                                                        \
-        lanes w = { 0 };                                                                                     \
-        WEIGHTS(b, w);                                                                                       \
-        const ptrdiff_t columns = b->columns;                                                                \
-        const M##_mask own = M##_own_lanes(columns);                                                         \
-        M##_vector zero = { 0 }; /* NaN of what is not finite */                                             \
-        for (ptrdiff_t row = 0; row < b->rows; row++) EACH_SQUARES(M, i, last, columns)                      \
-            {                                                                                                \
-                M##_vector t[SQUARE];                                                                        \
-                M##_get_square(b, b->x + 2 * row * b->wide + 2 * i, t);                                      \
-                const ptrdiff_t at = row * columns + i;                                                      \
-                zero += M##_sum_of(t) * 0;                                                                   \
-                M##_put(M##_##NAME##_square(b, at, w, t), b->y + at, b->y_end);                              \
-            }                                                                                                \
-        const M##_mask other = (zero != 0) & (columns < ISA_LANES(M) ? own : ~(M##_mask){ 0 });              \
-        isa_bits any = 0;                                                                                    \
-        EACH(l, ISA_LANES(M)) any |= other[l];                                                               \
-        return any == 0;                                                                                     \
-    }                                                                                                        \
-    M##_TARGET static void M##_##NAME##_squares_back(const squares_call *b)                                  \
-    {                                                                                                        \
-        lanes w = { 0 };                                                                                     \
-        WEIGHTS(b, w);                                                                                       \
-        const ptrdiff_t columns = b->columns, used = 2 * columns;                                            \
-        const M##_mask own = M##_own_lanes(columns);                                                         \
-        M##_vector sum[SQUARE] = { { 0 } };                                                                  \
-        for (ptrdiff_t row = 0; row < b->rows; row++) {                                                      \
-            st_real *dx = b->dx ? b->dx + 2 * row * b->wide : NULL;                                          \
-            EACH_SQUARES(M, i, last, columns)                                                                \
-            {                                                                                                \
-                M##_vector t[SQUARE];                                                                        \
-                const ptrdiff_t at = row * columns + i;                                                      \
-                if (READS) M##_get_square(b, b->x + 2 * row * b->wide + 2 * i, t);                           \
-                M##_##NAME##_square_back(b, at, w, M##_get(b->dy + at, b->dy_end),                           \
-                                         last ? own : ~(M##_mask){ 0 }, t, sum);                             \
-                if (dx) M##_put_square(b, dx + 2 * i, t);                                                    \
-            }                                                                                                \
-            if (dx && used < b->wide) dx[used] = dx[used + b->wide] = 0;                                     \
-        }                                                                                                    \
-        for (int i = 0; i < PARAMS; i++) AT(M, b->sums[i]) += sum[i];                                        \
-    }
-
-#define EACH_SQUARE_POOLING(DO)                                                                              \
-    DO(mixed, mixed_weights, 1, false, .runs = 2)                                                            \
-    DO(gated, gated_weights, SQUARE, true, .runs = 1, .reads = true)                                         \
-    DO(ordinal, ordinal_weights, SQUARE, true, .runs = 0, .reads = true)                                     \
-    DO(rank, rank_square_weights, 0, false, .runs = 1)                                                       \
-    DO(median, median_weights, 0, false, .runs = 1)                                                          \
-    DO(soft, no_weights, 0, false, .runs = SQUARE)                                                           \
-    DO(drawn_rank, drawn_weights, 0, false, .runs = 1)                                                       \
-    DO(stochastic, no_weights, 0, false, .runs = 1)
-#define FUNCTIONS_OF_SQUARES(M, NAME) { M##_##NAME##_squares, M##_##NAME##_squares_back },
-#if defined(__x86_64__) && !defined(STRIDE_GENERIC)
-#define EACH_ISA_WITH(DO, ...) DO(avx512, __VA_ARGS__) DO(avx2, __VA_ARGS__) DO(generic, __VA_ARGS__)
-#else
-#define EACH_ISA_WITH(DO, ...) DO(generic, __VA_ARGS__)
-#endif
-#define SQUARE_POOLING(NAME, WEIGHTS, PARAMS, READS, ...)                                                    \
-    EACH_ISA_WITH(SQUARES_OF, NAME, WEIGHTS, PARAMS, READS)                                                  \
-    static const squares_functions NAME##_squares_functions[] = { EACH_ISA_OF(FUNCTIONS_OF_SQUARES, NAME) }; \
-    static const squares_form NAME##_squares_form = { NAME##_squares_functions, __VA_ARGS__ };
-EACH_SQUARE_POOLING(SQUARE_POOLING)
-
 /* ---- the algorithms ------------------------------------------------------------------------------------ */
 
 /* Each element of a window is compared with all others, by median pooling in the forward pass, by ordinal and
@@ -1308,17 +722,3 @@ INLINE void advance(lanes_call *b)
                                                 .fill = windows_fill,                                        \
                                                 .hooks = WINDOWS_HOOKS };
 EACH_POOLING(ALGORITHM)
-
-/* Types whose other windows have other algorithms. */
-#define ALGORITHM_OF_SQUARES(NAME)                                                                           \
-    static int NAME##_squares_plan(st_layer *l, const void *given)                                           \
-    {                                                                                                        \
-        static const lanes_form form = { .squares = &NAME##_squares_form };                                  \
-        return windows_plan_for(l, given, &form, NULL);                                                      \
-    }                                                                                                        \
-    const layer_algorithm NAME##_pool_lanes = { .type = &layer_type_##NAME##_pool,                           \
-                                                .suits = windows_are_squares,                                \
-                                                .plan = NAME##_squares_plan,                                 \
-                                                .fill = windows_fill,                                        \
-                                                .hooks = WINDOWS_HOOKS };
-ALGORITHM_OF_SQUARES(soft)

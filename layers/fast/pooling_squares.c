@@ -1,0 +1,495 @@
+/* pooling_squares.c: poolings of layers/pooling/ whose windows are squares, 2 x 2 elements that are apart:
+ * mixed, gated, ordinal, rank, median, stochastic and soft pooling. Their definitions are in files of these
+ * names.
+ *
+ * A vector of windows is read from two rows of x to registers, and y, what is kept, and dx are written once.
+ *
+ * This file is compiled with -ffp-contract=fast: multiply-adds are fused where the processor can. */
+#include "layers/fast/pooling_lanes.h"
+#include "layers/pooling/family.h"
+
+#include <math.h>
+#include <string.h>
+
+/* Lanes that a vector of windows has before the next one, and after the last one, are left out. For each type
+ * and instruction set there are
+ *
+ *     M_NAME_square       y of a vector of windows from their elements; writes what is kept
+ *     M_NAME_square_back  their adjoint from dy and what is kept; adds to a parameter's sums in `own` lanes
+ *
+ * of weights w [POOL_LANES], which NAME_weights fills. */
+enum { SQUARE = 4 };
+
+INLINE void part_of(const st_real *from, const st_real *end, ptrdiff_t n, st_real *to)
+{
+    const ptrdiff_t some = end - from < n ? end - from : n;
+    memset(to, 0, (size_t)n * sizeof *to);
+    if (some > 0) memcpy(to, from, (size_t)some * sizeof *to);
+}
+
+INLINE void put_part(const st_real *from, ptrdiff_t n, st_real *to, const st_real *end)
+{
+    const ptrdiff_t some = end - to < n ? end - to : n;
+    if (some > 0) memcpy(to, from, (size_t)some * sizeof *to);
+}
+
+/* The number of the element that stochastic pooling draws of a square, whose elements are `apart`. */
+static int drawn_element(st_real uniform, const st_real *x, ptrdiff_t apart)
+{
+    double sum = 0;
+    int number = 0;
+    for (int i = 0; i < SQUARE; i++) sum += (double)chance(x[i * apart]);
+    double left = (double)uniform * sum;
+    KEEP_APART(&left);
+    for (int i = 0; i < SQUARE; i++) {
+        if (left >= 0 && x[i * apart] > 0) number = i;
+        left -= (double)chance(x[i * apart]);
+    }
+    return sum > 0 ? number : (int)((double)uniform * SQUARE);
+}
+
+#define SQUARES(M)                                                                                           \
+    M##_TARGET INLINE M##_mask M##_own_lanes(ptrdiff_t columns)                                              \
+    {                                                                                                        \
+        enum { LANES = ISA_LANES(M) };                                                                       \
+        const ptrdiff_t skip = columns > LANES ? (LANES - columns % LANES) % LANES : 0;                      \
+        isa_bits own[LANES];                                                                                 \
+        for (int l = 0; l < LANES; l++) own[l] = l >= skip && l < columns ? -1 : 0;                          \
+        return (M##_mask)AT(M, own);                                                                         \
+    }                                                                                                        \
+    M##_TARGET INLINE M##_vector M##_get(const st_real *from, const st_real *end)                            \
+    {                                                                                                        \
+        st_real room[ISA_LANES(M)];                                                                          \
+        if (end - from >= ISA_LANES(M)) return AT(M, from);                                                  \
+        part_of(from, end, ISA_LANES(M), room);                                                              \
+        return AT(M, room);                                                                                  \
+    }                                                                                                        \
+    M##_TARGET INLINE void M##_put(M##_vector v, st_real *to, const st_real *end)                            \
+    {                                                                                                        \
+        st_real room[ISA_LANES(M)];                                                                          \
+        if (end - to >= ISA_LANES(M)) AT(M, to) = v;                                                         \
+        else AT(M, room) = v, put_part(room, ISA_LANES(M), to, end);                                         \
+    }                                                                                                        \
+    M##_TARGET INLINE void M##_get_square(const squares_call *b, const st_real *top, M##_vector *t)          \
+    {                                                                                                        \
+        enum { LANES = ISA_LANES(M) };                                                                       \
+        M##_vector u[2], v[2];                                                                               \
+        if (b->x_end - top >= b->wide + 2 * LANES)                                                           \
+            EACH(r, 2) u[r] = AT(M, top + r * b->wide), v[r] = AT(M, top + r * b->wide + LANES);             \
+        else EACH(r, 2)                                                                                      \
+        u[r] = M##_get(top + r * b->wide, b->x_end), v[r] = M##_get(top + r * b->wide + LANES, b->x_end);    \
+        EACH(r, 2)                                                                                           \
+        t[2 * r] = SHUFFLE(M, u[r], v[r], M##_OF(EVEN)), t[2 * r + 1] = SHUFFLE(M, u[r], v[r], M##_OF(ODD)); \
+    }                                                                                                        \
+    M##_TARGET INLINE void M##_put_square(const squares_call *b, st_real *top, const M##_vector *t)          \
+    {                                                                                                        \
+        enum { LANES = ISA_LANES(M) };                                                                       \
+        M##_vector u[2], v[2];                                                                               \
+        EACH(r, 2)                                                                                           \
+        u[r] = SHUFFLE(M, t[2 * r], t[2 * r + 1], M##_OF(LOWER)),                                            \
+        v[r] = SHUFFLE(M, t[2 * r], t[2 * r + 1], M##_OF(UPPER));                                            \
+        if (b->dx_end - top >= b->wide + 2 * LANES)                                                          \
+            EACH(r, 2) AT(M, top + r * b->wide) = u[r], AT(M, top + r * b->wide + LANES) = v[r];             \
+        else EACH(r, 2)                                                                                      \
+        M##_put(u[r], top + r * b->wide, b->dx_end), M##_put(v[r], top + r * b->wide + LANES, b->dx_end);    \
+    }                                                                                                        \
+                                                                                                             \
+    M##_TARGET INLINE void M##_keep_run(const squares_call *b, int j, ptrdiff_t at, M##_vector v)            \
+    {                                                                                                        \
+        if (b->kept) AT(M, b->kept + j * b->run + at) = v;                                                   \
+    }                                                                                                        \
+    M##_TARGET INLINE M##_vector M##_most_of(const M##_vector *t)                                            \
+    {                                                                                                        \
+        return BY(M, max, BY(M, max, t[3], t[2]), BY(M, max, t[1], t[0]));                                   \
+    }                                                                                                        \
+    M##_TARGET INLINE M##_vector M##_sum_of(const M##_vector *t)                                             \
+    {                                                                                                        \
+        return ((t[0] + t[1]) + t[2]) + t[3];                                                                \
+    }                                                                                                        \
+    /* The number of the first maximum, and the maximum. */                                                  \
+    M##_TARGET INLINE M##_vector M##_peak_of(const M##_vector *t, M##_vector *most)                          \
+    {                                                                                                        \
+        M##_vector m = t[0], at = { 0 };                                                                     \
+        _Pragma("GCC unroll 3") for (int i = 1; i < SQUARE; i++)                                             \
+        {                                                                                                    \
+            at = CHOOSE(M, EXCEEDS(M, t[i], m), (M##_vector){ 0 } + (st_real)i, at);                         \
+            m = BY(M, max, t[i], m);                                                                         \
+        }                                                                                                    \
+        *most = m;                                                                                           \
+        return at;                                                                                           \
+    }                                                                                                        \
+    M##_TARGET INLINE void M##_order(M##_vector *s)                                                          \
+    {                                                                                                        \
+        _Pragma("GCC unroll 5") for (int i = 0; i < EXCHANGES_OF_4; i++)                                     \
+        {                                                                                                    \
+            const M##_vector high = s[exchanges_of_4[i][0]], low = s[exchanges_of_4[i][1]];                  \
+            s[exchanges_of_4[i][0]] = BY(M, max, high, low),                                                 \
+            s[exchanges_of_4[i][1]] = BY(M, min, low, high);                                                 \
+        }                                                                                                    \
+    }                                                                                                        \
+                                                                                                             \
+    /* By the definition's arithmetic. */                                                                    \
+    M##_TARGET static void M##_draw_squares(const st_real *uniform, const M##_vector *t, M##_vector *to)     \
+    {                                                                                                        \
+        st_real x[SQUARE][ISA_LANES(M)], drawn[2][ISA_LANES(M)];                                             \
+        memcpy(x, t, sizeof x);                                                                              \
+        for (int l = 0; l < ISA_LANES(M); l++) {                                                             \
+            const int k = drawn_element(uniform[l], &x[0][l], ISA_LANES(M));                                 \
+            drawn[0][l] = (st_real)k, drawn[1][l] = x[k][l];                                                 \
+        }                                                                                                    \
+        memcpy(to, drawn, sizeof drawn);                                                                     \
+    }                                                                                                        \
+    /* Kept: the maximum's number, and how far it is above the mean. */                                      \
+    M##_TARGET INLINE M##_vector M##_mixed_square(const squares_call *b, ptrdiff_t at, const st_real *w,     \
+                                                  const M##_vector *t)                                       \
+    {                                                                                                        \
+        M##_vector most;                                                                                     \
+        const M##_vector mean = M##_sum_of(t) * (st_real)0.25, number = M##_peak_of(t, &most);               \
+        M##_keep_run(b, 0, at, number), M##_keep_run(b, 1, at, most - mean);                                 \
+        return w[0] * most + (1 - w[0]) * mean;                                                              \
+    }                                                                                                        \
+    M##_TARGET INLINE void M##_mixed_square_back(const squares_call *b, ptrdiff_t at, const st_real *w,      \
+                                                 M##_vector dy, M##_mask own, M##_vector *t,                 \
+                                                 M##_vector *sum)                                            \
+    {                                                                                                        \
+        const M##_vector share = dy * ((1 - w[0]) * (st_real)0.25), more = share + dy * w[0],                \
+                         number = AT(M, b->kept + at);                                                       \
+        EACH(i, SQUARE)                                                                                      \
+        t[i] =                                                                                               \
+            CHOOSE(M, SAME(M, (M##_mask)number, (M##_mask)((M##_vector){ 0 } + (st_real)i)), more, share);   \
+        sum[0] += (M##_vector)(own & (M##_mask)(dy * AT(M, b->kept + b->run + at)));                         \
+    }                                                                                                        \
+                                                                                                             \
+    /* Kept: the gate. */                                                                                    \
+    M##_TARGET INLINE M##_vector M##_logistic(M##_vector v)                                                  \
+    {                                                                                                        \
+        st_real each[ISA_LANES(M)];                                                                          \
+        memcpy(each, &v, sizeof v);                                                                          \
+        _Pragma("GCC unroll 1") for (int l = 0; l < ISA_LANES(M); l++) each[l] = fast_logistic(each[l]);     \
+        memcpy(&v, each, sizeof v);                                                                          \
+        return v;                                                                                            \
+    }                                                                                                        \
+    M##_TARGET INLINE M##_vector M##_gated_square(const squares_call *b, ptrdiff_t at, const st_real *w,     \
+                                                  const M##_vector *t)                                       \
+    {                                                                                                        \
+        M##_vector products = w[0] * t[0];                                                                   \
+        _Pragma("GCC unroll 3") for (int i = 1; i < SQUARE; i++) products += w[i] * t[i];                    \
+        const M##_vector g = M##_logistic(products);                                                         \
+        M##_keep_run(b, 0, at, g);                                                                           \
+        return g * M##_most_of(t) + (1 - g) * (M##_sum_of(t) * (st_real)0.25);                               \
+    }                                                                                                        \
+    M##_TARGET INLINE void M##_gated_square_back(const squares_call *b, ptrdiff_t at, const st_real *w,      \
+                                                 M##_vector dy, M##_mask own, M##_vector *t,                 \
+                                                 M##_vector *sum)                                            \
+    {                                                                                                        \
+        M##_vector most;                                                                                     \
+        const M##_vector g = AT(M, b->kept + at), mean = M##_sum_of(t) * (st_real)0.25,                      \
+                         number = M##_peak_of(t, &most), to_most = dy * g, to_mean = dy - to_most,           \
+                         slope = to_mean * g * (most - mean), share = to_mean * (st_real)0.25,               \
+                         more = share + to_most;                                                             \
+        EACH(i, SQUARE)                                                                                      \
+        {                                                                                                    \
+            sum[i] += (M##_vector)(own & (M##_mask)(slope * t[i]));                                          \
+            t[i] = CHOOSE(M, SAME(M, (M##_mask)number, (M##_mask)((M##_vector){ 0 } + (st_real)i)), more,    \
+                          share) +                                                                           \
+                   slope * w[i];                                                                             \
+        }                                                                                                    \
+    }                                                                                                        \
+                                                                                                             \
+    M##_TARGET INLINE M##_vector M##_ordinal_square(const squares_call *b, ptrdiff_t at, const st_real *w,   \
+                                                    const M##_vector *t)                                     \
+    {                                                                                                        \
+        (void)b, (void)at;                                                                                   \
+        M##_vector s[SQUARE], sum;                                                                           \
+        EACH(i, SQUARE) s[i] = t[i];                                                                         \
+        M##_order(s);                                                                                        \
+        sum = w[0] * s[0];                                                                                   \
+        _Pragma("GCC unroll 3") for (int i = 1; i < SQUARE; i++) sum += w[i] * s[i];                         \
+        return sum;                                                                                          \
+    }                                                                                                        \
+    M##_TARGET INLINE void M##_ordinal_square_back(const squares_call *b, ptrdiff_t at, const st_real *w,    \
+                                                   M##_vector dy, M##_mask own, M##_vector *t,               \
+                                                   M##_vector *sum)                                          \
+    {                                                                                                        \
+        (void)b, (void)at;                                                                                   \
+        const M##_mask ranks = M##_ranks_of(SQUARE, t, overs);                                               \
+        M##_order(t);                                                                                        \
+        EACH(i, SQUARE)                                                                                      \
+        {                                                                                                    \
+            sum[i] += (M##_vector)(own & (M##_mask)(dy * t[i]));                                             \
+            t[i] = dy * M##_weights_in(SQUARE, ranks, i, w);                                                 \
+        }                                                                                                    \
+    }                                                                                                        \
+                                                                                                             \
+    /* Kept: the ranks. */                                                                                   \
+    M##_TARGET INLINE M##_vector M##_rank_square(const squares_call *b, ptrdiff_t at, const st_real *w,      \
+                                                 const M##_vector *t)                                        \
+    {                                                                                                        \
+        if (b->kept) M##_keep_run(b, 0, at, (M##_vector)M##_ranks_of(SQUARE, t, overs));                     \
+        return M##_ordinal_square(b, at, w, t);                                                              \
+    }                                                                                                        \
+    M##_TARGET INLINE void M##_rank_square_back(const squares_call *b, ptrdiff_t at, const st_real *w,       \
+                                                M##_vector dy, M##_mask own, M##_vector *t, M##_vector *sum) \
+    {                                                                                                        \
+        (void)own, (void)sum;                                                                                \
+        const M##_mask ranks = (M##_mask)AT(M, b->kept + at);                                                \
+        EACH(i, SQUARE) t[i] = dy * M##_weights_in(SQUARE, ranks, i, w);                                     \
+    }                                                                                                        \
+    M##_TARGET INLINE M##_vector M##_median_square(const squares_call *b, ptrdiff_t at, const st_real *w,    \
+                                                   const M##_vector *t)                                      \
+    {                                                                                                        \
+        (void)w;                                                                                             \
+        M##_vector s[SQUARE];                                                                                \
+        if (b->kept) M##_keep_run(b, 0, at, (M##_vector)M##_ranks_of(SQUARE, t, overs));                     \
+        EACH(i, SQUARE) s[i] = t[i];                                                                         \
+        M##_order(s);                                                                                        \
+        return (s[1] + s[2]) / 2;                                                                            \
+    }                                                                                                        \
+    M##_TARGET INLINE void M##_median_square_back(const squares_call *b, ptrdiff_t at, const st_real *w,     \
+                                                  M##_vector dy, M##_mask own, M##_vector *t,                \
+                                                  M##_vector *sum)                                           \
+    {                                                                                                        \
+        M##_rank_square_back(b, at, w, dy, own, t, sum);                                                     \
+    }                                                                                                        \
+                                                                                                             \
+    /* Kept: dy/dx of each element, with e = exp(x - max x): e (1 + x - y) / sum of e. */                    \
+    M##_TARGET INLINE M##_vector M##_exp_within(M##_vector v)                                                \
+    {                                                                                                        \
+        st_real each[ISA_LANES(M)];                                                                          \
+        memcpy(each, &v, sizeof v);                                                                          \
+        _Pragma("GCC unroll 1") for (int l = 0; l < ISA_LANES(M); l++) each[l] = exp_normal(each[l]);        \
+        memcpy(&v, each, sizeof v);                                                                          \
+        return v;                                                                                            \
+    }                                                                                                        \
+    M##_TARGET INLINE M##_vector M##_soft_square(const squares_call *b, ptrdiff_t at, const st_real *w,      \
+                                                 const M##_vector *t)                                        \
+    {                                                                                                        \
+        (void)w;                                                                                             \
+        const M##_vector most = M##_most_of(t), least = (M##_vector){ 0 } + LEAST_NORMAL_EXPONENT;           \
+        M##_vector z[SQUARE], e[SQUARE], sum = { 0 }, weighted = { 0 };                                      \
+        EACH(i, SQUARE)                                                                                      \
+        {                                                                                                    \
+            z[i] = BY(M, max, t[i] - most, least), e[i] = M##_exp_within(z[i]);                              \
+            sum += e[i], weighted += e[i] * z[i];                                                            \
+        }                                                                                                    \
+        const M##_vector over = 1 / sum, mean = weighted * over, from = 1 - mean;                            \
+        EACH(i, SQUARE) M##_keep_run(b, i, at, e[i] * over * (z[i] + from));                                 \
+        return most + mean;                                                                                  \
+    }                                                                                                        \
+    M##_TARGET INLINE void M##_soft_square_back(const squares_call *b, ptrdiff_t at, const st_real *w,       \
+                                                M##_vector dy, M##_mask own, M##_vector *t, M##_vector *sum) \
+    {                                                                                                        \
+        (void)w, (void)own, (void)sum;                                                                       \
+        EACH(i, SQUARE) t[i] = dy * AT(M, b->kept + i * b->run + at);                                        \
+    }                                                                                                        \
+                                                                                                             \
+    /* Kept, where an element is drawn: its number. */                                                       \
+    M##_TARGET INLINE void M##_drawn_rank_square_back(const squares_call *b, ptrdiff_t at, const st_real *w, \
+                                                      M##_vector dy, M##_mask own, M##_vector *t,            \
+                                                      M##_vector *sum)                                       \
+    {                                                                                                        \
+        (void)w, (void)own, (void)sum;                                                                       \
+        const M##_vector number = AT(M, b->kept + at);                                                       \
+        EACH(i, SQUARE) t[i] = (M##_vector)((number == (st_real)i) & (M##_mask)dy);                          \
+    }                                                                                                        \
+    M##_TARGET INLINE void M##_stochastic_square_back(const squares_call *b, ptrdiff_t at, const st_real *w, \
+                                                      M##_vector dy, M##_mask own, M##_vector *t,            \
+                                                      M##_vector *sum)                                       \
+    {                                                                                                        \
+        M##_drawn_rank_square_back(b, at, w, dy, own, t, sum);                                               \
+    }                                                                                                        \
+    /* As drawn_rank. */                                                                                     \
+    M##_TARGET INLINE M##_vector M##_drawn_rank_square(const squares_call *b, ptrdiff_t at,                  \
+                                                       const st_real *w, const M##_vector *t)                \
+    {                                                                                                        \
+        const M##_vector part = AT(M, b->uniform + at) * b->first[SQUARE];                                   \
+        const M##_mask ranks = M##_ranks_of(SQUARE, t, overs);                                               \
+        M##_mask passed = { 0 };                                                                             \
+        M##_vector number = { 0 }, y = t[0];                                                                 \
+        EACH(i, SQUARE - 1) passed = PLUS(M, EXCEEDS(M, (M##_vector){ 0 } + w[i], part), passed, 1);         \
+        passed = (SQUARE - 1) - passed;                                                                      \
+        _Pragma("GCC unroll 3") for (int i = 1; i < SQUARE; i++)                                             \
+        {                                                                                                    \
+            const M##_test here = SAME(M, M##_rank_in(ranks, i) & 15, passed);                               \
+            number = CHOOSE(M, here, (M##_vector){ 0 } + (st_real)i, number);                                \
+            y = CHOOSE(M, here, t[i], y);                                                                    \
+        }                                                                                                    \
+        M##_keep_run(b, 0, at, number);                                                                      \
+        return y;                                                                                            \
+    }                                                                                                        \
+    /* As stochastic_values. */                                                                              \
+    M##_TARGET INLINE M##_vector M##_stochastic_square(const squares_call *b, ptrdiff_t at,                  \
+                                                       const st_real *w, const M##_vector *t)                \
+    {                                                                                                        \
+        (void)w;                                                                                             \
+        const M##_vector zero = { 0 }, uniform = AT(M, b->uniform + at);                                     \
+        const st_real error = sizeof(st_real) == sizeof(double) ? 0 : (SQUARE + 2) * ST_REAL_EPSILON;        \
+        const M##_mask size = ~(M##_mask) - zero; /* all bits but the sign */                                \
+        M##_vector part[SQUARE], all = zero, left, nearest, number = zero, y = t[0];                         \
+        EACH(i, SQUARE) part[i] = BY(M, max, t[i], zero), all += part[i];                                    \
+        left = uniform * all, nearest = all;                                                                 \
+        const M##_test some = EXCEEDS(M, all, zero);                                                         \
+        EACH(i, SQUARE)                                                                                      \
+        {                                                                                                    \
+            const M##_test here = (EXCEEDS(M, t[i], zero) & ~EXCEEDS(M, zero, left)) |                       \
+                                  ~(some | EXCEEDS(M, zero + (st_real)i, uniform * SQUARE));                 \
+            nearest = BY(M, min, (M##_vector)((M##_mask)left & size), nearest);                              \
+            number = CHOOSE(M, here, zero + (st_real)i, number), y = CHOOSE(M, here, t[i], y);               \
+            left -= part[i];                                                                                 \
+        }                                                                                                    \
+        const M##_test unsure =                                                                              \
+            some & (EXCEEDS(M, error * all, nearest) | EXCEEDS(M, zero + LEAST_SUM, all) |                   \
+                    EXCEEDS(M, all, zero + MOST_SUM));                                                       \
+        if (ANY(M, unsure)) {                                                                                \
+            M##_vector copy[SQUARE], drawn[2];                                                               \
+            EACH(i, SQUARE) copy[i] = t[i];                                                                  \
+            M##_draw_squares(b->uniform + at, copy, drawn);                                                  \
+            number = drawn[0], y = drawn[1];                                                                 \
+        }                                                                                                    \
+        M##_keep_run(b, 0, at, number);                                                                      \
+        return y;                                                                                            \
+    }
+
+/* exp of LEAST_NORMAL_EXPONENT is a normal number, and beside 1 it is nothing. */
+#ifdef STRIDE_DOUBLE
+#define LEAST_NORMAL_EXPONENT (-700)
+#else
+#define LEAST_NORMAL_EXPONENT (-87)
+#endif
+INLINE st_real exp_normal(st_real x)
+{
+    const exponent e = exponent_within(x);
+    const st_real power = power_of_2(e.far - FAR);
+    return power * e.less_1 + power;
+}
+
+EACH_ISA(SQUARES)
+
+INLINE void own_weights(const squares_call *b, ptrdiff_t n, st_real *w)
+{
+    for (ptrdiff_t i = 0; i < n; i++) w[i] = b->at->param[0][i];
+}
+
+INLINE void mixed_weights(const squares_call *b, st_real *w)
+{
+    own_weights(b, 1, w);
+}
+
+INLINE void gated_weights(const squares_call *b, st_real *w)
+{
+    own_weights(b, SQUARE, w);
+}
+
+INLINE void ordinal_weights(const squares_call *b, st_real *w)
+{
+    own_weights(b, SQUARE, w);
+}
+
+INLINE void rank_square_weights(const squares_call *b, st_real *w)
+{
+    for (int i = 0; i < SQUARE; i++) w[i] = b->first[SQUARE] * b->weight[i];
+}
+
+/* Sums of weights. */
+INLINE void drawn_weights(const squares_call *b, st_real *w)
+{
+    st_real sum = 0;
+    for (int i = 0; i < SQUARE; i++) w[i] = sum += b->weight[i];
+}
+
+INLINE void median_weights(const squares_call *b, st_real *w)
+{
+    (void)b;
+    w[1] = w[2] = (st_real)0.5;
+}
+
+INLINE void no_weights(const squares_call *b, st_real *w)
+{
+    (void)b, (void)w;
+}
+
+/* Each vector of windows from column i on, of a row's `columns`: the last one ends with the last window. */
+#define EACH_SQUARES(M, i, last, columns)                                                                    \
+    for (ptrdiff_t next = 0, i = 0, last = 0; last = next + ISA_LANES(M) >= (columns),                       \
+                   i = last && (columns) > ISA_LANES(M) ? (columns)-ISA_LANES(M) : next, next < (columns);   \
+         next += ISA_LANES(M))
+
+#define SQUARES_OF(M, NAME, WEIGHTS, PARAMS, READS)                                                          \
+    M##_TARGET static bool M##_##NAME##_squares(const squares_call *b)                                       \
+    {                                                                                                        \
+        lanes w = { 0 };                                                                                     \
+        WEIGHTS(b, w);                                                                                       \
+        const ptrdiff_t columns = b->columns;                                                                \
+        const M##_mask own = M##_own_lanes(columns);                                                         \
+        M##_vector zero = { 0 }; /* NaN of what is not finite */                                             \
+        for (ptrdiff_t row = 0; row < b->rows; row++) EACH_SQUARES(M, i, last, columns)                      \
+            {                                                                                                \
+                M##_vector t[SQUARE];                                                                        \
+                M##_get_square(b, b->x + 2 * row * b->wide + 2 * i, t);                                      \
+                const ptrdiff_t at = row * columns + i;                                                      \
+                zero += M##_sum_of(t) * 0;                                                                   \
+                M##_put(M##_##NAME##_square(b, at, w, t), b->y + at, b->y_end);                              \
+            }                                                                                                \
+        const M##_mask other = (zero != 0) & (columns < ISA_LANES(M) ? own : ~(M##_mask){ 0 });              \
+        isa_bits any = 0;                                                                                    \
+        EACH(l, ISA_LANES(M)) any |= other[l];                                                               \
+        return any == 0;                                                                                     \
+    }                                                                                                        \
+    M##_TARGET static void M##_##NAME##_squares_back(const squares_call *b)                                  \
+    {                                                                                                        \
+        lanes w = { 0 };                                                                                     \
+        WEIGHTS(b, w);                                                                                       \
+        const ptrdiff_t columns = b->columns, used = 2 * columns;                                            \
+        const M##_mask own = M##_own_lanes(columns);                                                         \
+        M##_vector sum[SQUARE] = { { 0 } };                                                                  \
+        for (ptrdiff_t row = 0; row < b->rows; row++) {                                                      \
+            st_real *dx = b->dx ? b->dx + 2 * row * b->wide : NULL;                                          \
+            EACH_SQUARES(M, i, last, columns)                                                                \
+            {                                                                                                \
+                M##_vector t[SQUARE];                                                                        \
+                const ptrdiff_t at = row * columns + i;                                                      \
+                if (READS) M##_get_square(b, b->x + 2 * row * b->wide + 2 * i, t);                           \
+                M##_##NAME##_square_back(b, at, w, M##_get(b->dy + at, b->dy_end),                           \
+                                         last ? own : ~(M##_mask){ 0 }, t, sum);                             \
+                if (dx) M##_put_square(b, dx + 2 * i, t);                                                    \
+            }                                                                                                \
+            if (dx && used < b->wide) dx[used] = dx[used + b->wide] = 0;                                     \
+        }                                                                                                    \
+        for (int i = 0; i < PARAMS; i++) AT(M, b->sums[i]) += sum[i];                                        \
+    }
+
+#define EACH_SQUARE_POOLING(DO)                                                                              \
+    DO(mixed, mixed_weights, 1, false, .runs = 2)                                                            \
+    DO(gated, gated_weights, SQUARE, true, .runs = 1, .reads = true)                                         \
+    DO(ordinal, ordinal_weights, SQUARE, true, .runs = 0, .reads = true)                                     \
+    DO(rank, rank_square_weights, 0, false, .runs = 1)                                                       \
+    DO(median, median_weights, 0, false, .runs = 1)                                                          \
+    DO(soft, no_weights, 0, false, .runs = SQUARE)                                                           \
+    DO(drawn_rank, drawn_weights, 0, false, .runs = 1)                                                       \
+    DO(stochastic, no_weights, 0, false, .runs = 1)
+#define FUNCTIONS_OF_SQUARES(M, NAME) { M##_##NAME##_squares, M##_##NAME##_squares_back },
+#if defined(__x86_64__) && !defined(STRIDE_GENERIC)
+#define EACH_ISA_WITH(DO, ...) DO(avx512, __VA_ARGS__) DO(avx2, __VA_ARGS__) DO(generic, __VA_ARGS__)
+#else
+#define EACH_ISA_WITH(DO, ...) DO(generic, __VA_ARGS__)
+#endif
+#define SQUARE_POOLING(NAME, WEIGHTS, PARAMS, READS, ...)                                                    \
+    EACH_ISA_WITH(SQUARES_OF, NAME, WEIGHTS, PARAMS, READS)                                                  \
+    static const squares_functions NAME##_squares_functions[] = { EACH_ISA_OF(FUNCTIONS_OF_SQUARES, NAME) }; \
+    const squares_form NAME##_squares_form = { NAME##_squares_functions, __VA_ARGS__ };
+EACH_SQUARE_POOLING(SQUARE_POOLING)
+
+/* ---- types whose other windows have other algorithms --------------------------------------------------- */
+
+#define ALGORITHM_OF_SQUARES(NAME)                                                                           \
+    static int NAME##_squares_plan(st_layer *l, const void *given)                                           \
+    {                                                                                                        \
+        static const lanes_form form = { .squares = &NAME##_squares_form };                                  \
+        return windows_plan_for(l, given, &form, NULL);                                                      \
+    }                                                                                                        \
+    const layer_algorithm NAME##_pool_lanes = { .type = &layer_type_##NAME##_pool,                           \
+                                                .suits = windows_are_squares,                                \
+                                                .plan = NAME##_squares_plan,                                 \
+                                                .fill = windows_fill,                                        \
+                                                .hooks = WINDOWS_HOOKS };
+ALGORITHM_OF_SQUARES(soft)
