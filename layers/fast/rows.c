@@ -567,6 +567,14 @@ static ptrdiff_t planes_of_block(ptrdiff_t size)
         }                                                                                                    \
     }                                                                                                        \
                                                                                                              \
+    /* x times `by`, so that vectors are used: the compiler cannot tell that `to` is none of both. */        \
+    M##_TARGET INLINE void M##_times(ptrdiff_t n, const st_real *x, const st_real *by, st_real *to)          \
+    {                                                                                                        \
+        ptrdiff_t i = 0;                                                                                     \
+        for (; i + ISA_LANES(M) <= n; i += ISA_LANES(M)) AT(M, to + i) = AT(M, x + i) * AT(M, by + i);       \
+        for (; i < n; i++) to[i] = x[i] * by[i];                                                             \
+    }                                                                                                        \
+                                                                                                             \
     /* The other way round. Means, here those of dy, are shared out first. */                                \
     M##_TARGET INLINE void M##_picks_and_rows(const work *w, const sparse *rows, const sparse *columns,      \
                                               const st_real *from, st_real *to)                              \
@@ -592,8 +600,9 @@ static ptrdiff_t planes_of_block(ptrdiff_t size)
                 b.far = !copied && is_far(w->planes * high * wide, SECOND);                                  \
                 if (means && ((plane == 0 && i == 0) || (!shares->even && most % high > 0)))                 \
                     M##_shares(&shares[0], i % high, n, &shares[1], w->share);                               \
-                for (ptrdiff_t j = 0; j < n * wide && copied; j++)                                           \
-                    w->block[j] = means ? from[j] * w->share[j] : from[j];                                   \
+                const ptrdiff_t count = n * wide;                                                            \
+                if (means) M##_times(count, from, w->share, w->block);                                       \
+                else if (copied) memcpy(w->block, from, (size_t)count * sizeof *from);                       \
                 M##_pick_groups(k, SUMS, &b);                                                                \
             }                                                                                                \
             const st_real *half = w->half;                                                                   \
