@@ -79,7 +79,7 @@ IN_SCRIPT = BIN="$(ROOT)/float/bin" BIN_DOUBLE="$(if $(SCRIPT_DOUBLE),$(ROOT)/do
     LIB="$(abspath $(call lib,float))" LIB_DOUBLE="$(abspath $(if $(SCRIPT_DOUBLE),$(call lib,double)))" \
     CC=$(call quoted,$(strip $(CC) $(SANITIZER))) \
     CFLAGS=$(call quoted,-std=c11 -I$(CURDIR) -pthread $(patsubst -O3,-O1,$(CFLAGS))) \
-    LIBS=$(call quoted,$(LIBS)) SANITIZE=$(call quoted,$(SANITIZE))
+    TREE_CFLAGS=$(call quoted,$(CFLAGS)) LIBS=$(call quoted,$(LIBS)) SANITIZE=$(call quoted,$(SANITIZE))
 FOR_SCRIPT := $(ATLAS_PROGRAM) $(if $(SCRIPT_DOUBLE),$(TWIN)) \
               $(foreach p,float $(SCRIPT_DOUBLE),$(call programs,$p) $(call lib,$p) $(call shared,$p) $(of_pictures))
 ifeq ($(SANITIZE),)

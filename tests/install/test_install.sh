@@ -20,9 +20,8 @@ PKG_CONFIG=${PKG_CONFIG:-pkg-config}
 $PKG_CONFIG --version >/dev/null 2>&1 || skip_all "pkg-config is not installed"
 
 # The tree as it is built: what was given to the make that runs this comes along in MAKEFLAGS and in the
-# environment, but for CFLAGS, which here begin with what a program of the tree needs.
-cflags=${CFLAGS#* -pthread }
-tree() { CFLAGS=$cflags "${MAKE:-make}" -C "$root" "$@"; }
+# environment, but for CFLAGS, which here are those of a program of the tree.
+tree() { CFLAGS=$TREE_CFLAGS "${MAKE:-make}" -C "$root" "$@"; }
 config() { PKG_CONFIG_PATH="$prefix/lib/pkgconfig" $PKG_CONFIG "$@"; }
 
 # ---- the programs ----------------------------------------------------------------------------------
@@ -270,7 +269,7 @@ END
 needs_no_root() {
     local home=$tmp/home status
     mkdir -p "$home" && chown 65534 "$home" || return
-    setpriv --reuid=65534 --clear-groups env HOME="$home" CFLAGS="$cflags" "${MAKE:-make}" -C "$root" install PREFIX="$home/.local" DESTDIR= &&
+    setpriv --reuid=65534 --clear-groups env HOME="$home" CFLAGS="$TREE_CFLAGS" "${MAKE:-make}" -C "$root" install PREFIX="$home/.local" DESTDIR= &&
         [ -f "$home/.local/lib/libstride.a" ]
     status=$?
     rm -rf "$home"
