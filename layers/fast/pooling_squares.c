@@ -48,7 +48,33 @@ static int drawn_element(st_real uniform, const st_real *x, ptrdiff_t apart)
     return sum > 0 ? number : (int)((double)uniform * SQUARE);
 }
 
+/* exp of LEAST_NORMAL_EXPONENT is a normal number, and beside 1 it is nothing. */
+#ifdef STRIDE_DOUBLE
+#define LEAST_NORMAL_EXPONENT (-700)
+#else
+#define LEAST_NORMAL_EXPONENT (-87)
+#endif
+INLINE st_real exp_normal(st_real x)
+{
+    const exponent e = exponent_within(x);
+    const st_real power = power_of_2(e.far - FAR);
+    return power * e.less_1 + power;
+}
+
+/* M_NAME(v): `function` of each lane. */
+#define BY_EACH_LANE(M, NAME, function)                                                                      \
+    M##_TARGET INLINE M##_vector M##_##NAME(M##_vector v)                                                    \
+    {                                                                                                        \
+        st_real each[ISA_LANES(M)];                                                                          \
+        memcpy(each, &v, sizeof v);                                                                          \
+        _Pragma("GCC unroll 1") for (int l = 0; l < ISA_LANES(M); l++) each[l] = function(each[l]);          \
+        memcpy(&v, each, sizeof v);                                                                          \
+        return v;                                                                                            \
+    }
+
 #define SQUARES(M)                                                                                           \
+    BY_EACH_LANE(M, logistic, fast_logistic)                                                                 \
+    BY_EACH_LANE(M, exp_within, exp_normal)                                                                  \
     M##_TARGET INLINE M##_mask M##_own_lanes(ptrdiff_t columns)                                              \
     {                                                                                                        \
         enum { LANES = ISA_LANES(M) };                                                                       \
@@ -161,14 +187,6 @@ static int drawn_element(st_real uniform, const st_real *x, ptrdiff_t apart)
     }                                                                                                        \
                                                                                                              \
     /* Kept: the gate. */                                                                                    \
-    M##_TARGET INLINE M##_vector M##_logistic(M##_vector v)                                                  \
-    {                                                                                                        \
-        st_real each[ISA_LANES(M)];                                                                          \
-        memcpy(each, &v, sizeof v);                                                                          \
-        _Pragma("GCC unroll 1") for (int l = 0; l < ISA_LANES(M); l++) each[l] = fast_logistic(each[l]);     \
-        memcpy(&v, each, sizeof v);                                                                          \
-        return v;                                                                                            \
-    }                                                                                                        \
     M##_TARGET INLINE M##_vector M##_gated_square(const squares_call *b, ptrdiff_t at, const st_real *w,     \
                                                   const M##_vector *t)                                       \
     {                                                                                                        \
@@ -253,14 +271,6 @@ static int drawn_element(st_real uniform, const st_real *x, ptrdiff_t apart)
     }                                                                                                        \
                                                                                                              \
     /* Kept: dy/dx of each element, with e = exp(x - max x): e (1 + x - y) / sum of e. */                    \
-    M##_TARGET INLINE M##_vector M##_exp_within(M##_vector v)                                                \
-    {                                                                                                        \
-        st_real each[ISA_LANES(M)];                                                                          \
-        memcpy(each, &v, sizeof v);                                                                          \
-        _Pragma("GCC unroll 1") for (int l = 0; l < ISA_LANES(M); l++) each[l] = exp_normal(each[l]);        \
-        memcpy(&v, each, sizeof v);                                                                          \
-        return v;                                                                                            \
-    }                                                                                                        \
     M##_TARGET INLINE M##_vector M##_soft_square(const squares_call *b, ptrdiff_t at, const st_real *w,      \
                                                  const M##_vector *t)                                        \
     {                                                                                                        \
@@ -350,39 +360,12 @@ static int drawn_element(st_real uniform, const st_real *x, ptrdiff_t apart)
         return y;                                                                                            \
     }
 
-/* exp of LEAST_NORMAL_EXPONENT is a normal number, and beside 1 it is nothing. */
-#ifdef STRIDE_DOUBLE
-#define LEAST_NORMAL_EXPONENT (-700)
-#else
-#define LEAST_NORMAL_EXPONENT (-87)
-#endif
-INLINE st_real exp_normal(st_real x)
-{
-    const exponent e = exponent_within(x);
-    const st_real power = power_of_2(e.far - FAR);
-    return power * e.less_1 + power;
-}
-
 EACH_ISA(SQUARES)
 
+/* Those of a parameter of n elements. */
 INLINE void own_weights(const squares_call *b, ptrdiff_t n, st_real *w)
 {
     for (ptrdiff_t i = 0; i < n; i++) w[i] = b->at->param[0][i];
-}
-
-INLINE void mixed_weights(const squares_call *b, st_real *w)
-{
-    own_weights(b, 1, w);
-}
-
-INLINE void gated_weights(const squares_call *b, st_real *w)
-{
-    own_weights(b, SQUARE, w);
-}
-
-INLINE void ordinal_weights(const squares_call *b, st_real *w)
-{
-    own_weights(b, SQUARE, w);
 }
 
 INLINE void rank_square_weights(const squares_call *b, st_real *w)
@@ -418,7 +401,8 @@ INLINE void no_weights(const squares_call *b, st_real *w)
     M##_TARGET static bool M##_##NAME##_squares(const squares_call *b)                                       \
     {                                                                                                        \
         lanes w = { 0 };                                                                                     \
-        WEIGHTS(b, w);                                                                                       \
+        if (PARAMS > 0) own_weights(b, PARAMS, w);                                                           \
+        else WEIGHTS(b, w);                                                                                  \
         const ptrdiff_t columns = b->columns;                                                                \
         const M##_mask own = M##_own_lanes(columns);                                                         \
         M##_vector zero = { 0 }; /* NaN of what is not finite */                                             \
@@ -438,7 +422,8 @@ INLINE void no_weights(const squares_call *b, st_real *w)
     M##_TARGET static void M##_##NAME##_squares_back(const squares_call *b)                                  \
     {                                                                                                        \
         lanes w = { 0 };                                                                                     \
-        WEIGHTS(b, w);                                                                                       \
+        if (PARAMS > 0) own_weights(b, PARAMS, w);                                                           \
+        else WEIGHTS(b, w);                                                                                  \
         const ptrdiff_t columns = b->columns, used = 2 * columns;                                            \
         const M##_mask own = M##_own_lanes(columns);                                                         \
         M##_vector sum[SQUARE] = { { 0 } };                                                                  \
@@ -459,9 +444,9 @@ INLINE void no_weights(const squares_call *b, st_real *w)
     }
 
 #define EACH_SQUARE_POOLING(DO)                                                                              \
-    DO(mixed, mixed_weights, 1, false, .runs = 2)                                                            \
-    DO(gated, gated_weights, SQUARE, true, .runs = 1, .reads = true)                                         \
-    DO(ordinal, ordinal_weights, SQUARE, true, .runs = 0, .reads = true)                                     \
+    DO(mixed, no_weights, 1, false, .runs = 2)                                                               \
+    DO(gated, no_weights, SQUARE, true, .runs = 1)                                                           \
+    DO(ordinal, no_weights, SQUARE, true, .runs = 0)                                                         \
     DO(rank, rank_square_weights, 0, false, .runs = 1)                                                       \
     DO(median, median_weights, 0, false, .runs = 1)                                                          \
     DO(soft, no_weights, 0, false, .runs = SQUARE)                                                           \
@@ -476,7 +461,7 @@ INLINE void no_weights(const squares_call *b, st_real *w)
 #define SQUARE_POOLING(NAME, WEIGHTS, PARAMS, READS, ...)                                                    \
     EACH_ISA_WITH(SQUARES_OF, NAME, WEIGHTS, PARAMS, READS)                                                  \
     static const squares_functions NAME##_squares_functions[] = { EACH_ISA_OF(FUNCTIONS_OF_SQUARES, NAME) }; \
-    const squares_form NAME##_squares_form = { NAME##_squares_functions, __VA_ARGS__ };
+    const squares_form NAME##_squares_form = { NAME##_squares_functions, .reads = READS, __VA_ARGS__ };
 EACH_SQUARE_POOLING(SQUARE_POOLING)
 
 /* ---- types whose other windows have other algorithms --------------------------------------------------- */
