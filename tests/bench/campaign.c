@@ -48,6 +48,12 @@ const result *campaign_result(const campaign *c, cell at)
     return result_at(c, at);
 }
 
+double campaign_best(const campaign *c, cell at)
+{
+    const result *r = result_at(c, at);
+    return quantile(r->seconds, r->rounds, 0);
+}
+
 int campaign_find(const campaign *c, const char *name, const char *pass)
 {
     for (int i = 0; i < c->subject_count; i++)

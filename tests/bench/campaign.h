@@ -64,6 +64,9 @@ void campaign_end(campaign *c);
 
 const result *campaign_result(const campaign *c, cell at);
 
+/* Seconds of its fastest round, which a limit of the machine is; NaN where there is none. */
+double campaign_best(const campaign *c, cell at);
+
 /* Which subject it is; -1 where it is not among them. */
 int campaign_find(const campaign *c, const char *name, const char *pass);
 

@@ -3,6 +3,7 @@
 #include "tests/bench/peak.h"
 #include "tests/bench/work.h"
 #include "tensor/parallel.h"
+#include "tensor/system.h"
 
 #include <cblas.h>
 #include <stdbool.h>
@@ -26,7 +27,7 @@ static int choose(work *w, const char *pass)
 static void end(work *w)
 {
     machine *m = (machine *)w;
-    for (int i = 0; i < 3; i++) free(m->memory[i]);
+    for (int i = 0; i < 3; i++) system_free_aligned(m->memory[i]);
     free(m);
 }
 
@@ -66,11 +67,12 @@ static void copy(void *w)
     parallel_for(m->threads, m->threads, copy_part, w);
 }
 
-/* So many arrays, each byte of them written, so that it is there. */
+/* So many arrays as tensors have them, on huge pages; each byte is written, so that it is there. */
 static int reserve(machine *m, int arrays, size_t bytes)
 {
     for (int i = 0; i < arrays; i++) {
-        if (!(m->memory[i] = malloc(bytes))) return st_error_set("no memory for %zu bytes", bytes);
+        m->memory[i] = system_aligned(64, (bytes + 63) / 64 * 64);
+        if (!m->memory[i]) return st_error_set("no memory for %zu bytes", bytes);
         for (size_t k = 0; k < bytes / sizeof(float); k++) m->memory[i][k] = 1.0F / (float)(k % 7 + 1);
     }
     return 0;

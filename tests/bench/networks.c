@@ -46,6 +46,13 @@ static void count_products(st_layer *l, const char *path, void *context)
     all[0] += own;
 }
 
+double network_layer_flops(st_layer *l)
+{
+    double all[2] = { 0, 0 };
+    st_layer_visit(l, count_products, all);
+    return 2 * all[0];
+}
+
 double network_flops(const st_net *n, bool training)
 {
     double all[2] = { 0, 0 };

@@ -19,4 +19,7 @@ st_layer *network_layer(const char *size, const char *text, st_shape *x);
  * forward pass three times, but for the first layer's dx, which nobody wants. */
 double network_flops(const st_net *n, bool training);
 
+/* Those of the forward pass of a planned layer, for one of its batch. */
+double network_layer_flops(st_layer *l);
+
 #endif

@@ -11,15 +11,6 @@
 /* The machine's subjects come first: multiply-adds, BLAS, the copy. */
 enum { MULTIPLY_ADDS = 0, COPY = 2 };
 
-/* A limit is what was reached at best. */
-static double best_seconds(const campaign *c, cell at)
-{
-    const result *r = campaign_result(c, at);
-    double least = INFINITY;
-    for (int i = 0; i < r->rounds; i++) least = fmin(least, r->seconds[i]);
-    return least;
-}
-
 /* Work that every thread does is counted once a thread. */
 static double flops_of(const campaign *c, cell at)
 {
@@ -32,8 +23,8 @@ rates report_rates(const campaign *c, cell at)
     const result *r = campaign_result(c, at);
     double seconds = median(r->seconds, r->rounds);
     cell multiply_adds = { MULTIPLY_ADDS, at.threads, 0 }, copy_cell = { COPY, at.threads, 0 };
-    double peak = flops_of(c, multiply_adds) / best_seconds(c, multiply_adds);
-    double copy = c->subjects[COPY].bytes / best_seconds(c, copy_cell);
+    double peak = flops_of(c, multiply_adds) / campaign_best(c, multiply_adds);
+    double copy = c->subjects[COPY].bytes / campaign_best(c, copy_cell);
     double flops = flops_of(c, at) / seconds, bytes = c->subjects[at.subject].bytes / seconds;
     return (rates){
         .seconds = seconds,

@@ -260,9 +260,61 @@ static subject *add_listed(listed *all, const char *request, const char *pass)
     return s;
 }
 
+/* What limits layers (limits.h): multiply-adds, and copies of 1 to 64 MiB, half the memory of a row of 0.3 ms and of one
+ * of 30 ms: the C library's, and relu, which fetches what it will read and writes past the caches. */
+static int list_machine(listed *all)
+{
+    static const struct {
+        const char *request, *pass;
+        double megabytes; /* copied */
+    } machine[] = {
+        { "fma", "run", 0 },
+        { "copy 1", "run", 1 },
+        { "copy 4", "run", 4 },
+        { "copy 16", "run", 16 },
+        { "copy 64", "run", 64 },
+        { "layer 1x262144 relu", "forward", 1 },
+        { "layer 4x262144 relu", "forward", 4 },
+        { "layer 16x262144 relu", "forward", 16 },
+        { "layer 64x262144 relu", "forward", 64 },
+    };
+    for (size_t i = 0; i < sizeof machine / sizeof *machine; i++) {
+        subject *s = add_listed(all, machine[i].request, machine[i].pass);
+        if (!s) return -1;
+        s->process = "machine";
+        s->alone = true;
+        s->bytes = 2 * 1048576.0 * machine[i].megabytes;
+        snprintf(s->name, SUBJECT_TEXT, "%s", s->request);
+    }
+    return 0;
+}
+
+/* Their adjoint reads dy alone, where they have no parameters. */
+static bool is_linear(const st_layer *l)
+{
+    static const char *const names[] = { "avgpool",  "adaptive_avgpool", "pad2d",
+                                         "upsample", "blur_pool",        "flatten" };
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++)
+        if (strcmp(l->type->name, names[i]) == 0) return true;
+    return false;
+}
+
+/* Each array that a pass needs is read or written once: y of x; dx of dy and, where the layer is not linear, of x or
+ * y; gradients of dy and x. */
+static void count_work(subject *s, const st_layer *l, const double counts[3], double flops)
+{
+    const double x = counts[0], y = counts[1], parameters = counts[2];
+    const bool both = strcmp(s->pass, "both") == 0;
+    double elements = x + y + parameters;
+    if (both) elements += parameters > 0 ? parameters + x : is_linear(l) ? 0 : x < y ? x : y;
+    s->bytes = (double)sizeof(float) * elements;
+    s->flops = both ? 2 * flops : flops;
+}
+
 /* "SIZE TEXT" */
 static int list_layer(listed *all, const char *request)
 {
+    static const char *const passes[] = { "forward", "both", "gradient" };
     char size[SUBJECT_TEXT];
     const char *text = request + 6;
     const int length = (int)strcspn(text, " ");
@@ -272,9 +324,16 @@ static int list_layer(listed *all, const char *request)
     const bool planned = l && st_layer_plan(l, x, &y) == 0;
     st_layer_needs needs = { 0 };
     if (planned) st_layer_measure(l, &needs);
+    const int count = !planned ? 0 : needs.parameters > 0 ? 3 : 2;
+    for (int i = 0; i < count; i++) {
+        subject *s = add_listed(all, request, passes[i]);
+        if (!s) break;
+        const double counts[] = { (double)st_shape_numel(x, "x"), (double)st_shape_numel(y, "y"),
+                                  (double)needs.parameters };
+        count_work(s, l, counts, (double)x.n[0] * network_layer_flops(l));
+    }
     st_layer_free(l);
-    if (!planned || !add_listed(all, request, "forward") || !add_listed(all, request, "both")) return -1;
-    return needs.parameters > 0 && !add_listed(all, request, "gradient") ? -1 : 0;
+    return st_error() ? -1 : 0;
 }
 
 /* "NAME BATCH" */
@@ -312,10 +371,11 @@ subject *subjects_read(const char *path, int *count)
     char line[SUBJECT_TEXT];
     FILE *from = fopen(path, "r");
     if (!from) st_error_set("%s: %s", path, strerror(errno));
+    const int machine = from && list_machine(&all) == 0 ? all.count : 0;
     for (int number = 1; from && !st_error() && fgets(line, sizeof line, from); number++)
         if (list_line(&all, line)) st_error_within("%s, line %d: ", path, number);
     if (from) fclose(from);
-    if (!st_error() && all.count == 0) st_error_set("%s: it lists nothing", path);
+    if (!st_error() && all.count == machine) st_error_set("%s: it lists nothing", path);
     *count = all.count;
     if (!st_error()) return all.subjects;
     free(all.subjects);

@@ -255,6 +255,21 @@ reads_lists() {
     grep -q '^left out, 1 of 3' "$out" && grep -q '^lenet5-1998 2: not measured here$' "$out" || because "left out" || return
     listed relu && [ "$(grep -c relu "$out")" = 0 ] || because "without peers"
 }
+# The backward pass of a product has twice its multiply-adds; one of relu reads y besides.
+prints_limits() {
+    list 'layer 512x1024 dense 1024' 'layer 1024x4096 relu'
+    listed --peer="good='$BENCH/stride_peer'"
+    [ $status = 0 ] || because "a list" || return
+    awk -F , '{ limit[$9, $3] = $7 }
+        function about(pass, what, expected, ratio) {
+            ratio = limit["\"" what "\"", pass] / limit["\"" what "\"", "forward"]
+            return ratio > 0.9 * expected && ratio < 1.6 * expected
+        }
+        END {
+            product = "512x1024 dense 1024"
+            exit !(about("backward", product, 2) && about("gradient", product, 1) && about("backward", "1024x4096 relu", 1.5))
+        }' "$tmp/csv" || { cat "$tmp/csv"; because "limits"; }
+}
 refuses_lists() {
     local line
     for line in 'layer 2x3x8x8 covn 4 3' 'layer 2x3x8x8' 'layer 2x3x2x2 conv 4 3' 'net nothing 4' 'net lenet5' 'relu'; do
@@ -301,6 +316,7 @@ reads_what_is_drawn() {
         fails 2 'nothing to measure is called "nobody"' "$BENCH/bench" --list=tests/bench/networks/list.txt nobody
 }
 claim "a list's layers and networks are measured, and means and rows printed" reads_lists
+claim "the limits of a layer follow from its multiply-adds and bytes" prints_limits
 claim "a list that makes no sense is refused, with its line" refuses_lists
 claim "what a peer computes differently is a failure that is named, not a row" names_failures
 claim "a layer that is not answered in time fails, and the next ones are measured" goes_on
