@@ -207,8 +207,8 @@ void windows_both(const st_call *c, st_tensor x, st_tensor y, st_tensor dy, st_t
     DO(rank_pool, lanes) DO(stochastic_pool, lanes)                                                          \
     DO(soft_pool, lanes)                                                                                     \
     DO(soft_pool, sums) DO(logsumexp_pool, sums) DO(gem_pool, sums) DO(learned_norm_pool, sums)              \
-    DO(fractional_maxpool, peaks) DO(adaptive_maxpool, rows) DO(s3_pool, peaks)                             \
-    DO(spatial_pyramid_pool, peaks) DO(max_unpool, peaks)                                                    \
+    DO(fractional_maxpool, peaks) DO(adaptive_maxpool, rows) DO(s3_pool, peaks)                              \
+    DO(spatial_pyramid_pool, peaks) DO(max_unpool, lanes) DO(max_unpool, peaks)                              \
     DO(local_importance_pool, sums) DO(blur_pool, rows)
 /* clang-format on */
 #define DECLARE_ALGORITHM(NAME, HOW) extern const layer_algorithm NAME##_##HOW;

@@ -257,6 +257,15 @@ TEST(places_of_maxima_in_dilated_windows_are_those_of_the_reference)
     use_engine(NULL);
 }
 
+/* More windows in a row than a vector has, and less; the last row and the last column are in none. */
+TEST(unpooled_maxima_of_windows_that_are_apart_are_those_of_the_reference)
+{
+    auto_layer *l = st_max_unpool(st_maxpool({ 2, 2 }), st_relu());
+    assert_as_the_reference(NULL, l, ST_SHAPE(2, 3, 7, 75));
+    assert_as_the_reference(NULL, l, ST_SHAPE(2, 3, 9, 14));
+    use_engine(NULL);
+}
+
 /* A zero to the right of an element comes before an equal maximum of the next row. */
 TEST(zeros_beside_one_column_come_before_maxima_of_the_next_rows)
 {
