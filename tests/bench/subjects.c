@@ -261,7 +261,8 @@ static subject *add_listed(listed *all, const char *request, const char *pass)
 }
 
 /* What limits layers (limits.h): multiply-adds, and copies of 1 to 64 MiB, half the memory of a row of 0.3 ms
- * and of one of 30 ms: the C library's, and relu, which fetches what it will read and writes past the caches. */
+ * and of one of 30 ms: the C library's, and relu, which fetches what it will read and writes past the
+ * caches. */
 static int list_machine(listed *all)
 {
     static const struct {
@@ -299,8 +300,8 @@ static bool is_linear(const st_layer *l)
     return false;
 }
 
-/* Each array that a pass needs is read or written once: y of x; dx of dy and, where the layer is not linear, of
- * x or y; gradients of dy and x. */
+/* Each array that a pass needs is read or written once: y of x; dx of dy and, where the layer is not linear,
+ * of x or y; gradients of dy and x. */
 static void count_work(subject *s, const st_layer *l, const double counts[3], double flops)
 {
     const double x = counts[0], y = counts[1], parameters = counts[2];
