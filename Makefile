@@ -68,7 +68,8 @@ $(if $(filter float double,$(PRECISION)),,$(error PRECISION=$(PRECISION): expect
 
 OUT      := $(BUILD)$(if $(SANITIZE),/$(subst $(comma),-,$(SANITIZE)))
 ROOT     := $(abspath $(OUT))
-ANNEXES  := tensor/blas tensor/fast tensor/print tensor/reduce tensor/threads layers/describe layers/fast layers/pooling nn/callbacks nn/check nn/data nn/export_c nn/fast nn/files nn/groups nn/onnx nn/ranks nn/share
+# The folders within those of the core; nn/pictures/ is a library of its own, and nn/one/ joins the library.
+ANNEXES  := $(filter-out nn/one nn/pictures,$(patsubst %/,%,$(sort $(wildcard tensor/*/ layers/*/ nn/*/))))
 MPI_CORE := nn/ranks/mpi.c
 # Losses by vectors take the functions of layers/fast/ and round as it does: they are left out with it.
 WITH_LAYERS_FAST := nn/fast/losses.c

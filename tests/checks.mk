@@ -10,7 +10,7 @@ tidy: compile_commands.json ## run clang-tidy with the checks of .clang-tidy, wh
 format: ## format the sources with clang-format
 	clang-format -i $(shell find tensor layers nn examples tests -name '*.[ch]')
 lines: ## count lines of code and of comments, by rooms
-	@tests/tools/lines.sh
+	@tests/tools/lines.sh $(sort $(ANNEXES) nn/pictures)
 
 # ---- checks --------------------------------------------------------------------------------------
 
@@ -90,7 +90,7 @@ $(eval $(call cnn_without,cnn_plain,layers/fast/% $(WITH_LAYERS_FAST) tensor/bla
 $(eval $(call cnn_without,cnn_core,$(ANNEXES:%=%/%)))
 
 check-core: ## no file of tensor/, layers/ or nn/ includes an annex
-	@$(CHECK) core $(ANNEXES)
+	@$(CHECK) core $(ANNEXES) nn/pictures
 
 check-quiet: $(call lib,float) $(call lib,double) ## the library never prints, exits or asserts
 	@$(CHECK) quiet $^

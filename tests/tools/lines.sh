@@ -1,5 +1,5 @@
 #!/bin/sh
-# lines.sh [path]: lines of code, lines of comments and all lines (blank ones, too), room by room.
+# lines.sh ANNEX...: lines of code, lines of comments and all lines (blank ones, too), room by room, and annex by annex.
 #
 # The engine is the core without the families of layers. The next row leaves out the families of losses, optimizers
 # and schedules, too. The path is what one reads of a training step, from st_train to the product of matrices: the files
@@ -23,7 +23,7 @@ c() { # FOLDER...: the C files that lie in them directly, but for the one that m
     done
 }
 
-annexes="tensor/blas tensor/fast tensor/print tensor/reduce tensor/threads layers/describe layers/fast layers/pooling nn/callbacks nn/check nn/data nn/export_c nn/fast nn/files nn/groups nn/onnx nn/pictures nn/ranks nn/share"
+annexes=$*
 all='-type f ( -name *.[ch] -o -name *.sh -o -name *.py -o -name *.js -o -name *.awk -o -name *.mk -o -name *.txt )'
 printf '%-18s %7s %9s %7s\n' room code comments lines
 set -f # patterns are find's
