@@ -125,7 +125,7 @@ layer_division layer_undivided(const st_call *c);
 /* Chooses an axis if its parts take less time; each part does again what takes `again` of the whole. */
 void layer_try_axis(layer_division *d, int axis, ptrdiff_t all, ptrdiff_t unit, double again);
 
-/* Where part i begins, of `count`. */
+/* Returns the beginning of part i, and its length in `count`. */
 ptrdiff_t layer_part(const layer_division *d, ptrdiff_t i, ptrdiff_t *count);
 
 /* Tests if the gradient of a chunk is added as soon as there is one, while it is in cache: on one thread,

@@ -147,7 +147,7 @@ static void fill(st_layer *l, void *tables)
 
 /* ---- several threads -------------------------------------------------------------------------------- */
 
-/* What a call is divided into. */
+/* The parts of a call for threads are some of its images, groups, channels or taps. */
 typedef enum axis { IMAGES, GROUPS, CHANNELS, TAPS } axis;
 
 typedef struct job {

@@ -35,7 +35,7 @@ enum {
     LOOSE = 4,     /* or of each element, one by one */
 };
 
-/* Of reading a weight from the second cache; a scatter's, which lie apart, for each of several vectors. */
+/* The cost of reading a weight from the second cache; a scatter reads it for each of several vectors. */
 static const double STREAM = 0.5, STREAM_APART = 1.5;
 
 /* ---- plan ------------------------------------------------------------------------------------------- */

@@ -147,7 +147,7 @@ void implicit_plan_taps(implicit_plan *d, arena *a)
     t->image = arena_take(a, rows), t->row = arena_take(a, rows), t->window = arena_take(a, rows);
     t->channel = arena_take(a, d->narrow), t->weight = arena_take(a, d->narrow);
     if (t->from) {
-        /* Of the larger parts, and of those that have a channel less. */
+        /* The larger parts come first, then those that have a channel less. */
         for (ptrdiff_t i = 0; i < 2 * t->vectors; i++) {
             const ptrdiff_t at = i % t->vectors * t->k->lanes,
                             columns = (t->channels - i / t->vectors) * d->area;

@@ -234,7 +234,7 @@ INLINE ptrdiff_t taps_of(const lanes_call *b, ptrdiff_t n)
         EACH(i, n) x[i] = TAP(M, b, i, k);                                                                   \
         return M##_ranks_of(n, x, over);                                                                     \
     }                                                                                                        \
-    /* Of any number of elements: as bits, in b->room. */                                                    \
+    /* The ranks of any number of elements: as bits, in b->room. */                                          \
     M##_TARGET INLINE void M##_ranks(const lanes_call *b, int k)                                             \
     {                                                                                                        \
         for (ptrdiff_t i = 0; i < b->taps; i++) {                                                            \
@@ -557,7 +557,7 @@ static bool rank_draws(const void *options)
 
 /* ---- stochastic pooling -------------------------------------------------------------------------------- */
 
-/* Where no element is above 0, element floor(n uniform) of those in the image. */
+/* Draws element floor(n uniform) of those in the image where no element is above 0. */
 INLINE void draw_equally(const lanes_call *b, const taps_functions *by, const st_real *sum)
 {
     lanes wanted;

@@ -123,7 +123,7 @@ EACH_ISA(RANKS)
 #define LEAST_SUM ((st_real)1e-30)
 #define MOST_SUM ((st_real)1e37)
 
-/* What an element adds to the sum that stochastic pooling draws from. */
+/* Returns what an element adds to the sum that stochastic pooling draws from. */
 INLINE st_real chance(st_real x)
 {
     return x > 0 ? x : 0;

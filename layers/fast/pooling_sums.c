@@ -99,7 +99,7 @@ INLINE bool in_range(const sums_call *b, st_real fewest, bool zeros)
     return !outside;
 }
 
-/* What a power is taken of: |x|, or max(x, epsilon). */
+/* Returns the base of a power: |x|, or max(x, epsilon). */
 INLINE st_real base(st_real x, bool sizes, st_real epsilon)
 {
     return sizes ? fabs(x) : x < epsilon ? epsilon : x;

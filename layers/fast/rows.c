@@ -193,7 +193,7 @@ INLINE const st_real *fetch(const st_real *fetched, const tap *t, ptrdiff_t coun
         EACH(q, v) AT(M, to + done + q * LANES - (q == v - 1 ? less : 0)) = sum[q];                          \
     }                                                                                                        \
                                                                                                              \
-    /* Of many rows, by vectors that are beside each other, so that elements are read in their order. */     \
+    /* Sums many rows by vectors that are beside each other, so that elements are read in their order. */    \
     M##_TARGET static void M##_sum_many(ptrdiff_t n, const tap *t, ptrdiff_t count, const st_real *x,        \
                                         ptrdiff_t pitch, bool ahead, st_real *to)                            \
     {                                                                                                        \
@@ -852,7 +852,7 @@ INLINE bool all_within(ptrdiff_t n, const st_real *x, st_real low, st_real high)
  * beyond, and may read up to there if x goes on. maxima_of_rows: the first one of equal maxima is the one in
  * the upper row, or left of the other. */
 #define COLUMN_MAXIMA(M)                                                                                     \
-    /* Of `beside` vectors from column i on, of which the last ones may overlap; rows are `step` apart. */   \
+    /* The maxima of `beside` vectors from column i on; the last ones may overlap, rows are `step` apart. */ \
     M##_TARGET INLINE void M##_maxima_beside(int beside, ptrdiff_t n, const tap *t, ptrdiff_t count,         \
                                              const st_real *top, ptrdiff_t step, ptrdiff_t i, st_real *best, \
                                              st_real *place)                                                 \

@@ -54,7 +54,7 @@ typedef void slide_make(const slide_columns *s, const slide_planes *p, const sli
 typedef void slide_dots(const slide_columns *s, const slide_planes *p, const slide_tile *tile,
                         ptrdiff_t tiles, const st_real *b, const st_real *dy, ptrdiff_t far, st_real *sum);
 
-/* Of vectors of one image, or halves of two, by stride - 1 and taps - 1. */
+/* Functions for vectors of one image, or of halves of two, by stride - 1 and taps - 1. */
 typedef struct slide {
     int lanes, images; /* of each image; */
     slide_make *make[SLIDE_STRIDE][SLIDE_TAPS];

@@ -81,7 +81,7 @@ INLINE void shift(shifted_sums *sums, const st_real *x, st_real *to, int first, 
     }
 }
 
-/* What shifted elements are divided by, as a factor, or less by. */
+/* Returns the factor that shifted elements are multiplied by, or the logarithm that they are less by. */
 INLINE st_real of_sum(double rest, st_real maxima, bool logarithm)
 {
     const double sum = rest + ((double)maxima - 1);

@@ -301,7 +301,7 @@ INLINE ptrdiff_t whole(ptrdiff_t n)
 
 /* ---- sums over windows: of rows, and of their columns -------------------------------------------------- */
 
-/* Of a channel's rows, whose padding is the same. */
+/* The rows of a channel, whose padding is the same. */
 typedef struct padded_rows {
     ptrdiff_t wide, columns; /* elements of a row with its padding, and those in the image */
 } padded_rows;
@@ -718,7 +718,7 @@ static ptrdiff_t kept_of(const windows_plan *p)
     return p->draws ? 0 : p->runs * grid_of(p) + elements + POOL_LANES;
 }
 
-/* What the channels of a call share. */
+/* A call, as its channels share it. */
 typedef struct batch {
     const windows_plan *plan;
     const st_call *call;
@@ -1327,8 +1327,8 @@ static ptrdiff_t *fill_axis(phase_axis *a, ptrdiff_t dilation, ptrdiff_t *at)
     return at + AXIS_TABLES * a->kernel;
 }
 
-/* Of sums: how many windows share each row of the image, and the row of the last one; they are some rows
- * apart. */
+/* For sums: counts the windows that share each row of the image, and finds the row of the last one; they are
+ * some rows apart. */
 static void fill_sharers(const windows_plan *p)
 {
     const phase_axis *h = &p->axis[0];
@@ -1349,7 +1349,7 @@ static void fill_sharers(const windows_plan *p)
     }
 }
 
-/* Of lanes: the elements of each phase. */
+/* For lanes: lists the elements of each phase. */
 static void fill_members(const windows_plan *p)
 {
     for (ptrdiff_t q = 0, k = 0; q < p->phases / p->phase; q++) {

@@ -27,7 +27,7 @@ void stream_end(void)
     __builtin_ia32_sfence();
 }
 
-/* Where n is a line or more, `to` is the start of a line. */
+/* `to` is the start of a line if n is a line or more. */
 avx2_TARGET static void copy_past(st_real *to, const st_real *from, ptrdiff_t n)
 {
     enum { LANES = ISA_LANES(avx2) };
