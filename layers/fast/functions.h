@@ -44,6 +44,7 @@ enum { BIAS = 1023, MANTISSA = 52 };
 #define FAR_BACK 0x1p-512
 #define LEAST_EXPONENT ((st_real)-1000) /* exp of it times a number of the range rounds to 0 */
 #define MOST_EXPONENT ((st_real)710)
+#define SILU_LEAST ((st_real)-760) /* silu of it rounds to 0 */
 #else
 typedef uint32_t real_bits;
 enum { BIAS = 127, MANTISSA = 23 };
@@ -56,7 +57,9 @@ enum { BIAS = 127, MANTISSA = 23 };
 #define FAR_BACK 0x1p-64f
 #define LEAST_EXPONENT ((st_real)-125)
 #define MOST_EXPONENT ((st_real)89)
+#define SILU_LEAST ((st_real)-110)
 #endif
+#define SILU_MOST ((st_real)40) /* exp(-x) no longer counts beside 1 */
 
 /* exp(x) = (1 + less_1) 2^n. */
 typedef struct exponent {
@@ -181,13 +184,15 @@ INLINE st_real fast_logistic(st_real x)
     return by_sign(x, power, 1) / (1 + power);
 }
 
-/* x logistic(x). Below 0 it is multiplied by 2^n last, so that nothing is lost below the normal range. */
+/* x / (1 + exp(-x)), with exp(-x) / 2^FAR, which does not overflow. The result is multiplied by 2^-FAR last,
+ * so that one below the normal range is rounded once. */
 INLINE st_real fast_silu(st_real x)
 {
-    const exponent e = exponent_within(-magnitude(x, -LEAST_EXPONENT));
-    const st_real m = 1 + e.less_1, in = x < LEAST_EXPONENT ? LEAST_EXPONENT : x;
-    const st_real ratio = in * by_sign(x, m, 1) / (1 + times_low_power(m, e));
-    return by_sign(x, times_low_power(ratio, e), ratio);
+    const st_real low = x < SILU_LEAST ? SILU_LEAST : x, in = low > SILU_MOST ? SILU_MOST : low;
+    const exponent e = exponent_within(-in);
+    const st_real power = (1 + e.less_1) * power_of_2(e.far - 2 * FAR),
+                  ratio = in / (power + FAR_BACK) * FAR_BACK;
+    return x > SILU_MOST ? x : ratio;
 }
 
 /* With e = exp(-|x|), (d + x e) / d² above, and e (d + x) / d² below, d = 1 + e. */
