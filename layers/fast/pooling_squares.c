@@ -1,15 +1,19 @@
 /* pooling_squares.c: poolings of layers/pooling/ whose windows are squares, 2 x 2 elements that are apart:
- * mixed, gated, ordinal, rank, median, stochastic and soft pooling, and max-unpooling. Their definitions are
- * in files of these names.
+ * all but local importance pooling, and max-unpooling. Their definitions are in files of these names.
  *
  * A vector of windows is read from two rows of x to registers, and y, what is kept, and dx are written once.
  *
  * This file is compiled with -ffp-contract=fast: multiply-adds are fused where the processor can. */
 #include "layers/fast/pooling_lanes.h"
+#include "layers/fast/powers.h"
 #include "layers/pooling/family.h"
 
 #include <math.h>
 #include <string.h>
+
+/* The numbers of lanes. */
+static const lanes numbers = { 0,  1,  2,  3,  4,  5,  6,  7,  8,  9,  10, 11, 12, 13, 14, 15,
+                               16, 17, 18, 19, 20, 21, 22, 23, 24, 25, 26, 27, 28, 29, 30, 31 };
 
 /* Lanes that a vector of windows has before the next one, and after the last one, are left out. For each type
  * and instruction set there are
@@ -48,17 +52,19 @@ static int drawn_element(st_real uniform, const st_real *x, ptrdiff_t apart)
     return sum > 0 ? number : (int)((double)uniform * SQUARE);
 }
 
-/* exp of LEAST_NORMAL_EXPONENT is a normal number, and beside 1 it is nothing. */
+/* 2 to the power of LEAST_NORMAL_POWER is a normal number, and beside 1 it is nothing. */
 #ifdef STRIDE_DOUBLE
-#define LEAST_NORMAL_EXPONENT (-700)
+#define LEAST_NORMAL_POWER (-1010)
 #else
-#define LEAST_NORMAL_EXPONENT (-87)
+#define LEAST_NORMAL_POWER (-124)
 #endif
-INLINE st_real exp_normal(st_real x)
+INLINE st_real normal_power(st_real x)
 {
-    const exponent e = exponent_within(x);
-    const st_real power = power_of_2(e.far - FAR);
-    return power * e.less_1 + power;
+    return exp2_power(x, 0);
+}
+INLINE st_real log2_of(st_real x)
+{
+    return fast_log2(x, 0);
 }
 
 /* M_NAME(v): `function` of each lane. */
@@ -74,7 +80,16 @@ INLINE st_real exp_normal(st_real x)
 
 #define SQUARES(M)                                                                                           \
     BY_EACH_LANE(M, logistic, fast_logistic)                                                                 \
-    BY_EACH_LANE(M, exp_within, exp_normal)                                                                  \
+    BY_EACH_LANE(M, exp2_rest, exp2_rest)                                                                    \
+    BY_EACH_LANE(M, exp2_power, normal_power)                                                                \
+    BY_EACH_LANE(M, log2, log2_of)                                                                           \
+    BY_EACH_LANE(M, log2_of_1_and, fast_log2_of_1_and)                                                       \
+    /* 2^x of LEAST_NORMAL_POWER <= x. */                                                                    \
+    M##_TARGET INLINE M##_vector M##_exp2(M##_vector x)                                                      \
+    {                                                                                                        \
+        const M##_vector power = M##_exp2_power(x);                                                          \
+        return power * M##_exp2_rest(x) + power;                                                             \
+    }                                                                                                        \
     M##_TARGET INLINE M##_mask M##_own_lanes(ptrdiff_t columns)                                              \
     {                                                                                                        \
         enum { LANES = ISA_LANES(M) };                                                                       \
@@ -96,14 +111,19 @@ INLINE st_real exp_normal(st_real x)
         if (end - to >= ISA_LANES(M)) AT(M, to) = v;                                                         \
         else AT(M, room) = v, put_part(room, ISA_LANES(M), to, end);                                         \
     }                                                                                                        \
-    M##_TARGET INLINE void M##_get_square(const squares_call *b, const st_real *top, M##_vector *t)          \
+    M##_TARGET INLINE void M##_get_rows(const squares_call *b, const st_real *top, M##_vector *u,            \
+                                        M##_vector *v)                                                       \
     {                                                                                                        \
         enum { LANES = ISA_LANES(M) };                                                                       \
-        M##_vector u[2], v[2];                                                                               \
         if (b->x_end - top >= b->wide + 2 * LANES)                                                           \
             EACH(r, 2) u[r] = AT(M, top + r * b->wide), v[r] = AT(M, top + r * b->wide + LANES);             \
         else EACH(r, 2)                                                                                      \
         u[r] = M##_get(top + r * b->wide, b->x_end), v[r] = M##_get(top + r * b->wide + LANES, b->x_end);    \
+    }                                                                                                        \
+    M##_TARGET INLINE void M##_get_square(const squares_call *b, const st_real *top, M##_vector *t)          \
+    {                                                                                                        \
+        M##_vector u[2], v[2];                                                                               \
+        M##_get_rows(b, top, u, v);                                                                          \
         EACH(r, 2)                                                                                           \
         t[2 * r] = SHUFFLE(M, u[r], v[r], M##_OF(EVEN)), t[2 * r + 1] = SHUFFLE(M, u[r], v[r], M##_OF(ODD)); \
     }                                                                                                        \
@@ -120,6 +140,26 @@ INLINE st_real exp_normal(st_real x)
         M##_put(u[r], top + r * b->wide, b->dx_end), M##_put(v[r], top + r * b->wide + LANES, b->dx_end);    \
     }                                                                                                        \
                                                                                                              \
+    /* The elements of windows at, at + 1, ... of a channel, row after row: those of the next row of \
+     * windows are as far from the first one's as if they were beside them, but for `next` more. */       \
+    M##_TARGET INLINE void M##_get_dense(const squares_call *b, ptrdiff_t at, M##_vector *t)                 \
+    {                                                                                                        \
+        enum { LANES = ISA_LANES(M) };                                                                       \
+        const ptrdiff_t row = (ptrdiff_t)((uint32_t)at / (uint32_t)b->columns),                              \
+                        next = 2 * (b->wide - b->columns);                                                   \
+        const st_real *top = b->x + 2 * at + row * next;                                                     \
+        M##_vector u[2], v[2], beside[2], beyond[2];                                                         \
+        M##_get_rows(b, top, u, v);                                                                          \
+        for (ptrdiff_t n = (row + 1) * b->columns; n < at + LANES && n < b->rows * b->columns;               \
+             n += b->columns) {                                                                              \
+            const M##_vector number = AT(M, numbers), end = (M##_vector){ 0 } + (st_real)(2 * (n - at));     \
+            const M##_test here = EXCEEDS(M, end, number), there = EXCEEDS(M, end, number + LANES);          \
+            M##_get_rows(b, top += next, beside, beyond);                                                    \
+            EACH(r, 2) u[r] = CHOOSE(M, here, u[r], beside[r]), v[r] = CHOOSE(M, there, v[r], beyond[r]);    \
+        }                                                                                                    \
+        EACH(r, 2)                                                                                           \
+        t[2 * r] = SHUFFLE(M, u[r], v[r], M##_OF(EVEN)), t[2 * r + 1] = SHUFFLE(M, u[r], v[r], M##_OF(ODD)); \
+    }                                                                                                        \
     M##_TARGET INLINE void M##_keep_run(const squares_call *b, int j, ptrdiff_t at, M##_vector v)            \
     {                                                                                                        \
         if (b->kept) AT(M, b->kept + j * b->run + at) = v;                                                   \
@@ -275,11 +315,12 @@ INLINE st_real exp_normal(st_real x)
                                                  const M##_vector *t)                                        \
     {                                                                                                        \
         (void)w;                                                                                             \
-        const M##_vector most = M##_most_of(t), least = (M##_vector){ 0 } + LEAST_NORMAL_EXPONENT;           \
+        const M##_vector most = M##_most_of(t),                                                              \
+                         least = (M##_vector){ 0 } + (st_real)LEAST_NORMAL_POWER * LN_2;                     \
         M##_vector z[SQUARE], e[SQUARE], sum = { 0 }, weighted = { 0 };                                      \
         EACH(i, SQUARE)                                                                                      \
         {                                                                                                    \
-            z[i] = BY(M, max, t[i] - most, least), e[i] = M##_exp_within(z[i]);                              \
+            z[i] = BY(M, max, t[i] - most, least), e[i] = M##_exp2(z[i] * LOG2_E);                           \
             sum += e[i], weighted += e[i] * z[i];                                                            \
         }                                                                                                    \
         const M##_vector over = 1 / sum, mean = weighted * over, from = 1 - mean;                            \
@@ -291,6 +332,96 @@ INLINE st_real exp_normal(st_real x)
     {                                                                                                        \
         (void)w, (void)own, (void)sum;                                                                       \
         EACH(i, SQUARE) t[i] = dy * AT(M, b->kept + i * b->run + at);                                        \
+    }                                                                                                        \
+    /* Kept: dy/dx of each element, with e = exp(r (x - max x)): e / sum of e. The sum of e - 1 has \
+     * all digits where r is small, too. w: r / log(2), log(2) / r. */        \
+    M##_TARGET INLINE M##_vector M##_logsumexp_square(const squares_call *b, ptrdiff_t at, const st_real *w, \
+                                                      const M##_vector *t)                                   \
+    {                                                                                                        \
+        const M##_vector most = M##_most_of(t), least = (M##_vector){ 0 } + LEAST_NORMAL_POWER;              \
+        M##_vector e[SQUARE], less = { 0 };                                                                  \
+        EACH(i, SQUARE)                                                                                      \
+        {                                                                                                    \
+            const M##_vector z = BY(M, max, (t[i] - most) * w[0], least), power = M##_exp2_power(z),         \
+                             rest = power * M##_exp2_rest(z);                                                \
+            e[i] = rest + power, less += rest + (power - 1);                                                 \
+        }                                                                                                    \
+        less *= (st_real)0.25;                                                                               \
+        const M##_vector over = (st_real)0.25 / (1 + less);                                                  \
+        EACH(i, SQUARE) M##_keep_run(b, i, at, e[i] * over);                                                 \
+        return most + M##_log2_of_1_and(less) * w[1];                                                        \
+    }                                                                                                        \
+    M##_TARGET INLINE void M##_logsumexp_square_back(const squares_call *b, ptrdiff_t at, const st_real *w,  \
+                                                     M##_vector dy, M##_mask own, M##_vector *t,             \
+                                                     M##_vector *sum)                                        \
+    {                                                                                                        \
+        M##_soft_square_back(b, at, w, dy, own, t, sum);                                                     \
+    }                                                                                                        \
+    /* Of a >= 0: y = max a (mean of ratio^p)^(1/p), ratio = a / max a, which is in range. Kept: \
+     * dy/da times `side`, the derivative of a, and dy/dp. w: p, p - 1, 1 / p, dp by the parameter. A \
+     * NaN leaves the channel to the definition. */           \
+    M##_TARGET INLINE M##_vector M##_power_square(const squares_call *b, ptrdiff_t at, const st_real *w,     \
+                                                  const M##_vector *a, const M##_vector *side)               \
+    {                                                                                                        \
+        const M##_vector zero = { 0 }, most = M##_most_of(a),                                                \
+                         scale = CHOOSE(M, EXCEEDS(M, most, zero), 1 / most, zero);                          \
+        M##_vector slope[SQUARE], sum = zero, weighted = zero, y = zero + w[0] * 0;                          \
+        EACH(i, SQUARE)                                                                                      \
+        {                                                                                                    \
+            const M##_vector ratio = a[i] * scale, log = M##_log2(ratio),                                    \
+                             power = BY(M, max, log * w[1], zero + LEAST_NORMAL_POWER);                      \
+            const M##_test some = EXCEEDS(M, ratio, zero);                                                   \
+            slope[i] = CHOOSE(M, some, M##_exp2(power), zero);                                               \
+            const M##_vector f = slope[i] * ratio;                                                           \
+            sum += f, weighted += f * log;                                                                   \
+            if (w[0] < 2)                                                                                    \
+                y = CHOOSE(M, some & EXCEEDS(M, zero + LEAST_NORMAL, ratio), zero + (st_real)NAN, y);        \
+        }                                                                                                    \
+        const M##_test some = EXCEEDS(M, sum, zero);                                                         \
+        const M##_vector over = CHOOSE(M, some, 1 / sum, zero), log = M##_log2(sum * (st_real)0.25) * w[2],  \
+                         root = M##_exp2(BY(M, max, log, zero + LEAST_NORMAL_POWER)), share = root * over;   \
+        y = y + CHOOSE(M, some, root * most, zero);                                                          \
+        EACH(i, SQUARE) M##_keep_run(b, i, at, side[i] * slope[i] * share);                                  \
+        M##_keep_run(b, SQUARE, at, y *(weighted * over - log) * (w[2] * LN_2));                             \
+        return y;                                                                                            \
+    }                                                                                                        \
+    M##_TARGET INLINE void M##_power_square_back(const squares_call *b, ptrdiff_t at, const st_real *w,      \
+                                                 M##_vector dy, M##_mask own, M##_vector *t,                 \
+                                                 M##_vector *sum)                                            \
+    {                                                                                                        \
+        EACH(i, SQUARE) t[i] = dy * AT(M, b->kept + i * b->run + at);                                        \
+        sum[0] += (M##_vector)(own & (M##_mask)(dy * AT(M, b->kept + SQUARE * b->run + at) * w[3]));         \
+    }                                                                                                        \
+    M##_TARGET INLINE M##_vector M##_gem_square(const squares_call *b, ptrdiff_t at, const st_real *w,       \
+                                                const M##_vector *t)                                         \
+    {                                                                                                        \
+        const M##_vector zero = { 0 }, epsilon = zero + w[4];                                                \
+        M##_vector a[SQUARE], side[SQUARE];                                                                  \
+        EACH(i, SQUARE)                                                                                      \
+        a[i] = BY(M, max, t[i], epsilon), side[i] = CHOOSE(M, EXCEEDS(M, t[i], epsilon), zero + 1, zero);    \
+        return M##_power_square(b, at, w, a, side);                                                          \
+    }                                                                                                        \
+    M##_TARGET INLINE void M##_gem_square_back(const squares_call *b, ptrdiff_t at, const st_real *w,        \
+                                               M##_vector dy, M##_mask own, M##_vector *t, M##_vector *sum)  \
+    {                                                                                                        \
+        M##_power_square_back(b, at, w, dy, own, t, sum);                                                    \
+    }                                                                                                        \
+    M##_TARGET INLINE M##_vector M##_learned_norm_square(const squares_call *b, ptrdiff_t at,                \
+                                                         const st_real *w, const M##_vector *t)              \
+    {                                                                                                        \
+        const M##_vector zero = { 0 };                                                                       \
+        const M##_mask sign = (M##_mask) - zero;                                                             \
+        M##_vector a[SQUARE], side[SQUARE];                                                                  \
+        EACH(i, SQUARE)                                                                                      \
+        a[i] = (M##_vector)((M##_mask)t[i] & ~sign),                                                         \
+        side[i] = (M##_vector)(((M##_mask)t[i] & sign) | (M##_mask)(zero + 1));                              \
+        return M##_power_square(b, at, w, a, side);                                                          \
+    }                                                                                                        \
+    M##_TARGET INLINE void M##_learned_norm_square_back(const squares_call *b, ptrdiff_t at,                 \
+                                                        const st_real *w, M##_vector dy, M##_mask own,       \
+                                                        M##_vector *t, M##_vector *sum)                      \
+    {                                                                                                        \
+        M##_power_square_back(b, at, w, dy, own, t, sum);                                                    \
     }                                                                                                        \
                                                                                                              \
     /* Kept, where an element is drawn: its number. */                                                       \
@@ -391,28 +522,62 @@ INLINE void no_weights(const squares_call *b, st_real *w)
     (void)b, (void)w;
 }
 
+/* Of a power p that must be more than 0.5: near 0, dy/dp is a difference of numbers that grow as 1 / p². */
+INLINE void power_weights(const squares_call *b, st_real *w)
+{
+    const st_real p = b->order[0] > (st_real)0.5 ? b->order[0] : (st_real)NAN;
+    w[0] = p, w[1] = p - 1, w[2] = 1 / p, w[3] = b->order[1];
+}
+
+INLINE void gem_weights(const squares_call *b, st_real *w)
+{
+    power_weights(b, w);
+    w[4] = (st_real)((const st_gem_pool_options *)b->at->options)->epsilon;
+}
+
+INLINE void logsumexp_weights(const squares_call *b, st_real *w)
+{
+    const double r = ((const st_logsumexp_pool_options *)b->at->options)->r;
+    w[0] = (st_real)(r * (double)LOG2_E), w[1] = (st_real)((double)LN_2 / r);
+}
+
+static void gem_order(const st_window *at, st_real to[2])
+{
+    to[0] = at->param[0][0], to[1] = 1;
+}
+
+/* p = 1 + log(1 + exp(rho)), whose derivative is the logistic function. */
+static void norm_order(const st_window *at, st_real to[2])
+{
+    const double rho = (double)at->param[0][0];
+    to[0] = (st_real)(1 + (rho > 0 ? rho + log1p(exp(-rho)) : log1p(exp(rho))));
+    to[1] = (st_real)(1 / (1 + exp(-rho)));
+}
+
 /* Each vector of windows from column i on, of a row's `columns`: the last one ends with the last window. */
 #define EACH_SQUARES(M, i, last, columns)                                                                    \
     for (ptrdiff_t next = 0, i = 0, last = 0; last = next + ISA_LANES(M) >= (columns),                       \
                    i = last && (columns) > ISA_LANES(M) ? (columns)-ISA_LANES(M) : next, next < (columns);   \
          next += ISA_LANES(M))
 
-#define SQUARES_OF(M, NAME, WEIGHTS, PARAMS, READS)                                                          \
+#define SQUARES_OF(M, NAME, WEIGHTS, PARAMS, READS, DENSE)                                                   \
     M##_TARGET static bool M##_##NAME##_squares(const squares_call *b)                                       \
     {                                                                                                        \
         lanes w = { 0 };                                                                                     \
-        if (PARAMS > 0) own_weights(b, PARAMS, w);                                                           \
-        else WEIGHTS(b, w);                                                                                  \
-        const ptrdiff_t columns = b->columns;                                                                \
+        if (PARAMS > 0 && !b->order) own_weights(b, PARAMS, w);                                              \
+        WEIGHTS(b, w);                                                                                       \
+        const ptrdiff_t rows = DENSE ? 1 : b->rows, columns = DENSE ? b->rows * b->columns : b->columns;     \
         const M##_mask own = M##_own_lanes(columns);                                                         \
         M##_vector zero = { 0 }; /* NaN of what is not finite */                                             \
-        for (ptrdiff_t row = 0; row < b->rows; row++) EACH_SQUARES(M, i, last, columns)                      \
+        for (ptrdiff_t row = 0; row < rows; row++) EACH_SQUARES(M, i, last, columns)                         \
             {                                                                                                \
                 M##_vector t[SQUARE];                                                                        \
-                M##_get_square(b, b->x + 2 * row * b->wide + 2 * i, t);                                      \
                 const ptrdiff_t at = row * columns + i;                                                      \
-                zero += M##_sum_of(t) * 0;                                                                   \
-                M##_put(M##_##NAME##_square(b, at, w, t), b->y + at, b->y_end);                              \
+                if (DENSE) M##_get_dense(b, at, t);                                                          \
+                else M##_get_square(b, b->x + 2 * row * b->wide + 2 * i, t);                                 \
+                const M##_vector y = M##_##NAME##_square(b, at, w, t);                                       \
+                zero += (M##_sum_of(t) + y) * 0;                                                             \
+                M##_put(y, b->y + at, b->y_end);                                                             \
             }                                                                                                \
         const M##_mask other = (zero != 0) & (columns < ISA_LANES(M) ? own : ~(M##_mask){ 0 });              \
         isa_bits any = 0;                                                                                    \
@@ -422,8 +587,8 @@ INLINE void no_weights(const squares_call *b, st_real *w)
     M##_TARGET static void M##_##NAME##_squares_back(const squares_call *b)                                  \
     {                                                                                                        \
         lanes w = { 0 };                                                                                     \
-        if (PARAMS > 0) own_weights(b, PARAMS, w);                                                           \
-        else WEIGHTS(b, w);                                                                                  \
+        if (PARAMS > 0 && !b->order) own_weights(b, PARAMS, w);                                              \
+        WEIGHTS(b, w);                                                                                       \
         const ptrdiff_t columns = b->columns, used = 2 * columns;                                            \
         const M##_mask own = M##_own_lanes(columns);                                                         \
         M##_vector sum[SQUARE] = { { 0 } };                                                                  \
@@ -444,40 +609,58 @@ INLINE void no_weights(const squares_call *b, st_real *w)
     }
 
 #define EACH_SQUARE_POOLING(DO)                                                                              \
-    DO(mixed, no_weights, 1, false, .runs = 2)                                                               \
-    DO(gated, no_weights, SQUARE, true, .runs = 1)                                                           \
-    DO(ordinal, no_weights, SQUARE, true, .runs = 0)                                                         \
-    DO(rank, rank_square_weights, 0, false, .runs = 1)                                                       \
-    DO(median, median_weights, 0, false, .runs = 1)                                                          \
-    DO(soft, no_weights, 0, false, .runs = SQUARE)                                                           \
-    DO(drawn_rank, drawn_weights, 0, false, .runs = 1)                                                       \
-    DO(stochastic, no_weights, 0, false, .runs = 1)
+    DO(mixed, no_weights, 1, false, false, .runs = 2)                                                        \
+    DO(gated, no_weights, SQUARE, true, false, .runs = 1)                                                    \
+    DO(ordinal, no_weights, SQUARE, true, false, .runs = 0)                                                  \
+    DO(rank, rank_square_weights, 0, false, false, .runs = 1)                                                \
+    DO(median, median_weights, 0, false, false, .runs = 1)                                                   \
+    DO(soft, no_weights, 0, false, true, .runs = SQUARE)                                                     \
+    DO(logsumexp, logsumexp_weights, 0, false, true, .runs = SQUARE)                                         \
+    DO(gem, gem_weights, 1, false, true, .runs = SQUARE + 1, .order = gem_order)                             \
+    DO(learned_norm, power_weights, 1, false, true, .runs = SQUARE + 1, .order = norm_order)                 \
+    DO(drawn_rank, drawn_weights, 0, false, false, .runs = 1)                                                \
+    DO(stochastic, no_weights, 0, false, false, .runs = 1)
 #define FUNCTIONS_OF_SQUARES(M, NAME) { M##_##NAME##_squares, M##_##NAME##_squares_back },
 #if defined(__x86_64__) && !defined(STRIDE_GENERIC)
 #define EACH_ISA_WITH(DO, ...) DO(avx512, __VA_ARGS__) DO(avx2, __VA_ARGS__) DO(generic, __VA_ARGS__)
 #else
 #define EACH_ISA_WITH(DO, ...) DO(generic, __VA_ARGS__)
 #endif
-#define SQUARE_POOLING(NAME, WEIGHTS, PARAMS, READS, ...)                                                    \
-    EACH_ISA_WITH(SQUARES_OF, NAME, WEIGHTS, PARAMS, READS)                                                  \
+#define SQUARE_POOLING(NAME, WEIGHTS, PARAMS, READS, DENSE, ...)                                             \
+    EACH_ISA_WITH(SQUARES_OF, NAME, WEIGHTS, PARAMS, READS, DENSE)                                           \
     static const squares_functions NAME##_squares_functions[] = { EACH_ISA_OF(FUNCTIONS_OF_SQUARES, NAME) }; \
     const squares_form NAME##_squares_form = { NAME##_squares_functions, .reads = READS, __VA_ARGS__ };
 EACH_SQUARE_POOLING(SQUARE_POOLING)
 
 /* ---- types whose other windows have other algorithms --------------------------------------------------- */
 
-#define ALGORITHM_OF_SQUARES(NAME)                                                                           \
+/* Where r is in range. */
+static bool logsumexp_suits(const st_layer *l)
+{
+    const double r = ((const st_logsumexp_pool_options *)l->options)->r;
+    return r > 1e-30 && r < 1e30 && windows_are_squares(l);
+}
+
+static bool gem_suits(const st_layer *l)
+{
+    return ((const st_gem_pool_options *)l->options)->epsilon >= 0 && windows_are_squares(l);
+}
+
+#define ALGORITHM_OF_SQUARES(NAME, SUITS)                                                                    \
     static int NAME##_squares_plan(st_layer *l, const void *given)                                           \
     {                                                                                                        \
         static const lanes_form form = { .squares = &NAME##_squares_form };                                  \
         return windows_plan_for(l, given, &form, NULL);                                                      \
     }                                                                                                        \
     const layer_algorithm NAME##_pool_lanes = { .type = &layer_type_##NAME##_pool,                           \
-                                                .suits = windows_are_squares,                                \
+                                                .suits = SUITS,                                              \
                                                 .plan = NAME##_squares_plan,                                 \
                                                 .fill = windows_fill,                                        \
                                                 .hooks = WINDOWS_HOOKS };
-ALGORITHM_OF_SQUARES(soft)
+ALGORITHM_OF_SQUARES(soft, windows_are_squares)
+ALGORITHM_OF_SQUARES(logsumexp, logsumexp_suits)
+ALGORITHM_OF_SQUARES(gem, gem_suits)
+ALGORITHM_OF_SQUARES(learned_norm, windows_are_squares)
 
 /* ---- max-unpooling ------------------------------------------------------------------------------------- */
 

@@ -7,6 +7,7 @@
  * the definition. Logarithms and divisions are the forward pass's: it keeps what the slopes are made of. */
 #include "layers/fast/windows.h"
 #include "layers/fast/functions.h"
+#include "layers/fast/powers.h"
 #include "layers/pooling/pooling.h"
 #include "layers/pooling/family.h"
 #include "tensor/counts.h"
@@ -15,64 +16,31 @@
 
 /* Terms below exp(LEAST_EXPONENT), or 2^LEAST_POWER, are as great as that one, which is a normal number; in
  * sums from FEWEST on it is nothing. */
-#define LOG2_E (st_real)1.44269504088896340736
-#define LN_2 (st_real)0.693147180559945309417
 #define LEAST_LOGIT (st_real)0.0078125
 #ifdef STRIDE_DOUBLE
 enum { RAISED = 440 };
 #define LOWERED 0x1p-440
-#define LEAST_NORMAL 0x1p-1022
 #define FEWEST 1e-175
 #define LEAST_TERM 2.5e-175
 #else
 enum { RAISED = 58 };
 #define LOWERED 0x1p-58f
-#define LEAST_NORMAL 0x1p-126f
 #define LEAST_POWER ((st_real)-180)
 #define FEWEST ((st_real)1e-22)
 #define LEAST_TERM ((st_real)1.4e-20)
 #endif
 
-/* ---- log and powers in st_real ------------------------------------------------------------------------- */
+/* ---- powers in st_real --------------------------------------------------------------------------------- */
 
-/* log2(2^-lower x) of a normal x > 0, to two units in the last place: n + log2(1 + s), s between
- * sqrt(1/2) - 1 and sqrt(2) - 1; log2(1 + s) = s p(s) with the smallest greatest relative error, 2^-27
- * (Remez's exchange). */
-INLINE st_real fast_log2(st_real x, int lower)
-{
-#ifdef STRIDE_DOUBLE
-    return wide_log(lower ? x * 0x1p-440 : x) * LOG2_E;
-#else
-    uint32_t bits;
-    float m;
-    memcpy(&bits, &x, sizeof bits);
-    const int32_t n = (int32_t)(bits - 0x3f3504f3) >> 23; /* m is from sqrt(1/2) on */
-    bits -= (uint32_t)n << 23;
-    memcpy(&m, &bits, sizeof m);
-    const float s = m - 1;
-    float p = -0.109949225789f;
-    p = p * s + 0.186174605084f, p = p * s - 0.191062703923f, p = p * s + 0.204600672281f;
-    p = p * s - 0.239617416735f, p = p * s + 0.288567406207f, p = p * s - 0.360696648795f;
-    p = p * s + 0.480898241083f, p = p * s - 0.721347351507f, p = p * s + 1.44269504083f;
-    return p * s + (float)(n - lower);
-#endif
-}
-
-/* 2^(x + RAISED), in the range of raised_exp; 2^r = 1 + r p(r), |r| <= 1/2, likewise to 2^-26. */
+/* 2^(x + RAISED), in the range of raised_exp. */
 INLINE st_real raised_exp2(st_real x)
 {
 #ifdef STRIDE_DOUBLE
     const exponent e = exponent_of(x * LN_2);
     return (1 + e.less_1) * power_of_2(e.far - FAR + RAISED);
 #else
-    const float in = x < LEAST_POWER ? LEAST_POWER : x, round = ROUND, shifted = in + round,
-                r = in - (shifted - round);
-    uint32_t bits;
-    memcpy(&bits, &shifted, sizeof bits);
-    float p = 0.000154035175304f;
-    p = p * r + 0.00133907354285f, p = p * r + 0.00961823747976f, p = p * r + 0.0555035743383f;
-    p = p * r + 0.24022649795f, p = p * r + 0.693147187927f;
-    return (1 + r * p) * power_of_2(bits + BIAS + RAISED);
+    const float in = x < LEAST_POWER ? LEAST_POWER : x;
+    return (1 + exp2_rest(in)) * exp2_power(in, RAISED);
 #endif
 }
 

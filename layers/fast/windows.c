@@ -736,6 +736,7 @@ typedef struct batch {
     ptrdiff_t elements;              /* of a channel's parameter, which is the only one; 0: there is none */
     bool per_channel;                /* each channel has its own */
     st_real order;                   /* of sums: a function of the parameter */
+    st_real orders[2];               /* of squares */
     st_real *grad;                   /* NULL: it is not wanted */
     st_real *logits, *dlogits;       /* of an image, and their gradients */
     st_real *place, *kept, *x_at, *y_at, *dy_at, *dx_at, *x_end, *y_end, *dy_end, *dx_end;
@@ -843,6 +844,8 @@ static void find_channel(batch *b, ptrdiff_t number, channel *a)
     for (ptrdiff_t i = 0; i < b->elements; i++) b->at.dparam[0][i] = 0;
     if (b->plan->sums && b->plan->sums->order && (number == 0 || b->per_channel))
         b->order = (st_real)b->plan->sums->order(&b->at);
+    if (b->squares && b->squares->order && (number == 0 || b->per_channel))
+        b->squares->order(&b->at, b->orders);
     if (b->has_logits) a->logits = b->logits + k * b->area, a->dlogits = b->dlogits + k * b->area;
     const sums_form *form = b->plan->sums;
     const bool back = b->dy_at != NULL, reads = !back || (b->squares ? b->squares->reads
@@ -950,7 +953,8 @@ static squares_call squares_of(const batch *b, const channel *a, ptrdiff_t first
     if (a->dx) c.dx = a->dx + 2 * first * wide, c.dx_end = b->dx_end;
     if (a->kept) c.kept = a->kept + first * out, c.run = grid_of(p);
     c.uniform = r->uniform + first * out;
-    c.sums = r->totals, c.first = r->counted, c.weight = r->weight;
+    c.sums = r->totals, c.first = r->counted, c.weight = r->weight,
+    c.order = b->squares->order ? b->orders : NULL;
     return c;
 }
 

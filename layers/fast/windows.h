@@ -80,6 +80,7 @@ typedef struct squares_call {
     lanes *sums;            /* of the elements of the parameter */
     const st_real *first;   /* for each number of elements */
     const st_real *weight;  /* [4] */
+    const st_real *order;   /* [2], set by the form; NULL: it has none */
 } squares_call;
 
 /* For an instruction set. */
@@ -92,6 +93,8 @@ typedef struct squares_form {
     const squares_functions *functions;
     int runs;   /* of what is kept */
     bool reads; /* the adjoints read x */
+    /* A function of the parameter, and its derivative; NULL: there is none. */
+    void (*order)(const st_window *at, st_real to[2]);
 } squares_form;
 
 /* The poolings of a type: values, which write y, and adjoints, which are 0 for windows without elements. */
@@ -205,7 +208,7 @@ void windows_both(const st_call *c, st_tensor x, st_tensor y, st_tensor dy, st_t
 #define EACH_POOLING_ALGORITHM(DO)                                                                           \
     DO(mixed_pool, lanes) DO(gated_pool, lanes) DO(ordinal_pool, lanes) DO(median_pool, lanes)               \
     DO(rank_pool, lanes) DO(stochastic_pool, lanes)                                                          \
-    DO(soft_pool, lanes)                                                                                     \
+    DO(soft_pool, lanes) DO(logsumexp_pool, lanes) DO(gem_pool, lanes) DO(learned_norm_pool, lanes)          \
     DO(soft_pool, sums) DO(logsumexp_pool, sums) DO(gem_pool, sums) DO(learned_norm_pool, sums)              \
     DO(fractional_maxpool, peaks) DO(adaptive_maxpool, rows) DO(s3_pool, peaks)                              \
     DO(spatial_pyramid_pool, peaks) DO(max_unpool, lanes) DO(max_unpool, peaks)                              \

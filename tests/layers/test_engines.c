@@ -408,6 +408,36 @@ static void assert_near_parts(const results *fast, const results *reference)
         assert_near(of[k], as[k], 200 * (double)ST_REAL_EPSILON * fmax(1, greatest_size(as[k])));
 }
 
+/* More windows in a row than a vector has, and less, in a channel, too; rows and columns in no window. */
+TEST(powers_of_windows_that_are_apart_are_those_of_the_reference)
+{
+    st_layer *all[] = { st_soft_pool({ 2, 2 }),
+                        st_logsumexp_pool({ 2, 2 }),
+                        st_logsumexp_pool({ 2, 2 }, .r = 0.1),
+                        st_gem_pool({ 2, 2 }, .epsilon = 0.1, .per_channel = true),
+                        st_learned_norm_pool({ 2, 2 }),
+                        st_learned_norm_pool({ 2, 2 }, .per_channel = true) };
+    const st_shape shapes[] = { ST_SHAPE(2, 3, 7, 75), ST_SHAPE(2, 3, 9, 14), ST_SHAPE(2, 3, 51, 2),
+                                ST_SHAPE(2, 3, 24, 24), ST_SHAPE(1, 2, 3, 7) };
+    for (size_t k = 0; k < sizeof all / sizeof *all; k++) {
+        auto_layer *l = all[k];
+        for (size_t m = 0; m < sizeof shapes / sizeof *shapes; m++) {
+            dice d = { { 1 } };
+            auto_tensor x = roll_tensor(&d, shapes[m], -3, 3);
+            results reference = run_layer("reference", st_layer_clone(l), x, d);
+            for (int i = 1; i < ENGINES; i++) {
+                if (!choose_engine(engines[i])) continue;
+                about("%s, layer %zu, shape %zu", engines[i], k, m);
+                results fast = run_layer(engines[i], st_layer_clone(l), x, d);
+                assert_near_parts(&fast, &reference);
+                free_results(fast);
+            }
+            free_results(reference);
+        }
+    }
+    use_engine(NULL);
+}
+
 /* Sets longer than those that stay in the cache: with a weight for each element, for each channel, and for
  * the whole set; for one image and two. */
 TEST(norms_of_long_sets_are_those_of_the_reference)
