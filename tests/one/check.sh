@@ -39,8 +39,6 @@ compilers() {
         # shellcheck disable=SC2086
         [ $compiler = "$own" ] || claim "stride.c by $compiler, optimised" compiles $compiler -O1 $warnings $pooling
         # shellcheck disable=SC2086
-        claim "stride.c by $compiler, without stride-pooling.c" compiles $compiler -O0 $warnings
-        # shellcheck disable=SC2086
         claim "stride.c by $compiler in double" compiles $compiler -fsyntax-only $warnings $pooling -DST_DOUBLE
         # shellcheck disable=SC2046,SC2086
         claim "stride.c by $compiler, the core alone" compiles $compiler -O0 $warnings $(printf -- '-D%s ' $parts)
@@ -48,13 +46,23 @@ compilers() {
     # Without code for the machine gcc does not warn of functions that nothing calls; clang does.
     local sees="${CC:-cc} -O0"
     if have clang; then sees="clang -fsyntax-only"; fi
+    # shellcheck disable=SC2086
+    claim "stride.c without stride-pooling.c" compiles $sees $warnings
     for part in $parts; do
         # shellcheck disable=SC2086
         claim "stride.c with $part" compiles $sees $warnings $pooling "-D$part"
     done
     if have tcc; then claim "stride.c by tcc" compiles tcc -Wall $pooling; else skip "stride.c by tcc" tcc; fi
-    # shellcheck disable=SC2086
-    if have $mingw; then claim "stride.c by mingw" compiles $mingw -O0 $warnings $pooling; else skip "stride.c by mingw" $mingw; fi
+    if have $mingw; then
+        # shellcheck disable=SC2086
+        claim "stride.c by mingw" compiles $mingw -O0 $warnings $pooling
+        mv stride.o mingw.o
+        # shellcheck disable=SC2086
+        claim "stride.c by mingw in double" compiles $mingw -O0 $warnings $pooling -DST_DOUBLE
+        mv stride.o mingw-double.o
+    else
+        skip "stride.c by mingw" $mingw
+    fi
     for compiler in g++ clang++; do
         have $compiler || { skip "stride.h by $compiler" $compiler; continue; }
         echo '#include "stride.h"' >header.cc
@@ -102,16 +110,14 @@ accurate() { ${CC:-cc} -O2 -ffp-contract=off "$root/tests/one/math.c" -o math -l
 claim "functions that libraries compute differently are accurate" accurate
 public_names() {
     local others
-    for define in ST_FLOAT ST_DOUBLE; do
-        ${CC:-cc} -O0 -D$define $pooling -I"$folder" -c "$folder/stride.c" -o $define.o || return
-    done
-    others=$(nm -g --defined-only ST_FLOAT.o ST_DOUBLE.o | awk 'NF == 3 { print $3 }' | grep -v '^st_')
+    ${CC:-cc} -O0 -DST_DOUBLE $pooling -I"$folder" -c "$folder/stride.c" -o double.o || return
+    others=$(nm -g --defined-only vectors.o double.o | awk 'NF == 3 { print $3 }' | grep -v '^st_')
     [ -z "$others" ] || { echo "$others" && return 1; }
     printf '#include "stride.h"\nint NAME(void)\n{\n    return st_relu() && sizeof(st_real) == SIZE;\n}\n' >half.c
     ${CC:-cc} -I"$folder" -DNAME=half -DSIZE=4 -c half.c -o half-float.o &&
         ${CC:-cc} -I"$folder" -DST_DOUBLE -DNAME=whole -DSIZE=8 -c half.c -o half-double.o &&
         printf 'int half(void), whole(void);\nint main(void)\n{\n    return !(half() && whole());\n}\n' >both.c &&
-        ${CC:-cc} both.c half-float.o half-double.o ST_FLOAT.o ST_DOUBLE.o -o both -lm -lpthread && ./both
+        ${CC:-cc} both.c half-float.o half-double.o vectors.o double.o -o both -lm -lpthread && ./both
 }
 claim "names of other modules begin with st_, and one program has both precisions" public_names
 # What stays the library's is exact, or rounded correctly.
@@ -141,24 +147,6 @@ resumes() {
         diff <(sed 's/0$/100/' definitions.hash) rest.hash && ! diff -q definitions.hash half.hash >/dev/null
 }
 claim "a run that is resumed from its checkpoint comes to the same bits" resumes
-
-# ---- Windows ------------------------------------------------------------------------------------------------
-
-# Nets that are saved here are read there, and the other way, to the same bits; the library's gradient checks pass.
-windows() {
-    $mingw -O0 -static -I"$folder" predict.c "$folder/stride.c" -o predict.exe -lm || return
-    $mingw -O0 -static -I"$folder" -DST_DOUBLE $pooling gradcheck.c "$folder/stride.c" -o gradcheck.exe -lm || return
-    ${CC:-cc} -O0 -I"$folder" predict.c "$folder/stride.c" -o predict -lm -lpthread || return
-    export WINEDEBUG=-all STRIDE_ENGINE=reference
-    wine cmd /c exit >/dev/null 2>&1 # its first start tells of the folder that it makes
-    ./predict save here.st && wine predict.exe save there.st && cmp here.st there.st &&
-        wine predict.exe load here.st | tr -d '\r' >there.txt && ./predict load there.st >here.txt &&
-        diff here.txt there.txt && [ "$(wc -l <here.txt)" = 20 ] && wine gradcheck.exe | tail -n 1 | grep -q ' 0 failed'
-}
-cp "$root/tests/one/predict.c" . && sed 's/^#include "[a-z].*"/#include "stride.h"/' "$root/examples/gradcheck.c" >gradcheck.c
-if ! have $mingw; then skip "the same on Windows" $mingw
-elif ! have wine; then skip "the same on Windows" wine
-else claim "the same on Windows: nets saved and read, gradients checked" windows; fi
 
 # ---- the script ---------------------------------------------------------------------------------------------
 
@@ -194,4 +182,22 @@ refuses() {
 claim "a name that two headers share is refused" refuses
 wait $beside || failed=1
 cat compilers.log
+
+# ---- Windows ------------------------------------------------------------------------------------------------
+
+# Nets that are saved here are read there, and the other way, to the same bits; the library's gradient checks pass.
+windows() {
+    $mingw -O0 -static -I"$folder" predict.c compilers/mingw.o -o predict.exe -lm || return
+    $mingw -O0 -static -I"$folder" -DST_DOUBLE $pooling gradcheck.c compilers/mingw-double.o -o gradcheck.exe -lm || return
+    ${CC:-cc} -O0 -I"$folder" predict.c vectors.o -o predict -lm -lpthread || return
+    export WINEDEBUG=-all STRIDE_ENGINE=reference
+    wine cmd /c exit >/dev/null 2>&1 # its first start tells of the folder that it makes
+    ./predict save here.st && wine predict.exe save there.st && cmp here.st there.st &&
+        wine predict.exe load here.st | tr -d '\r' >there.txt && ./predict load there.st >here.txt &&
+        diff here.txt there.txt && [ "$(wc -l <here.txt)" = 20 ] && wine gradcheck.exe | tail -n 1 | grep -q ' 0 failed'
+}
+cp "$root/tests/one/predict.c" . && sed 's/^#include "[a-z].*"/#include "stride.h"/' "$root/examples/gradcheck.c" >gradcheck.c
+if ! have $mingw; then skip "the same on Windows" $mingw
+elif ! have wine; then skip "the same on Windows" wine
+else claim "the same on Windows: nets saved and read, gradients checked" windows; fi
 exit $failed

@@ -226,7 +226,7 @@ dist) # ARCHIVE
     state() { find "$tree" -exec ls -ld {} + && find "$tree" -type f -exec cksum {} +; }
     state >"$scratch/before"
     build() { # quickly: nothing is measured
-        "$MAKE" -C "$tree" BUILD="$scratch/build" CFLAGS=-O1 SANITIZE= PREFIX="$scratch/prefix" DESTDIR= "$@" \
+        "$MAKE" -C "$tree" BUILD="$scratch/build" CFLAGS=-O0 SANITIZE= PREFIX="$scratch/prefix" DESTDIR= "$@" \
             >"$scratch/log" 2>&1 ||
             fail "$(tail -n 40 "$scratch/log")"
     }
