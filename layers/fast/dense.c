@@ -7,11 +7,13 @@
 enum { RESULT = DENSE_INPUT + 1, PANEL }; /* scratch */
 
 enum {
-    FEW = 8,    /* images that have an algorithm of their own, */
-    PIECE = 48, /* and the most outputs in a piece of it */
-    TALL = 256, /* the most rows in a piece of a product, */
-    WIDE = 512, /* and columns, */
-    UNIT = 32,  /* of which it has a multiple */
+    FEW = 8,                             /* images that have an algorithm of their own, */
+    PIECE = 48,                          /* and the most outputs in a piece of it */
+    TALL = 256,                          /* the most rows in a piece of a product, */
+    WIDE = 512,                          /* and columns, */
+    UNIT = 32,                           /* of which it has a multiple */
+    LARGE = (1 << 22) / sizeof(st_real), /* elements of a sum that is in memory; */
+    NEAR = (3 << 18) / sizeof(st_real)   /* and of the images, in the second cache meanwhile */
 };
 
 typedef struct dense_plan {
@@ -83,6 +85,7 @@ typedef struct dense_job {
     st_tensor x, y;
     ptrdiff_t tall, wide, rows; /* of pieces of c = begin + a b, and pieces among rows */
     ptrdiff_t m, n, k;          /* and its sizes */
+    bool along;                 /* see kernel.h */
     kernel_view a, b, sum;
     st_real *to;
 } dense_job;
@@ -116,7 +119,7 @@ static void product_piece(ptrdiff_t i, int thread, void *context)
     const kernel_view a = { j->a.at + first * j->a.row, j->a.row, j->a.column },
                       b = { j->b.at + left * j->b.column, j->b.row, j->b.column },
                       sum = { j->sum.at ? j->sum.at + first * j->sum.row + left : NULL, j->sum.row, 1 };
-    kernel_matrix(j->p->k, rows, columns, j->k, a, b, sum, j->to + first * j->n + left, j->n,
+    kernel_matrix(j->p->k, rows, columns, j->k, a, b, sum, j->to + first * j->n + left, j->n, j->along,
                   st_data(st_select(st_scratch(j->c, PANEL), 0, thread)));
 }
 
@@ -124,7 +127,8 @@ static void dense_product(const st_call *c, ptrdiff_t m, ptrdiff_t n, ptrdiff_t 
                           kernel_view b, kernel_view sum, st_real *to)
 {
     dense_job j = { .c = c, .p = c->plan, .m = m, .n = n, .k = k, .a = a, .b = b, .sum = sum, .to = to };
-    j.wide = n <= KERNEL_BREADTH ? n : ceil_div(piece_size(n, WIDE), UNIT) * UNIT;
+    j.along = sum.at == to && m * n >= LARGE && k * n <= NEAR;
+    j.wide = j.along || n <= KERNEL_BREADTH ? n : ceil_div(piece_size(n, WIDE), UNIT) * UNIT;
     j.tall = j.wide == n ? piece_size(m, TALL) : ceil_div(m, ceil_div(m, TALL));
     j.rows = ceil_div(m, j.tall);
     layer_each(c, j.p->threads, j.rows * ceil_div(n, j.wide), product_piece, &j);

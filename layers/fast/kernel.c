@@ -385,7 +385,8 @@ enum {
     SOME = 12,                          /* or if there are more; */
     FAR = (1 << 24) / sizeof(st_real),  /* elements that are in no cache: */
     SHALLOW = 16,                       /* k at a time for fewer rows, so that whole pages are read; */
-    NARROW = 64                         /* columns of which a block has KERNEL_LONG k, for that reason */
+    NARROW = 64,                        /* columns of which a block has KERNEL_LONG k, for that reason */
+    AHEAD = 512 / sizeof(st_real)       /* elements of c that are fetched before their tile along a row */
 };
 
 /* Copies a block of b, [depth, columns], with zeros up to the next vector, to a panel. */
@@ -449,33 +450,42 @@ static kernel_view at(kernel_view v, ptrdiff_t row, ptrdiff_t column)
 }
 
 void kernel_matrix(const kernel *k, ptrdiff_t rows, ptrdiff_t columns, ptrdiff_t depth, kernel_view a,
-                   kernel_view b, kernel_view begin, st_real *c, ptrdiff_t pitch, st_real *panel)
+                   kernel_view b, kernel_view begin, st_real *c, ptrdiff_t pitch, bool along, st_real *panel)
 {
-    const ptrdiff_t lanes = k->lanes, reused = depth * b.row > NEAR ? SOME : REUSED,
+    const ptrdiff_t lanes = k->lanes,
+                    reused = along                  ? rows + 1
+                             : depth * b.row > NEAR ? SOME
+                                                    : REUSED,
                     deep = rows < SOME && depth * b.row > FAR  ? SHALLOW
                            : columns <= NARROW && b.column > 1 ? KERNEL_LONG
                                                                : KERNEL_DEPTH;
-    ptrdiff_t most = k->wide, part, some, wide;
+    ptrdiff_t most = k->wide, part, band, some, wide;
     while (most > 2 && k->tall[most - 1] < rows) most--;
     most = smallest(most, ceil_div(columns, lanes));
     for (ptrdiff_t first = 0; first < depth; first += part, begin = (kernel_view){ c, pitch, 1 }) {
         part = share(depth - first, deep);
-        block of = { at(a, 0, first), k->tall[most - 1] };
+        block all = { at(a, 0, first), k->tall[most - 1] };
         if (panel && a.row == 1 && a.column != 1) {
-            copy_rows(k, rows, of.high, part, of.a, panel + part * KERNEL_PITCH);
-            of.a = (kernel_view){ panel + part * KERNEL_PITCH, part, 0 };
+            copy_rows(k, rows, all.high, part, all.a, panel + part * KERNEL_PITCH);
+            all.a = (kernel_view){ panel + part * KERNEL_PITCH, part, 0 };
         }
-        for (ptrdiff_t left = 0; left < columns; left += some) {
-            some = smallest(columns - left, KERNEL_BREADTH);
-            kernel_view columns_of = at(b, first, left);
-            if (panel && (b.column != 1 || some % lanes || rows >= reused)) {
-                copy_columns(k, some, part, columns_of, panel);
-                columns_of = (kernel_view){ panel, KERNEL_PITCH, 1 };
-            }
-            for (ptrdiff_t j = 0; j < some; j += wide) {
-                wide = smallest(some - j, lanes * share(ceil_div(some - j, lanes), most));
-                strip(k, rows, wide, part, &of, columns_of.at + j, columns_of.row, at(begin, 0, left + j),
-                      c + left + j, pitch);
+        for (ptrdiff_t row = 0; row < rows; row += band) {
+            band = along ? share(rows - row, all.high) : rows;
+            const block of = { at(all.a, row, 0), all.high };
+            st_real *to = c + row * pitch;
+            for (ptrdiff_t left = 0; left < columns; left += some) {
+                some = smallest(columns - left, KERNEL_BREADTH);
+                kernel_view columns_of = at(b, first, left);
+                if (panel && (b.column != 1 || some % lanes || rows >= reused)) {
+                    copy_columns(k, some, part, columns_of, panel);
+                    columns_of = (kernel_view){ panel, KERNEL_PITCH, 1 };
+                }
+                for (ptrdiff_t j = 0; j < some; j += wide) {
+                    wide = smallest(some - j, lanes * share(ceil_div(some - j, lanes), most));
+                    if (along) prefetch_tile(k, band, ceil_div(wide, lanes), to + left + j + AHEAD, pitch);
+                    strip(k, band, wide, part, &of, columns_of.at + j, columns_of.row,
+                          at(begin, row, left + j), to + left + j, pitch);
+                }
             }
         }
     }
@@ -543,8 +553,8 @@ const kernel *kernel_narrower(const kernel *k, ptrdiff_t most)
 void kernel_transpose(const kernel *k, ptrdiff_t rows, ptrdiff_t columns, const st_real *from, ptrdiff_t step,
                       st_real *to, ptrdiff_t pitch, const st_real *plus)
 {
-    enum { LINE = 64 / sizeof(st_real), AHEAD = 2 * LINE }; /* prefetched, for images that are not in cache */
-    st_real nothing[MOST_LANES];                            /* -0, which changes no number */
+    enum { LINE = 64 / sizeof(st_real), NEXT = 2 * LINE }; /* prefetched, for images that are not in cache */
+    st_real nothing[MOST_LANES];                           /* -0, which changes no number */
     for (int i = 0; i < MOST_LANES; i++) nothing[i] = (st_real)-0.0;
     k = kernel_narrower(k, smallest(rows, columns));
     if (!k) {
@@ -562,8 +572,8 @@ void kernel_transpose(const kernel *k, ptrdiff_t rows, ptrdiff_t columns, const 
             const st_real *at = from + row * step + column;
             st_real *transposed = to + column * pitch + row;
             for (ptrdiff_t r = 0; r < lanes && b % LINE == 0; r++)
-                if (wide) __builtin_prefetch(at + r * step + AHEAD);
-                else __builtin_prefetch(transposed + r * pitch + AHEAD, 1);
+                if (wide) __builtin_prefetch(at + r * step + NEXT);
+                else __builtin_prefetch(transposed + r * pitch + NEXT, 1);
             k->transpose(at, step, transposed, pitch, plus ? plus + column : nothing);
         }
 }

@@ -106,8 +106,9 @@ typedef struct kernel_view {
 } kernel_view;
 
 /* Rows or columns of a have a distance of 1, and so have those of b. begin.at NULL: 0. Rows of c are `pitch`
- * apart. `panel` is room for copies of blocks of b, and of a if its rows have a distance of 1; NULL: they are
- * used in place, and columns are a multiple of lanes. */
+ * apart. `along`: tiles follow each other along the rows of c, which no cache has, not down its columns.
+ * `panel` is room for copies of blocks of b, and of a if its rows have a distance of 1; NULL: they are used
+ * in place, and columns are a multiple of lanes. */
 enum {
     KERNEL_DEPTH = 384,                     /* k in a block, */
     KERNEL_LONG = 1024,                     /* or in one of few columns, and */
@@ -116,7 +117,7 @@ enum {
 };
 ptrdiff_t kernel_panel(ptrdiff_t rows, ptrdiff_t depth); /* its elements; rows 0: without a copy of a */
 void kernel_matrix(const kernel *k, ptrdiff_t rows, ptrdiff_t columns, ptrdiff_t depth, kernel_view a,
-                   kernel_view b, kernel_view begin, st_real *c, ptrdiff_t pitch, st_real *panel);
+                   kernel_view b, kernel_view begin, st_real *c, ptrdiff_t pitch, bool along, st_real *panel);
 
 /* plus NULL: nothing; add: to c, without plus; ahead: prefetches rows of b, which are in memory and far from
  * each other. */

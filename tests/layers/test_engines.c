@@ -507,6 +507,14 @@ TEST(every_engine_rounds_alike)
     use_engine(NULL);
 }
 
+/* Gradients of weights that fill no cache are made row by row: of whole tiles and of parts of them. */
+TEST(large_weights_of_dense_layers_have_the_gradients_of_the_reference)
+{
+    auto_layer *l = st_dense(.out_features = 1031);
+    assert_as_the_reference(NULL, l, ST_SHAPE(3, 1029));
+    use_engine(NULL);
+}
+
 /* ---- denormal numbers ---------------------------------------------------------------------------------- */
 
 /* y of x, and dx and dw of dy; both times `unit`. */
