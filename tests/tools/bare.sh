@@ -6,7 +6,8 @@
 # clone of the last commit makes the core, where there is no header but the C library's, and not that of threads. Then
 # it runs the commands twice:
 #     root      in /root, which no other user may enter, without pseudo-terminals
-#     a user    in a home folder, with the packages that root's run has installed
+#     a user    in a home folder, with the packages that root's run has installed and the objects that it has compiled:
+#               the same compiler makes the same of the same sources, whoever runs it
 #
 # One line for each command: "ok   what: result", or "FAIL what" after the end of its log; one line "skip what: reason"
 # where such a root cannot be made. Logs stay in FOLDER, and so does base.tar, the root before the first command.
@@ -86,18 +87,33 @@ make_root() {
     tar -C "$root" --one-file-system -cf "$folder/base.tar" . && echo "$key" >"$folder/base.key"
 }
 
+home_of() { # USER: the path in the root
+    awk -F : -v user="$1" '$1 == user { print $6 }' "$root/etc/passwd"
+}
+
 as() { # USER COMMAND...
     local user=$1 home
+    home=$(home_of "$user")
     shift
-    home=$(awk -F : -v user="$user" '$1 == user { print $6 }' "$root/etc/passwd")
     chroot --userspec="$user" "$root" env -i HOME="$home" USER="$user" LOGNAME="$user" TERM=dumb \
         PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin ${http_proxy:+http_proxy="$http_proxy"} \
         ${https_proxy:+https_proxy="$https_proxy"} ${no_proxy:+no_proxy="$no_proxy"} "$@"
 }
 
+clone() { # USER
+    chown -R --reference="$root$(home_of "$1")" "$root/srv/stride"
+    as "$1" sh -c 'cd && git clone -q /srv/stride stride'
+}
+
+# The user's sources are older than these objects; libraries, programs and what is generated are made anew.
+give_objects() {
+    chroot "$root" sh -c 'cd /root/stride && find build -name "*.[od]" -o -name flags' |
+        tar -C "$root/root/stride" -cf - --files-from - |
+        chroot --userspec=someone "$root" tar -C /home/someone/stride -xf -
+}
+
 run_as() { # USER, where
     local user=$1 began log result command
-    as "$user" sh -c 'cd && git clone -q /srv/stride stride' || return
     for command in "${commands[@]}"; do
         log=$folder/$user-${command##* }.log began=$SECONDS
         if as "$user" sh -c "cd && cd stride && $command" >"$log" 2>&1 </dev/null && result=$(result_of "$log"); then
@@ -146,9 +162,10 @@ inside() {
 
     chmod 700 "$root/root"
     make_core
+    clone root && clone someone || return
     run_as root "as root in /root"
     mountpoint -q /dev/pts && mount --bind /dev/pts "$root/dev/pts"
-    chown -R --reference="$root/home/someone" "$root/srv/stride"
+    give_objects
     run_as someone "as an ordinary user"
     return $status
 }
