@@ -58,6 +58,12 @@ int dataset_check(const char *given)
     return given ? split(given, &p) : 0;
 }
 
+bool dataset_likely(const char *path)
+{
+    return path_is_folder(path) || text_ends_or_gz(path, ".csv") || text_ends_or_gz(path, ".tsv") ||
+           text_ends_or_gz(path, ".npy");
+}
+
 bool dataset_names(const char *given, const char *path)
 {
     paths p;

@@ -115,6 +115,9 @@ const char *dataset_path(const st_dataset *set, ptrdiff_t i);
 /* Checks that the files exist, without reading them: 0, or -1 with an error. NULL is allowed. */
 int dataset_check(const char *given);
 
+/* True if that is a folder, or the name of a file is that of a table or an array. */
+bool dataset_likely(const char *path);
+
 /* True if one of the paths given as data names that file. */
 bool dataset_names(const char *given, const char *path);
 

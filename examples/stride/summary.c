@@ -14,7 +14,8 @@ typedef struct settings {
 int net_check(const subcommand *c, const net_options *o)
 {
     if (o->net && o->model) return subcommand_refuse(c, "a network is given more than once");
-    return o->net || o->model ? 0 : subcommand_refuse(c, "no network: NET|MODEL");
+    if (o->net || o->model) return 0;
+    return subcommand_refuse(c, "no network: a saved net, a file, or a text such as 'dense 10'");
 }
 
 st_net *net_given(const net_options *o, ptrdiff_t batch, uint64_t seed)

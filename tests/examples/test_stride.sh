@@ -77,7 +77,8 @@ refuses_words() {
         refuses '--epochs: expected .* not "2x"' train --epochs=2x && refuses '-e: expected .*, not ""' train -e '' &&
         refuses '--lr: expected a number .*"nan"' train --lr nan && refuses '--flip: .*"1.5"' train --flip=1.5 &&
         refuses '--optim: expected one of sgd\|adam\|adamw.*, not "adma"' train --optim adma &&
-        refuses 'no network' train && refuses '--validation or --split' train --net relu --split .1 --validation x &&
+        refuses 'no network' train && refuses '. is data, not a network; it is given by --data' train . &&
+        refuses 'iris.csv is data, not a network' train iris.csv && refuses '--validation or --split' train --net relu --split .1 --validation x &&
         refuses '--save: expected FILE, not ""' train --net relu --save '' && refuses 'an argument is ""; usage' predict '' &&
         refuses '--resume needs --checkpoint FILE' train --net relu --resume &&
         refuses '--checkpoint-every needs' train --net relu --checkpoint-every 3 &&
