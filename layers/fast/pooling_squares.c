@@ -79,7 +79,6 @@ INLINE st_real log2_of(st_real x)
     }
 
 #define SQUARES(M)                                                                                           \
-    BY_EACH_LANE(M, logistic, fast_logistic)                                                                 \
     BY_EACH_LANE(M, exp2_rest, exp2_rest)                                                                    \
     BY_EACH_LANE(M, exp2_power, normal_power)                                                                \
     BY_EACH_LANE(M, log2, log2_of)                                                                           \
@@ -89,6 +88,11 @@ INLINE st_real log2_of(st_real x)
     {                                                                                                        \
         const M##_vector power = M##_exp2_power(x);                                                          \
         return power * M##_exp2_rest(x) + power;                                                             \
+    }                                                                                                        \
+    M##_TARGET INLINE M##_vector M##_logistic(M##_vector x)                                                  \
+    {                                                                                                        \
+        const M##_vector most = (M##_vector){ 0 } - LEAST_NORMAL_POWER;                                      \
+        return 1 / (1 + M##_exp2(BY(M, max, BY(M, min, x * -LOG2_E, most), -most)));                         \
     }                                                                                                        \
     M##_TARGET INLINE M##_mask M##_own_lanes(ptrdiff_t columns)                                              \
     {                                                                                                        \
@@ -468,12 +472,12 @@ INLINE st_real log2_of(st_real x)
         const M##_mask size = ~(M##_mask) - zero; /* all bits but the sign */                                \
         M##_vector part[SQUARE], all = zero, left, nearest, number = zero, y = t[0];                         \
         EACH(i, SQUARE) part[i] = BY(M, max, t[i], zero), all += part[i];                                    \
-        left = uniform * all, nearest = all;                                                                 \
         const M##_test some = EXCEEDS(M, all, zero);                                                         \
+        nearest = all, all = CHOOSE(M, some, all, zero + SQUARE), left = uniform * all;                      \
         EACH(i, SQUARE)                                                                                      \
         {                                                                                                    \
-            const M##_test here = (EXCEEDS(M, t[i], zero) & ~EXCEEDS(M, zero, left)) |                       \
-                                  ~(some | EXCEEDS(M, zero + (st_real)i, uniform * SQUARE));                 \
+            part[i] = CHOOSE(M, some, part[i], zero + 1); /* none is above 0: all are equally probable */    \
+            const M##_test here = EXCEEDS(M, part[i], zero) & ~EXCEEDS(M, zero, left);                       \
             nearest = BY(M, min, (M##_vector)((M##_mask)left & size), nearest);                              \
             number = CHOOSE(M, here, zero + (st_real)i, number), y = CHOOSE(M, here, t[i], y);               \
             left -= part[i];                                                                                 \
@@ -605,7 +609,7 @@ static void norm_order(const st_window *at, st_real to[2])
             }                                                                                                \
             if (dx && used < b->wide) dx[used] = dx[used + b->wide] = 0;                                     \
         }                                                                                                    \
-        for (int i = 0; i < PARAMS; i++) AT(M, b->sums[i]) += sum[i];                                        \
+        EACH(i, PARAMS) AT(M, b->sums[i]) += sum[i];                                                         \
     }
 
 #define EACH_SQUARE_POOLING(DO)                                                                              \
