@@ -15,6 +15,8 @@ enum {
     TILE = 20,                         /* of a tile, */
     SUMS = 60,                         /* or of one of sums, */
     WAIT = 35,                         /* more of each that adds to those of several before it; */
+    COLUMN = 3,                        /* of a tile's column of one tap, */
+    CHAIN = 15,                        /* or of one of sums, which wait for each other; */
     WEAVE = 8,                         /* of moving the results of a row that are apart, */
     APART = 2,                         /* and of each element of them if they are farther apart; */
     REST = 10,                         /* of filling a vector of those that no part has; */
@@ -25,23 +27,31 @@ static const double READ = 2, SPLIT = 2.2;
 
 /* ---- plan ------------------------------------------------------------------------------------------- */
 
-/* The elements of a part along both axes, by their taps. */
+/* The elements of a part along both axes, by their taps. Rows of taps that are apart, or many, or of another
+ * stride than columns are columns of one tap: it reads windows again. */
 typedef struct reads {
     span rows, columns;
-    int stride,
-        taps; /* of slide.h's functions; 0: they take neither dilated rows, nor high strides or kernels */
+    int stride, taps; /* of slide.h's functions; 0: they do not take those */
+    ptrdiff_t lines;
 } reads;
 
 static reads reads_of(const implicit_plan *d, const pass *p, ptrdiff_t number)
 {
     const ptrdiff_t across = is_gather(d, p) ? 1 : phase_count(&d->w, 1), down = read_stride(d, p, 0),
                     apart = read_stride(d, p, 1);
-    reads r = { implicit_span(d, p, 0, number / across), implicit_span(d, p, 1, number % across), 0, 0 };
-    const bool dense = r.rows.taps == 1 || r.rows.step == 1 || r.rows.step == -1,
-               even = down == apart || r.rows.count == 1;
-    if (dense && even && apart <= SLIDE_STRIDE && r.rows.taps <= SLIDE_TAPS)
-        r.stride = (int)apart, r.taps = (int)r.rows.taps;
+    reads r = { implicit_span(d, p, 0, number / across), implicit_span(d, p, 1, number % across), 0, 0, 1 };
+    const bool dense = r.rows.step == 1 || r.rows.step == -1, even = down == apart || r.rows.count == 1;
+    if (r.rows.taps > 1 && dense && even && r.rows.taps <= SLIDE_TAPS) r.taps = (int)r.rows.taps;
+    else if (r.rows.taps == 1 || apart == 1) r.taps = 1, r.lines = r.rows.taps;
+    if (apart > SLIDE_STRIDE) r.taps = 0;
+    r.stride = (int)apart;
     return r;
+}
+
+/* The rows that windows one below another read, in those that taps do. */
+static ptrdiff_t step_of(const reads *r)
+{
+    return r->taps == 1 ? 1 : r->stride;
 }
 
 /* The images of which rows may be joined: those that are made as a whole. */
@@ -59,10 +69,11 @@ static double part_cost(const implicit_plan *d, const pass *p, ptrdiff_t number,
     if (rows == 0 || width == 0) return 0;
     if (r.taps == 0) return HUGE_VAL;
     const slide *v = slide_of(d->isa, width, joined(d, p), &row);
+    const ptrdiff_t step = step_of(&r);
     const double high = (double)ceil_div(rows, SLIDE_ROWS),
                  vectors = (double)ceil_div(width, v->lanes) / v->images, tiles = vectors * high,
                  waits = tile == SUMS ? fmax(0, tiles - 2) * WAIT : 0,
-                 read = vectors * (double)(rows * r.stride) + tiles * (r.taps - r.stride);
+                 read = vectors * (double)(rows * step) + tiles * (double)(r.taps - step);
     const double moved = p->apart[0] * p->apart[1] == 1 ? 0
                          : p->apart[1] <= 2             ? (double)(WEAVE * (ceil_div(width, d->k->lanes) + 1))
                                                         : (double)width * APART;
@@ -71,8 +82,9 @@ static double part_cost(const implicit_plan *d, const pass *p, ptrdiff_t number,
                  column = r.stride > 1 ? products + read * SPLIT
                           : near       ? fmax(products, read * READ * row / vectors)
                                        : products + read * READ * row / vectors;
+    const double each = r.taps > 1 ? 0 : tiles * (tile == SUMS ? CHAIN : COLUMN);
     return (double)p->made * ((moved > 0 ? PHASE : PLANE) + (double)rows * moved + tiles * tile + waits +
-                              (double)(p->read * r.columns.taps) * column);
+                              (double)(p->read * r.lines * r.columns.taps) * (column + each));
 }
 
 double implicit_slides_cost(const implicit_plan *d, const pass *p, ptrdiff_t parts)
@@ -101,20 +113,33 @@ void implicit_plan_slide(const implicit_plan *d, pass *p, part *q, ptrdiff_t num
     const reads r = reads_of(d, p, number);
     const ptrdiff_t width = read_size(d, p, 1), area = read_size(d, p, 0) * width, row = d->w.kernel[1],
                     channel = is_gather(d, p) ? d->area : d->wide * d->area;
-    const bool up = r.rows.step < 0;
-    const ptrdiff_t last = up ? r.rows.taps - 1 : 0, tap = r.rows.tap + last * r.rows.every;
+    const bool up = r.rows.step < 0 && r.taps > 1;
+    const ptrdiff_t last = up ? r.rows.taps - 1 : 0, tap = r.rows.tap + last * r.rows.every,
+                    top = r.rows.from + last * r.rows.step, high = read_size(d, p, 0),
+                    down = read_stride(d, p, 0), bands = ceil_div(r.rows.count, SLIDE_ROWS);
     double cost;
     q->slide = slide_of(d->isa, r.columns.count, joined(d, p), &cost);
     q->stride = r.stride, q->taps = r.taps;
     slide_columns *s = &q->slid;
-    *s = (slide_columns){ .count = p->read * r.columns.taps,
+    *s = (slide_columns){ .count = p->read * r.lines * r.columns.taps,
+                          .lines = r.lines,
                           .down = (up ? -row : row) * r.rows.every,
-                          .top = r.rows.from + last * r.rows.step,
-                          .pitch = width,
-                          .height = read_size(d, p, 0) };
+                          .first = top * width,
+                          .next = down * width,
+                          .pitch = (r.taps == 1 ? down : 1) * width };
     ptrdiff_t *offset = arena_take(a, s->count), *at = arena_take(a, s->count),
-              *left = arena_take(a, s->count);
-    s->offset = offset, s->at = at, s->left = left;
+              *left = arena_take(a, s->count), *line = arena_take(a, s->count),
+              *inside = arena_take(a, bands * r.lines);
+    s->offset = offset, s->at = at, s->left = left, s->line = line, s->inside = inside;
+    for (ptrdiff_t i = 0; inside && i < bands * r.lines; i++) {
+        const ptrdiff_t begin = i / r.lines * SLIDE_ROWS,
+                        rows = smallest(SLIDE_ROWS, r.rows.count - begin) - 1, each = s->pitch / width,
+                        at_first = top + begin * down + i % r.lines * r.rows.step,
+                        reach = rows * step_of(&r) + r.taps,
+                        first = smallest(largest(0, ceil_div(-at_first, each)), reach),
+                        stop = largest(first, smallest(ceil_div(high - at_first, each), reach));
+        inside[i] = (1 << stop) - (1 << first);
+    }
     const ptrdiff_t end = r.columns.from + (r.columns.taps - 1) * r.columns.step,
                     reach = largest(r.columns.count, q->slide->lanes) * r.stride;
     s->before = largest(0, -smallest(r.columns.from, end));
@@ -126,10 +151,12 @@ void implicit_plan_slide(const implicit_plan *d, pass *p, part *q, ptrdiff_t num
         s->keep = keep + s->before;
     }
     for (ptrdiff_t i = 0; at && i < s->count; i++) {
-        const ptrdiff_t c = i / r.columns.taps, j = i % r.columns.taps;
+        const ptrdiff_t each = r.lines * r.columns.taps, c = i / each, n = i % each / r.columns.taps,
+                        j = i % r.columns.taps;
+        line[i] = n;
         left[i] = r.columns.from + j * r.columns.step;
-        offset[i] = c * area + left[i];
-        at[i] = c * channel + tap * row + r.columns.tap + j * r.columns.every;
+        offset[i] = c * area + n * r.rows.step * width + left[i];
+        at[i] = c * channel + (tap + n * r.rows.every) * row + r.columns.tap + j * r.columns.every;
     }
     p->plane = largest(p->plane, q->slide->images * (s->before + p->read * area + s->after));
     p->each = largest(p->each, r.rows.count * r.columns.count + q->slide->lanes);

@@ -38,7 +38,7 @@ static void write_part(const st_real *from, int lanes, int each, ptrdiff_t rows,
         const slide_columns *s, const slide_planes *p, const slide_tile *tile, ptrdiff_t tiles,              \
         const st_real *weight, const st_real *b, st_real *c, ptrdiff_t far)                                  \
     {                                                                                                        \
-        enum { LANES = ISA_LANES(M), EACH = LANES / (I) };                                                   \
+        enum { LANES = ISA_LANES(M), EACH = LANES / (I), DOWN = T == 1 ? 1 : S };                            \
         const ptrdiff_t pitch = s->pitch, down = s->down, other = p->other_read, beside = p->other_made;     \
         (void)other, (void)beside;                                                                           \
         for (ptrdiff_t n = 0, m = 0; n < p->count; n++, weight += p->weight, c += p->made) {                 \
@@ -51,17 +51,17 @@ static void write_part(const st_real *from, int lanes, int each, ptrdiff_t rows,
                 for (ptrdiff_t k = 0; k < s->count; k++) {                                                   \
                     const st_real *from = b + q->from + s->offset[k], *w = weight + s->at[k];                \
                     const M##_mask keep = MASK(M, S, I, q->keep + s->left[k]);                               \
-                    const unsigned inside = *(const volatile unsigned *)&q->inside;                          \
+                    const unsigned inside = (unsigned)*(const volatile ptrdiff_t *)(q->inside + s->line[k]); \
                     M##_vector tap[T];                                                                       \
                     EACH_ROW(t, T) tap[t] = w[t * down] - (M##_vector){ 0 };                                 \
-                    EACH_ROW(j, (ROWS - 1) * S + T)                                                          \
+                    EACH_ROW(j, (ROWS - 1) * DOWN + T)                                                       \
                     {                                                                                        \
                         if (inside & 1U << j) {                                                              \
                             const M##_vector x =                                                             \
                                 (M##_vector)(keep & (M##_mask)READ_##S##_##I(M, from, other));               \
                             EACH_ROW(t, T)                                                                   \
-                            if (READS(j, t, S, ROWS))                                                        \
-                                sum[(j - t) / S] = M##_FUSED(x, tap[t], sum[(j - t) / S]);                   \
+                            if (READS(j, t, DOWN, ROWS))                                                     \
+                                sum[(j - t) / DOWN] = M##_FUSED(x, tap[t], sum[(j - t) / DOWN]);             \
                         }                                                                                    \
                         from += pitch;                                                                       \
                     }                                                                                        \
@@ -88,7 +88,7 @@ static void write_part(const st_real *from, int lanes, int each, ptrdiff_t rows,
         const slide_columns *s, const slide_planes *p, const slide_tile *tile, ptrdiff_t tiles,              \
         const st_real *b, const st_real *dy, ptrdiff_t far, st_real *sum)                                    \
     {                                                                                                        \
-        enum { LANES = ISA_LANES(M), EACH = LANES / (I) };                                                   \
+        enum { LANES = ISA_LANES(M), EACH = LANES / (I), DOWN = T == 1 ? 1 : S };                            \
         const ptrdiff_t pitch = s->pitch, other = p->other_read, beside = p->other_made;                     \
         const isa_bits all = p->alone ? EACH : LANES;                                                        \
         (void)other, (void)beside;                                                                           \
@@ -110,16 +110,17 @@ static void write_part(const st_real *from, int lanes, int each, ptrdiff_t rows,
                 for (ptrdiff_t k = 0; k < s->count; k++, to += T * LANES) {                                  \
                     const st_real *from = b + q->from + s->offset[k];                                        \
                     const M##_mask keep = used & MASK(M, S, I, q->keep + s->left[k]);                        \
-                    const unsigned inside = *(const volatile unsigned *)&q->inside;                          \
+                    const unsigned inside = (unsigned)*(const volatile ptrdiff_t *)(q->inside + s->line[k]); \
                     M##_vector total[T];                                                                     \
                     EACH_ROW(t, T) total[t] = AT(M, to + t * LANES);                                         \
-                    EACH_ROW(j, (ROWS - 1) * S + T)                                                          \
+                    EACH_ROW(j, (ROWS - 1) * DOWN + T)                                                       \
                     {                                                                                        \
                         if (inside & 1U << j) {                                                              \
                             const M##_vector x =                                                             \
                                 (M##_vector)(keep & (M##_mask)READ_##S##_##I(M, from, other));               \
                             EACH_ROW(t, T)                                                                   \
-                            if (READS(j, t, S, ROWS)) total[t] = M##_FUSED(x, d[(j - t) / S], total[t]);     \
+                            if (READS(j, t, DOWN, ROWS))                                                     \
+                                total[t] = M##_FUSED(x, d[(j - t) / DOWN], total[t]);                        \
                         }                                                                                    \
                         from += pitch;                                                                       \
                     }                                                                                        \
@@ -195,30 +196,26 @@ const slide *slide_of(int isa, ptrdiff_t width, int images, double *cost)
 }
 
 /* The first tile of some rows from number `row` on. */
-static slide_tile tile_of(const slide_columns *s, int stride, int taps, ptrdiff_t row, ptrdiff_t rows,
-                          ptrdiff_t width)
+static slide_tile tile_of(const slide_columns *s, ptrdiff_t row, ptrdiff_t rows, ptrdiff_t width)
 {
-    const ptrdiff_t some = smallest(ROWS, rows - row), top = s->top + row * stride,
-                    reach = (some - 1) * stride + taps, first = smallest(largest(0, -top), reach),
-                    end = largest(first, smallest(s->height - top, reach));
-    return (slide_tile){ .from = top * s->pitch,
+    return (slide_tile){ .from = s->first + row * s->next,
                          .to = row * width,
-                         .inside = (1U << end) - (1U << first),
-                         .rows = some,
+                         .inside = s->inside + row / ROWS * s->lines,
+                         .rows = smallest(ROWS, rows - row),
                          .width = width,
                          .keep = s->keep };
 }
 
 /* Some tiles from number `first` on, row by row; returns their number. */
-static ptrdiff_t fill_tiles(const slide *v, const slide_columns *s, int stride, int taps, ptrdiff_t rows,
+static ptrdiff_t fill_tiles(const slide *v, const slide_columns *s, int stride, ptrdiff_t rows,
                             ptrdiff_t width, ptrdiff_t first, slide_tile tile[TILES])
 {
     const ptrdiff_t across = ceil_div(width, v->lanes),
                     count = smallest(TILES, across * ceil_div(rows, ROWS) - first);
     ptrdiff_t row = first / across * ROWS, at = first % across * v->lanes;
-    slide_tile begin = tile_of(s, stride, taps, row, rows, width);
+    slide_tile begin = tile_of(s, row, rows, width);
     for (ptrdiff_t i = 0; i < count; i++, at += v->lanes) {
-        if (at >= width) at = 0, row += ROWS, begin = tile_of(s, stride, taps, row, rows, width);
+        if (at >= width) at = 0, row += ROWS, begin = tile_of(s, row, rows, width);
         const ptrdiff_t column = largest(0, smallest(at, width - v->lanes));
         tile[i] = (slide_tile){ .from = begin.from + column * stride,
                                 .to = begin.to + column,
@@ -239,7 +236,7 @@ static ptrdiff_t fill_tiles(const slide *v, const slide_columns *s, int stride, 
     if (all > TILES) some.count = 1;                                                                         \
     for (ptrdiff_t n = 0, i, tiles; n < p->count; n += some.count, some.exact -= some.count) {               \
         for (i = 0; i < all; i += tiles) {                                                                   \
-            tiles = fill_tiles(v, s, stride, taps, rows, width, i, tile);                                    \
+            tiles = fill_tiles(v, s, stride, rows, width, i, tile);                                          \
             DO;                                                                                              \
         }                                                                                                    \
         if (some.plus) some.plus += some.count;                                                              \

@@ -4,10 +4,11 @@
  * of taps
  *
  *     c[r][e] = plus + Σ_k Σ_t weight[at[k] + t * down] x[k][t][r][e]
- *     x[k][t][r][e] = b[offset[k] + (top + r * stride + t) * pitch + e * stride]
+ *     x[k][t][r][e] = b[offset[k] + first + r * next + t * pitch + e * stride]
  *
  * Images are read in place: rows above or below them are left out, and lanes beside them are masked. Rows
- * that fill at most half a vector are joined with those of another image. */
+ * that fill at most half a vector are joined with those of another image. Taps that do not follow each other
+ * down the image are columns of their own, of one tap; windows of those are any number of rows apart. */
 #ifndef STRIDE_LAYERS_FAST_SLIDE_H
 #define STRIDE_LAYERS_FAST_SLIDE_H
 
@@ -22,17 +23,20 @@ typedef struct slide_columns {
     ptrdiff_t count;
     const ptrdiff_t *offset, *at; /* of what its first tap reads in the image's first row; of its weights */
     const ptrdiff_t *left;        /* the column that the first window reads */
+    const ptrdiff_t *line;        /* the number of its first tap among `lines`: */
+    const ptrdiff_t *inside;      /* of each SLIDE_ROWS rows of windows, and of each of them, the rows that */
+    ptrdiff_t lines;              /* are in the image, as bits */
     ptrdiff_t down;               /* from a row's weights to the next one's */
-    ptrdiff_t top, pitch, height; /* the row that the first tap of the first window reads; of the image */
+    ptrdiff_t first, next, pitch; /* to the first window, to its next row, to the next row that is read */
     ptrdiff_t before, after;
     const st_real *keep; /* masks of the columns of a row, and before and after it */
 } slide_columns;
 
-/* A tile: what its first tap reads in the image, and its first result; its rows, those that the image has, as
- * bits, and those that are made. Of sums, the elements before `skip` belong to another tile. */
+/* A tile: what its first tap reads in the image, and its first result; its rows, those that the image has, of
+ * each line, and those that are made. Of sums, the elements before `skip` belong to another tile. */
 typedef struct slide_tile {
     ptrdiff_t from, to;
-    unsigned inside;
+    const ptrdiff_t *inside;
     ptrdiff_t rows, width, skip;
     const st_real *keep; /* of its first column */
 } slide_tile;
@@ -54,7 +58,7 @@ typedef void slide_make(const slide_columns *s, const slide_planes *p, const sli
 typedef void slide_dots(const slide_columns *s, const slide_planes *p, const slide_tile *tile,
                         ptrdiff_t tiles, const st_real *b, const st_real *dy, ptrdiff_t far, st_real *sum);
 
-/* Functions for vectors of one image, or of halves of two, by stride - 1 and taps - 1. */
+/* Of vectors of one image, or halves of two, by stride - 1 and taps - 1. */
 typedef struct slide {
     int lanes, images; /* of each image; */
     slide_make *make[SLIDE_STRIDE][SLIDE_TAPS];
