@@ -1,7 +1,5 @@
 /* pooling.c: a pooling layer made from a function on one window, forward and backward. */
-#include "layers/describe/describe.h"
-#include "layers/layers.h"
-#include "tensor/print/print.h"
+#include <stride.h>
 
 #include <stdio.h>
 #include <string.h>

@@ -29,7 +29,7 @@
  *         ST_POOLING_OF("power", power_options, power_fields, .value = power_mean);
  *     st_layer *l = st_layer_new(&power, &(power_options){ .kernel = { 2 }, .p = 3 }, 0, NULL);
  *
- * Without an adjoint its derivatives are differences. */
+ * Without an adjoint, which a pooling that has parameters needs, its derivatives are differences. */
 #ifndef STRIDE_LAYERS_POOL_H
 #define STRIDE_LAYERS_POOL_H
 

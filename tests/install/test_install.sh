@@ -57,16 +57,18 @@ static const st_layer_type own = {
     .name = "own", .plan = plan, .forward = forward, .backward = backward, .gradient = gradient
 };
 END
-# A net with that layer, from nothing to a file.
+# A net with that layer, from nothing to a file, which calls the mathematical library, too.
 cat >train.c <<'END'
 #include "own.h"
+#include <math.h>
 
-int main(void)
+int main(int argc, char **argv)
 {
+    (void)argv;
     st_net *n = st_net_new(ST_SHAPE(1, 28, 28), st_flatten(), st_dense(.out_features = 16),
                      st_layer_new(&own, NULL, 0, NULL), st_dense(.out_features = 10));
     st_dataset *digits = st_digits(3000, 1);
-    st_optim *o = st_adam(.lr = 0.002);
+    st_optim *o = st_adam(.lr = exp(-6.2 * argc));
     st_train(n, digits, .epochs = 4, .loss = st_cross_entropy(), .optim = o);
     st_net_save(n, "square.safetensors");
     fprintf(stderr, "%s", st_error() ? st_error() : "");

@@ -111,7 +111,7 @@ static const struct function {
     { "selu", st_selu, selu, selu_slope, { 1.8, 4 }, { 1.8, 4 }, 4 },
     { "gelu", make_gelu, gelu_none, gelu_none_slope, { 4, 40 }, { 32, 64 }, 2000, true },
     { "gelu by tanh", make_gelu_tanh, gelu_tanh, gelu_tanh_slope, { 0.6, 2000 }, { 0.75, 64 }, 2000, true },
-    { "silu", st_silu, silu, silu_slope, { 2.4, 4 }, { 9, 64 }, 400, true },
+    { "silu", st_silu, silu, silu_slope, { 2.5, 4 }, { 9, 64 }, 400, true },
     { "mish", st_mish, mish, mish_slope, { 0.6, 400 }, { 0.75, 64 }, 400, true },
     { "sigmoid", st_sigmoid, sigmoid, sigmoid_slope, { 2.3, 4 }, { 49, 256 }, 4, true },
     { "tanh", st_tanh, hyperbolic, hyperbolic_slope, { 0.75, 4 }, { 33, 256 }, 4, true },

@@ -79,7 +79,7 @@ END
     } >"$scratch/$1.pc"
     {
         begin_description "$1-shared" "$2: the shared library, which $1 requires"
-        echo "Libs: -L\${libdir}$rpath -l$1"
+        echo "Libs: -L\${libdir}$rpath -l$1 -lm" # layers of one's own call exp and its like
     } >"$scratch/$1-shared.pc"
 }
 
@@ -111,8 +111,8 @@ cmake_config() {
 get_filename_component(stride_prefix "$prefix" ABSOLUTE)
 END
     needed="INTERFACE_LINK_LIBRARIES \"$(echo "$LIBS" | sed 's/^ *//; s/ *$//; s/  */;/g')\""
-    describe_to_cmake stride SHARED "${SHARED% *}" "" "IMPORTED_SONAME \"${SHARED_SO% *}\""
-    describe_to_cmake double SHARED "${SHARED#* }" STRIDE_DOUBLE "IMPORTED_SONAME \"${SHARED_SO#* }\""
+    describe_to_cmake stride SHARED "${SHARED% *}" "" "IMPORTED_SONAME \"${SHARED_SO% *}\" INTERFACE_LINK_LIBRARIES m"
+    describe_to_cmake double SHARED "${SHARED#* }" STRIDE_DOUBLE "IMPORTED_SONAME \"${SHARED_SO#* }\" INTERFACE_LINK_LIBRARIES m"
     describe_to_cmake stride-static STATIC libstride.a "" "$needed"
     describe_to_cmake double-static STATIC libstride-double.a STRIDE_DOUBLE "$needed"
     printf '\nunset(stride_prefix)\n'
