@@ -693,6 +693,19 @@ static bool jumps(const sparse *rows)
     return 2 * count >= rows->out;
 }
 
+enum { NARROW = 3 }; /* vectors of a narrow run */
+
+/* The run of columns, forward or backward, if there is one alone, it is narrow, and the columns before and
+ * after it are a vector at most; otherwise its count is 0. */
+static column_run narrow_run(const rows_plan *p, ptrdiff_t lanes, bool back)
+{
+    const column_run r = p->run_count == 1 && !p->axis[1].ordered ? p->runs[0] : (column_run){ 0 };
+    const ptrdiff_t before = back ? r.from : r.to, out = back ? p->axis[1].size : p->axis[1].out;
+    if (r.step != 1 || r.count > NARROW * lanes || before > lanes || out - before - r.count > lanes)
+        return (column_run){ 0 };
+    return back ? (column_run){ r.from, r.to, r.count, 1 } : r;
+}
+
 /* Vectors are read and written beyond the ends of rows; the next row is written later. */
 #define RUNS(M)                                                                                              \
     M##_TARGET INLINE void M##_copy(ptrdiff_t n, const st_real *from, st_real *to)                           \
@@ -735,6 +748,22 @@ static bool jumps(const sparse *rows)
             if (r != longest) add_run(r, dy + r->to, dx);                                                    \
     }                                                                                                        \
                                                                                                              \
+    /* n rows of a narrow run of v vectors, and of the columns beside it. */                                 \
+    M##_TARGET INLINE void M##_copy_narrow(int v, ptrdiff_t n, column_run r, st_real none, const st_real *x, \
+                                           ptrdiff_t wide, st_real *y, ptrdiff_t out)                        \
+    {                                                                                                        \
+        enum { LANES = ISA_LANES(M) };                                                                       \
+        const M##_vector value = (M##_vector){ 0 } + none;                                                   \
+        const ptrdiff_t end = r.to + r.count;                                                                \
+        for (x += r.from; n > 0; n--, x += wide, y += out) {                                                 \
+            M##_vector u[NARROW];                                                                            \
+            EACH(q, v) u[q] = AT(M, x + q * LANES);                                                          \
+            if (r.to > 0) AT(M, y) = value;                                                                  \
+            EACH(q, v) AT(M, y + r.to + q * LANES) = u[q];                                                   \
+            if (end < out) AT(M, y + end) = value;                                                           \
+        }                                                                                                    \
+    }                                                                                                        \
+                                                                                                             \
     M##_TARGET INLINE void M##_by_runs(const work *w, bool back, const st_real *x, st_real *y)               \
     {                                                                                                        \
         enum { LANES = ISA_LANES(M) };                                                                       \
@@ -751,6 +780,9 @@ static bool jumps(const sparse *rows)
         const column_run *longest = NULL;                                                                    \
         for (const column_run *r = p->runs; r < p->runs + p->run_count; r++)                                 \
             if (r->step == 1 && (!longest || r->count > longest->count)) longest = r;                        \
+        const column_run narrow = narrow_run(p, LANES, back);                                                \
+        const ptrdiff_t v = ceil_div(narrow.count, LANES);                                                   \
+        const st_real value = back ? 0 : p->value;                                                           \
         for (ptrdiff_t r = 0, i = 0, n; r < total; r += n, y += n * out) {                                   \
             const tap *t = rows.taps + rows.begin[i];                                                        \
             const ptrdiff_t count = rows.begin[i + 1] - rows.begin[i];                                       \
@@ -758,14 +790,25 @@ static bool jumps(const sparse *rows)
             const bool one = count == 1 && t->weight == 1;                                                   \
             const st_real *row = count > 0 ? x + t->from * wide : x;                                         \
             st_real *to = last ? aside : y;                                                                  \
-            n = 1;                                                                                           \
-            if (columns.ordered && (back || count > 0)) {                                                    \
+            n = v > 0 && count < 2 ? smallest(rows.alike[i], (y_end - y - LANES) / out) : 0;                 \
+            if (n > 0 && count == 1)                                                                         \
+                n = one ? smallest(n, (end - row - narrow.from - v * LANES) / wide) : 0;                     \
+            if (n > 0 && count == 0) {                                                                       \
+                for (ptrdiff_t k = 0; k < n * out; k += LANES) AT(M, y + k) = (M##_vector){ 0 } + value;     \
+            } else if (n > 0 && v == 1) {                                                                    \
+                M##_copy_narrow(1, n, narrow, value, row, wide, y, out);                                     \
+            } else if (n > 0 && v == 2) {                                                                    \
+                M##_copy_narrow(2, n, narrow, value, row, wide, y, out);                                     \
+            } else if (n > 0) {                                                                              \
+                M##_copy_narrow(NARROW, n, narrow, value, row, wide, y, out);                                \
+            } else if (columns.ordered && (back || count > 0)) {                                             \
                 n = rows.alike[i];                                                                           \
                 const ptrdiff_t all = out * n;                                                               \
                 if (one && goes_on && y + all + LANES <= y_end) M##_copy(all, row, y);                       \
                 else if (one) memcpy(y, row, (size_t)all * sizeof *y);                                       \
                 else M##_sum_rows(all, t, count, x, wide, goes_on && !last && n == 1, true, y);              \
             } else {                                                                                         \
+                n = 1;                                                                                       \
                 if (!one || row + wide + LANES > end) {                                                      \
                     M##_sum_rows(wide, t, count, x, wide, goes_on, true, sums);                              \
                     row = sums;                                                                              \
@@ -1620,9 +1663,9 @@ static bool suits_flat(const sparse each[], const ptrdiff_t taps[], ptrdiff_t na
 /* Narrow images that are not large are picked from planes. */
 static bool suits_planes(const sparse each[])
 {
-    enum { NARROW = 64 };
+    enum { SHORT = 64 };
     const ptrdiff_t size = each[0].size * each[1].size, out = each[0].out * each[1].out;
-    return smallest(each[1].size, each[1].out) < NARROW && largest(size, out) <= PLANE;
+    return smallest(each[1].size, each[1].out) < SHORT && largest(size, out) <= PLANE;
 }
 
 static ptrdiff_t room_of_means(const sparse each[])
@@ -2007,6 +2050,10 @@ static double cost_of_runs(const rows_plan *p, int lanes, bool back)
     const sparse *rows = back ? p->back : p->axis, *columns = rows + 1;
     const double vectors = (double)ceil_div(columns->size, lanes), taps = (double)rows->begin[rows->out];
     double row = 10;
+    const column_run one = narrow_run(p, lanes, back);
+    const int beside = (one.to > 0) + (one.to + one.count < columns->out);
+    if (one.count > 0)
+        return 10 + 2 * (double)rows->out + (double)(3 + 2 * ceil_div(one.count, lanes) + 2 * beside) * taps;
     if (columns->ordered) return 6 * (double)rows->out + 2 * vectors * taps;
     for (ptrdiff_t k = 0; k < p->run_count; k++) {
         const column_run r = p->runs[k];
