@@ -330,10 +330,12 @@ static void grid_forward(const st_call *c, st_tensor x, st_tensor y)
     const bool divided = p->shared && !c->training, kept = !c->layer->impl->run->inference_only;
     const ptrdiff_t out[] = { w->out[0] * (divided ? p->scale[0] : 1),
                               w->out[1] * (divided ? p->scale[1] : 1) };
-    const ptrdiff_t most = windows_of(p, 0) * windows_of(p, 1), channels = x.shape.n[1];
+    const ptrdiff_t most = windows_of(p, 0) * windows_of(p, 1), channels = x.shape.n[1],
+                    count = w->out[0] * w->out[1];
     peaks k = peaks_in(c->layer, st_data(st_scratch(c, p->scratch + ROOM)), w->size, out, w->kernel[1]);
     st_real *found = st_data(st_scratch(c, p->scratch + FOUND)), *to = st_data(y), *places = found + most;
     const st_real *image = NULL;
+    st_real *memory = kept ? st_data(st_memory(c, PLACES)) : NULL;
     k.y_end = divided ? found + most : to + st_numel(y);
     k.place_end = kept ? end_of(st_memory(c, PLACES)) : places + most;
     st_window at = { .options = c->options, .training = c->training, .key = st_call_random(c) };
@@ -342,18 +344,18 @@ static void grid_forward(const st_call *c, st_tensor x, st_tensor y)
         const st_real *from = image + i % channels * w->size[0] * w->size[1];
         at.channel = i % channels, at.number = (uint64_t)(c->first * channels + i);
         if (!p->shared || at.channel == 0) set_grid(c, &at, &k, divided);
-        if (kept) places = st_data(st_memory(c, PLACES)) + i * most;
+        if (kept) places = memory + i * most;
         k.x_end = image + channels * w->size[0] * w->size[1];
         peaks_of[c->layer->impl->isa](&k, 1, from, divided ? found : to, places);
-        for (ptrdiff_t o = 0; o < w->out[0] * w->out[1]; o++, to++) {
-            if (!divided) continue;
+        for (ptrdiff_t o = 0; divided && o < count; o++) {
             double sum = 0;
             for (ptrdiff_t r = 0; r < p->scale[0]; r++)
                 for (ptrdiff_t s = 0; s < p->scale[1]; s++)
                     sum += (double)
                         found[(o / w->out[1] * p->scale[0] + r) * out[1] + o % w->out[1] * p->scale[1] + s];
-            *to = (st_real)(sum / (double)(p->scale[0] * p->scale[1]));
+            to[o] = (st_real)(sum / (double)(p->scale[0] * p->scale[1]));
         }
+        to += count;
     }
 }
 
