@@ -221,7 +221,7 @@ int main(int argc, char **argv)
 {
     settings s = parse(argc, argv);
     int count;
-    subject *all = s.list ? subjects_read(s.list, &count) : subjects_new(s.quick ? 4 : 64, &count);
+    subject *all = s.list ? subjects_read(s.list, s.quick, &count) : subjects_new(s.quick ? 4 : 64, &count);
     if (!all) return finish(-1);
     check_names(all, count, s.names);
     s.peers[0] = campaign_stride(argv[0]);

@@ -263,7 +263,7 @@ static subject *add_listed(listed *all, const char *request, const char *pass)
 /* What limits layers (limits.h): multiply-adds, and copies of 1 to 64 MiB, half the memory of a row of 0.3 ms
  * and of one of 30 ms: the C library's, and relu, which fetches what it will read and writes past the
  * caches. */
-static int list_machine(listed *all)
+static int list_machine(listed *all, bool small)
 {
     static const struct {
         const char *request, *pass;
@@ -280,6 +280,7 @@ static int list_machine(listed *all)
         { "layer 64x262144 relu", "forward", 64 },
     };
     for (size_t i = 0; i < sizeof machine / sizeof *machine; i++) {
+        if (small && machine[i].megabytes > 4) continue;
         subject *s = add_listed(all, machine[i].request, machine[i].pass);
         if (!s) return -1;
         s->process = "machine";
@@ -366,13 +367,13 @@ static int list_line(listed *all, char *line)
     return st_error_set("\"%.40s\" begins neither with layer nor with net", line);
 }
 
-subject *subjects_read(const char *path, int *count)
+subject *subjects_read(const char *path, bool small, int *count)
 {
     listed all = { 0 };
     char line[SUBJECT_TEXT];
     FILE *from = fopen(path, "r");
     if (!from) st_error_set("%s: %s", path, strerror(errno));
-    const int machine = from && list_machine(&all) == 0 ? all.count : 0;
+    const int machine = from && list_machine(&all, small) == 0 ? all.count : 0;
     for (int number = 1; from && !st_error() && fgets(line, sizeof line, from); number++)
         if (list_line(&all, line)) st_error_within("%s, line %d: ", path, number);
     if (from) fclose(from);

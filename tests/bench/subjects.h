@@ -24,8 +24,8 @@ bool subject_is_called(const subject *s, const char *part);
 
 /* Those of a file: lines as requests have them, "layer 64x3x32x32 conv 8 3" or "net lenet5 64", and
  * comments after #. A layer's passes are forward, both and, if it has parameters, gradient. What limits them
- * (limits.h) comes first. NULL with an error. */
-subject *subjects_read(const char *path, int *count);
+ * (limits.h) comes first; small: by copies that take little time. NULL with an error. */
+subject *subjects_read(const char *path, bool small, int *count);
 
 /* All of them, for this many images a batch; `count` receives how many. NULL with an error. */
 subject *subjects_new(int batch, int *count);
