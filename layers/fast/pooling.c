@@ -27,6 +27,9 @@ typedef struct form {
     bool padded; /* or columns of the image are in no window */
 } form;
 
+/* That of pairs. */
+#define TWO_BY_TWO ((form){ 2, 2, 2, 2, 2, 0, false })
+
 /* The position of a maximum is kh * KW + kw: an st_real for pairs, otherwise a byte. A word, which has the
  * size of an st_real, holds the positions of PACKED windows, which lie below each other. */
 typedef struct pooling {
@@ -226,8 +229,7 @@ INLINE void spread_mean(ptrdiff_t area, st_real part, st_real *dx)
                                          const st_real *x, st_real *y, st_real *place)                       \
     {                                                                                                        \
         form f = p->f;                                                                                       \
-        if (p->pairs)                                                                                        \
-            return M##_find(p, (form){ 2, 2, 2, 2, 2, 0, false }, exact, far, channels, x, y, place);        \
+        if (p->pairs) return M##_find(p, TWO_BY_TWO, exact, far, channels, x, y, place);                     \
         if (p->three && f.right == 2)                                                                        \
             return M##_find(p, (form){ 3, 3, 2, 2, 2, 0, true }, exact, far, channels, x, y, place);         \
         if (p->three)                                                                                        \
@@ -236,11 +238,21 @@ INLINE void spread_mean(ptrdiff_t area, st_real part, st_real *dx)
         return M##_find(p, f, exact, far, channels, x, y, place);                                            \
     }                                                                                                        \
                                                                                                              \
-    /* Apart from the others, which take a tenth longer where both are in one function. */                   \
+    /* Functions of their own: in one with the others, the compiler keeps less in registers. */              \
     M##_TARGET static __attribute__((noinline)) bool M##_find_far(                                           \
         const pooling *p, ptrdiff_t channels, const st_real *x, st_real *y, st_real *place)                  \
     {                                                                                                        \
         return M##_find_form(p, false, true, channels, x, y, place);                                         \
+    }                                                                                                        \
+    M##_TARGET static __attribute__((noinline)) bool M##_find_near(                                          \
+        const pooling *p, ptrdiff_t channels, const st_real *x, st_real *y, st_real *place)                  \
+    {                                                                                                        \
+        return M##_find_form(p, false, false, channels, x, y, place);                                        \
+    }                                                                                                        \
+    M##_TARGET static __attribute__((noinline)) bool M##_find_exactly(                                       \
+        const pooling *p, ptrdiff_t channels, const st_real *x, st_real *y, st_real *place)                  \
+    {                                                                                                        \
+        return M##_find_form(p, true, false, channels, x, y, place);                                         \
     }
 
 /* ---- their gradients ------------------------------------------------------------------------------- */
@@ -343,9 +355,10 @@ INLINE void spread_mean(ptrdiff_t area, st_real part, st_real *dx)
     {                                                                                                        \
         bool found;                                                                                          \
         if (is_far(p, channels)) found = M##_find_far(p, channels, x, y, place);                             \
-        else if (place) found = M##_find_form(p, false, false, channels, x, y, place);                       \
+        else if (place && p->pairs) found = M##_find(p, TWO_BY_TWO, false, false, channels, x, y, place);    \
+        else if (place) found = M##_find_near(p, channels, x, y, place);                                     \
         else found = M##_find_form(p, false, false, channels, x, y, NULL);                                   \
-        if (!found) M##_find_form(p, true, false, channels, x, y, place);                                    \
+        if (!found) M##_find_exactly(p, channels, x, y, place);                                              \
     }                                                                                                        \
     GATHER(M)
 
