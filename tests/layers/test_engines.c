@@ -408,6 +408,20 @@ static void assert_near_parts(const results *fast, const results *reference)
         assert_near(of[k], as[k], 200 * (double)ST_REAL_EPSILON * fmax(1, greatest_size(as[k])));
 }
 
+/* By each engine; `number` says which of a test's layers it is. */
+static void assert_parts_near_the_reference(const st_layer *l, size_t number, st_tensor x, dice d)
+{
+    results reference = run_layer("reference", st_layer_clone(l), x, d);
+    for (int i = 1; i < ENGINES; i++) {
+        if (!choose_engine(engines[i])) continue;
+        about("%s, layer %zu, %s, %s", engines[i], number, l->type->name, st_shape_text(x.shape).text);
+        results fast = run_layer(engines[i], st_layer_clone(l), x, d);
+        assert_near_parts(&fast, &reference);
+        free_results(fast);
+    }
+    free_results(reference);
+}
+
 /* More windows in a row than a vector has, and less, in a channel, too; rows and columns in no window. */
 TEST(powers_of_windows_that_are_apart_are_those_of_the_reference)
 {
@@ -424,15 +438,7 @@ TEST(powers_of_windows_that_are_apart_are_those_of_the_reference)
         for (size_t m = 0; m < sizeof shapes / sizeof *shapes; m++) {
             dice d = { { 1 } };
             auto_tensor x = roll_tensor(&d, shapes[m], -3, 3);
-            results reference = run_layer("reference", st_layer_clone(l), x, d);
-            for (int i = 1; i < ENGINES; i++) {
-                if (!choose_engine(engines[i])) continue;
-                about("%s, layer %zu, shape %zu", engines[i], k, m);
-                results fast = run_layer(engines[i], st_layer_clone(l), x, d);
-                assert_near_parts(&fast, &reference);
-                free_results(fast);
-            }
-            free_results(reference);
+            assert_parts_near_the_reference(l, k, x, d);
         }
     }
     use_engine(NULL);
@@ -448,15 +454,7 @@ TEST(norms_of_long_sets_are_those_of_the_reference)
         for (int images = 1; images < 3; images++) {
             dice d = { { 5 } };
             auto_tensor x = roll_tensor(&d, ST_SHAPE(images, 3, 182, 183), -3, 3);
-            results reference = run_layer("reference", st_layer_clone(all[k]), x, d);
-            for (int i = 1; i < ENGINES; i++) {
-                if (!choose_engine(engines[i])) continue;
-                about("%s, %s, %d images", engines[i], all[k]->type->name, images);
-                results fast = run_layer(engines[i], st_layer_clone(all[k]), x, d);
-                assert_near_parts(&fast, &reference);
-                free_results(fast);
-            }
-            free_results(reference);
+            assert_parts_near_the_reference(all[k], k, x, d);
         }
     for (size_t k = 0; k < sizeof all / sizeof *all; k++) st_layer_free(all[k]);
     use_engine(NULL);
