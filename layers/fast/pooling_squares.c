@@ -124,12 +124,17 @@ INLINE st_real log2_of(st_real x)
         else EACH(r, 2)                                                                                      \
         u[r] = M##_get(top + r * b->wide, b->x_end), v[r] = M##_get(top + r * b->wide + LANES, b->x_end);    \
     }                                                                                                        \
+    /* The elements of windows, from vectors of two rows. */                                                 \
+    M##_TARGET INLINE void M##_split(const M##_vector *u, const M##_vector *v, M##_vector *t)                \
+    {                                                                                                        \
+        EACH(r, 2)                                                                                           \
+        t[2 * r] = SHUFFLE(M, u[r], v[r], M##_OF(EVEN)), t[2 * r + 1] = SHUFFLE(M, u[r], v[r], M##_OF(ODD)); \
+    }                                                                                                        \
     M##_TARGET INLINE void M##_get_square(const squares_call *b, const st_real *top, M##_vector *t)          \
     {                                                                                                        \
         M##_vector u[2], v[2];                                                                               \
         M##_get_rows(b, top, u, v);                                                                          \
-        EACH(r, 2)                                                                                           \
-        t[2 * r] = SHUFFLE(M, u[r], v[r], M##_OF(EVEN)), t[2 * r + 1] = SHUFFLE(M, u[r], v[r], M##_OF(ODD)); \
+        M##_split(u, v, t);                                                                                  \
     }                                                                                                        \
     M##_TARGET INLINE void M##_put_square(const squares_call *b, st_real *top, const M##_vector *t)          \
     {                                                                                                        \
@@ -161,8 +166,7 @@ INLINE st_real log2_of(st_real x)
             M##_get_rows(b, top += next, beside, beyond);                                                    \
             EACH(r, 2) u[r] = CHOOSE(M, here, u[r], beside[r]), v[r] = CHOOSE(M, there, v[r], beyond[r]);    \
         }                                                                                                    \
-        EACH(r, 2)                                                                                           \
-        t[2 * r] = SHUFFLE(M, u[r], v[r], M##_OF(EVEN)), t[2 * r + 1] = SHUFFLE(M, u[r], v[r], M##_OF(ODD)); \
+        M##_split(u, v, t);                                                                                  \
     }                                                                                                        \
     M##_TARGET INLINE void M##_keep_run(const squares_call *b, int j, ptrdiff_t at, M##_vector v)            \
     {                                                                                                        \
@@ -393,7 +397,7 @@ INLINE st_real log2_of(st_real x)
                                                  M##_vector dy, M##_mask own, M##_vector *t,                 \
                                                  M##_vector *sum)                                            \
     {                                                                                                        \
-        EACH(i, SQUARE) t[i] = dy * AT(M, b->kept + i * b->run + at);                                        \
+        M##_soft_square_back(b, at, w, dy, own, t, sum);                                                     \
         sum[0] += (M##_vector)(own & (M##_mask)(dy * AT(M, b->kept + SQUARE * b->run + at) * w[3]));         \
     }                                                                                                        \
     M##_TARGET INLINE M##_vector M##_gem_square(const squares_call *b, ptrdiff_t at, const st_real *w,       \

@@ -86,7 +86,7 @@ static const char *word_of(const char *pass)
 /* Little is left to gain. */
 static bool is_limited(const campaign *c, const row *r)
 {
-    return r->ratio < AIM && seconds_at(c, own_cell(r->at)) < NEAR * limit_seconds(c, own_cell(r->at));
+    return r->ratio < AIM && seconds_at(c, own_cell(r->at)) < NEAR * limit_seconds(c, r->at);
 }
 
 /* Means of the rows with that number of threads and pass; NULL: every pass. */
@@ -139,7 +139,7 @@ static void print_row(const campaign *c, const row *r, FILE *to)
     const char *setting = c->peers[r->at.peer].name;
     fprintf(to, "%6.2fx %4.0f%% %-9s %d %9.3f %9.3f %9.3f  %-24s %s\n", r->ratio, 100 * r->spread,
             word_of(s->pass), c->threads[r->at.threads], 1e3 * seconds_at(c, own_cell(r->at)),
-            1e3 * seconds_at(c, r->at), 1e3 * limit_seconds(c, own_cell(r->at)), setting, s->name);
+            1e3 * seconds_at(c, r->at), 1e3 * limit_seconds(c, r->at), setting, s->name);
 }
 
 static void print_least(const campaign *c, const row *all, int count, FILE *to)
@@ -242,8 +242,7 @@ void sweep_csv(const campaign *c, FILE *to)
         fprintf(to, "%.4g,%.4g,%s,%d,%.6g,%.6g,%.6g,\"%s\",\"%s\"\n", r->ratio, r->spread,
                 word_of(c->subjects[r->at.subject].pass), c->threads[r->at.threads],
                 1e3 * seconds_at(c, own_cell(r->at)), 1e3 * seconds_at(c, r->at),
-                1e3 * limit_seconds(c, own_cell(r->at)), c->peers[r->at.peer].name,
-                c->subjects[r->at.subject].name);
+                1e3 * limit_seconds(c, r->at), c->peers[r->at.peer].name, c->subjects[r->at.subject].name);
     }
     free(all);
 }
