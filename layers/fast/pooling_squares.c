@@ -125,7 +125,7 @@ INLINE st_real log2_of(st_real x)
         u[r] = M##_get(top + r * b->wide, b->x_end), v[r] = M##_get(top + r * b->wide + LANES, b->x_end);    \
     }                                                                                                        \
     /* The elements of windows, from vectors of two rows. */                                                 \
-    M##_TARGET INLINE void M##_split(const M##_vector *u, const M##_vector *v, M##_vector *t)                \
+    M##_TARGET INLINE void M##_split_rows(const M##_vector *u, const M##_vector *v, M##_vector *t)           \
     {                                                                                                        \
         EACH(r, 2)                                                                                           \
         t[2 * r] = SHUFFLE(M, u[r], v[r], M##_OF(EVEN)), t[2 * r + 1] = SHUFFLE(M, u[r], v[r], M##_OF(ODD)); \
@@ -134,7 +134,7 @@ INLINE st_real log2_of(st_real x)
     {                                                                                                        \
         M##_vector u[2], v[2];                                                                               \
         M##_get_rows(b, top, u, v);                                                                          \
-        M##_split(u, v, t);                                                                                  \
+        M##_split_rows(u, v, t);                                                                             \
     }                                                                                                        \
     M##_TARGET INLINE void M##_put_square(const squares_call *b, st_real *top, const M##_vector *t)          \
     {                                                                                                        \
@@ -166,7 +166,7 @@ INLINE st_real log2_of(st_real x)
             M##_get_rows(b, top += next, beside, beyond);                                                    \
             EACH(r, 2) u[r] = CHOOSE(M, here, u[r], beside[r]), v[r] = CHOOSE(M, there, v[r], beyond[r]);    \
         }                                                                                                    \
-        M##_split(u, v, t);                                                                                  \
+        M##_split_rows(u, v, t);                                                                             \
     }                                                                                                        \
     M##_TARGET INLINE void M##_keep_run(const squares_call *b, int j, ptrdiff_t at, M##_vector v)            \
     {                                                                                                        \
