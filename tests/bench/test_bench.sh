@@ -364,7 +364,7 @@ twins() {
     list 'layer 2x4x9x8 conv 6 3x2 padding=1x0 stride=2 groups=2 pad_height=2x0' 'layer 2x3x8x8 conv_transpose 4 3 stride=2 output_padding=1' \
         'layer 3x2x9x9 maxpool 3 stride=2 padding=2' 'layer 3x2x9x9 maxpool 2 pad_height=1x0 pad_value=zero' \
         'layer 3x2x9x9 avgpool 3 stride=2 padding=1 ceil_mode count_exclude_pad' 'layer 3x2x9x9 lppool 3 stride=2 padding=1x0 p=3' \
-        'layer 3x2x7x7 upsample size=9x3 mode=bilinear' 'layer 4x3x5x6 pad 1x2 width=2x0 mode=reflect' 'layer 4x6x5x5 channel_dropout 0.25' \
+        'layer 3x2x7x7 upsample size=9x3 mode=bilinear' 'layer 4x3x5x6 pad height=1x2 width=2x0 mode=reflect' 'layer 4x6x5x5 channel_dropout 0.25' \
         'layer 4x6x5 batchnorm 0.5' 'layer 4x6x5 layernorm 1 no_affine' 'layer 4x6x5x5 groupnorm 2' 'layer 4x3x5 dense 7' 'layer 5x6 prelu 6' \
         'layer 2x3x6x6 avgpool 2 dilation=2' 'layer 2x3 identity' 'layer 4x6x5 dropout 0.5' 'net lenet5 2' 'net tcn 2' 'net senet 2' 'net densenet 2' 'net unet 1' 'net style 1'
     listed --peer="torch=$torch" --peer="torch channels-last=$torch --channels-last"

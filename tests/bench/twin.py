@@ -66,7 +66,7 @@ UNNAMED = {"conv2d": ("out_channels", "kernel"), "conv_transpose2d": ("out_chann
            "batchnorm": ("epsilon",), "layernorm": ("axes",), "rmsnorm": ("axes",), "groupnorm": ("groups",),
            "hardtanh": ("min_val",), "leaky_relu": ("slope",), "prelu": ("num_parameters",), "elu": ("alpha",),
            "softmax": ("axis",), "log_softmax": ("axis",), "dropout": ("p",), "channel_dropout": ("p",),
-           "pad2d": ("height",), "upsample": ("scale",), "unflatten": ("channels",)}
+           "upsample": ("scale",), "unflatten": ("channels",)}
 ALIASES = {"conv": "conv2d", "conv_transpose": "conv_transpose2d", "pad": "pad2d", "linear": "dense",
            "global_avgpool": "avgpool", "global_maxpool": "maxpool"}
 
