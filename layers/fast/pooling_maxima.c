@@ -59,23 +59,23 @@ static peaks peaks_in(const st_layer *l, st_real *room, const ptrdiff_t size[2],
 static void index_columns(peaks *p)
 {
     if (p->out[1] < NARROW) return;
-    const ptrdiff_t each = p->kernel->lanes;
-    p->wide = 1, p->near_by = true;
-    for (ptrdiff_t c = 0; c < p->out[1]; c++) p->wide = largest(p->wide, p->columns[c].count);
-    for (ptrdiff_t c = 0; c < p->pitch; c++) {
-        const pool_span span = p->columns[smallest(c, p->out[1] - 1)];
-        const ptrdiff_t last = largest(span.count - 1, 0);
-        for (ptrdiff_t k = 0; k < p->wide; k++) {
-            const ptrdiff_t at = span.first + smallest(k, last) * p->dilation[1];
-            p->index[k * p->pitch + c] = (isa_bits)at, p->number[k * p->pitch + c] = (st_real)at;
+    const ptrdiff_t each = p->kernel->lanes, pitch = p->pitch, lane = each - 1; /* a power of 2 less 1 */
+    ptrdiff_t wide = 1;
+    for (ptrdiff_t c = 0; c < p->out[1]; c++) wide = largest(wide, p->columns[c].count);
+    bool far = false;
+    for (ptrdiff_t c = 0; c < pitch; c++) {
+        const pool_span *span = p->columns + smallest(c, p->out[1] - 1);
+        ptrdiff_t at = span->first, left = span->count;
+        for (ptrdiff_t k = 0; k < wide; k++) {
+            isa_bits *index = p->index + k * pitch + c;
+            *index = (isa_bits)at, p->number[k * pitch + c] = (st_real)at;
+            /* columns of a dilated window that the border cuts may decrease */
+            const ptrdiff_t beyond = at - index[-(c & lane)];
+            far = far || beyond < 0 || beyond >= 2 * each;
+            if (--left > 0) at += p->dilation[1];
         }
     }
-    /* Columns of a dilated window that the border cuts may decrease. */
-    for (isa_bits *index = p->index; index < p->index + p->wide * p->pitch; index += each)
-        for (ptrdiff_t l = 0; l < each; l++) {
-            const isa_bits beyond = index[l] - index[0];
-            if (beyond < 0 || beyond >= 2 * each) p->near_by = false;
-        }
+    p->wide = wide, p->near_by = !far;
 }
 
 #define PEAKS(M)                                                                                             \
@@ -103,7 +103,8 @@ static void index_columns(peaks *p)
     M##_TARGET INLINE void M##_in_rows(const peaks *p, ptrdiff_t wide, bool few, const st_real *x,           \
                                        ptrdiff_t c, ptrdiff_t r, ptrdiff_t end, bool loose)                  \
     {                                                                                                        \
-        const ptrdiff_t pitch = p->pitch;                                                                    \
+        const ptrdiff_t pitch = p->pitch, next = p->size[1];                                                 \
+        st_real *best = p->most + r * pitch + c, *found = p->place + r * pitch + c;                          \
         const isa_bits *index = p->index + c;                                                                \
         M##_vector number[FEW_COLUMNS];                                                                      \
         M##_mask in[FEW_COLUMNS];                                                                            \
@@ -111,7 +112,7 @@ static void index_columns(peaks *p)
             number[k] = AT(M, p->number + k * pitch + c);                                                    \
             in[k] = (M##_mask)AT(M, index + k * pitch) - index[k * pitch];                                   \
         }                                                                                                    \
-        for (x += r * p->size[1]; r < end; r++, x += p->size[1]) {                                           \
+        for (x += r * next; r < end; r++, x += next, best += pitch, found += pitch) {                        \
             M##_vector most = { 0 }, at = { 0 };                                                             \
             for (ptrdiff_t k = 0; k < wide; k++) {                                                           \
                 const isa_bits *each = index + k * pitch;                                                    \
@@ -123,8 +124,7 @@ static void index_columns(peaks *p)
                 most = k == 0 ? v : ISA_PICK(M, exceeds, v, most);                                           \
                 at = k == 0 ? here : ISA_PICK(M, exceeds, here, at);                                         \
             }                                                                                                \
-            AT(M, p->most + r * pitch + c) = most;                                                           \
-            AT(M, p->place + r * pitch + c) = at + (st_real)(r * p->size[1]);                                \
+            AT(M, best) = most, AT(M, found) = at + (st_real)(r * next);                                     \
         }                                                                                                    \
     }                                                                                                        \
                                                                                                              \

@@ -41,15 +41,18 @@ static void begin_windows(const st_window *at, int axis, ptrdiff_t count, ptrdif
 {
     const st_fractional_maxpool_options *o = at->options;
     const ptrdiff_t step = count > 0 ? length / count : 0;
-    selection larger = selection_of(at, at->number, axis, length - step * count, count);
+    selection larger;
+    begin_selection(&larger, at, at->number, axis, length - step * count, count);
     ptrdiff_t offset = count / 2; /* floor(alpha i + offset / count) is a whole division */
     if (at->training && o->pseudo_random)
         offset = (ptrdiff_t)(st_random_uniform(larger.key, larger.counter) * (double)length);
-    to[0].first = 0;
-    for (ptrdiff_t i = 1; i < out; i++)
-        to[i].first = at->training && !o->pseudo_random
-                          ? to[i - 1].first + step + select_next(&larger)
-                          : (ptrdiff_t)(((int64_t)i * length + offset) / count) - offset / count;
+    const bool selects = at->training && !o->pseudo_random;
+    ptrdiff_t next = to[0].first = 0;
+    for (ptrdiff_t i = 1; i < out; i++) {
+        if (selects) next += step + select_next(&larger);
+        else next = (ptrdiff_t)(((int64_t)i * length + offset) / count) - offset / count;
+        to[i].first = next;
+    }
 }
 
 static void spans(const pool_plan *p, const st_window *at, int axis, pool_span *to)

@@ -42,7 +42,8 @@ static void spans(const pool_plan *p, const st_window *at, int axis, pool_span *
     const st_s3_pool_options *o = at->options;
     const ptrdiff_t size = p->w.size[axis], stride = stride_of(o, axis), grid = grid_of(o, axis);
     const uint64_t image = at->number / (uint64_t)p->channels;
-    selection rows = selection_of(at, image, axis, 0, 0);
+    selection rows;
+    begin_selection(&rows, at, image, axis, 0, 0);
     for (ptrdiff_t row = 0, i = 0; row < size && i < p->w.out[axis]; row++) {
         if (row % grid == 0) {
             rows.among = smallest(grid, size - row);

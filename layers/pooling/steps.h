@@ -19,16 +19,18 @@ typedef struct selection {
 } selection;
 
 /* The counters of an axis of plane `number` begin here. */
-static inline selection selection_of(const st_window *at, uint64_t number, int axis, ptrdiff_t count,
-                                     ptrdiff_t among)
+static inline void begin_selection(selection *s, const st_window *at, uint64_t number, int axis,
+                                   ptrdiff_t count, ptrdiff_t among)
 {
-    return (selection){ at->key, (2 * number + (uint64_t)axis) << 32, count, among, 0, { 0 } };
+    s->key = at->key, s->counter = (2 * number + (uint64_t)axis) << 32;
+    s->count = count, s->among = among, s->ready = 0;
 }
 
-/* Tests if the next number is one of them. */
+/* Tests if the next number is one of them. Nothing is drawn when all that are left are, or none is. */
 static inline bool select_next(selection *s)
 {
     st_random_block block;
+    if (s->count == 0 || s->count == s->among) return s->count > 0;
     if (s->ready == 0) st_random_words(s->key, s->counter, s->word, s->ready = BLOCKS);
     memcpy(block.word, s->word + 4 * (BLOCKS - s->ready--), sizeof block.word);
     const bool chosen = random_below(block, s->counter++, (uint64_t)s->among--) < (uint64_t)s->count;
