@@ -471,24 +471,25 @@ INLINE st_real log2_of(st_real x)
                                                        const st_real *w, const M##_vector *t)                \
     {                                                                                                        \
         (void)w;                                                                                             \
-        const M##_vector zero = { 0 }, uniform = AT(M, b->uniform + at);                                     \
-        const st_real error = sizeof(st_real) == sizeof(double) ? 0 : (SQUARE + 2) * ST_REAL_EPSILON;        \
+        const M##_vector zero = { 0 };                                                                       \
         const M##_mask size = ~(M##_mask) - zero; /* all bits but the sign */                                \
-        M##_vector part[SQUARE], all = zero, left, nearest, number = zero, y = t[0];                         \
-        EACH(i, SQUARE) part[i] = BY(M, max, t[i], zero), all += part[i];                                    \
-        const M##_test some = EXCEEDS(M, all, zero);                                                         \
-        nearest = all, all = CHOOSE(M, some, all, zero + SQUARE), left = uniform * all;                      \
-        EACH(i, SQUARE)                                                                                      \
+        /* where none is above 0, all are equally probable */                                                \
+        const M##_test some = EXCEEDS(M, M##_most_of(t), zero);                                              \
+        const M##_vector least = CHOOSE(M, some, zero, zero + 1);                                            \
+        M##_vector part[SQUARE], number = zero, y = t[0];                                                    \
+        EACH(i, SQUARE) part[i] = BY(M, max, t[i], least);                                                   \
+        const M##_vector all = M##_sum_of(part);                                                             \
+        M##_vector left = AT(M, b->uniform + at) * all, nearest = all;                                       \
+        _Pragma("GCC unroll 3") for (int i = 1; i < SQUARE; i++)                                             \
         {                                                                                                    \
-            part[i] = CHOOSE(M, some, part[i], zero + 1); /* none is above 0: all are equally probable */    \
-            const M##_test here = EXCEEDS(M, part[i], zero) & ~EXCEEDS(M, zero, left);                       \
-            nearest = BY(M, min, (M##_vector)((M##_mask)left & size), nearest);                              \
+            left -= part[i - 1];                                                                             \
+            const M##_test here = ~EXCEEDS(M, zero, left);                                                   \
             number = CHOOSE(M, here, zero + (st_real)i, number), y = CHOOSE(M, here, t[i], y);               \
-            left -= part[i];                                                                                 \
+            nearest = BY(M, min, (M##_vector)((M##_mask)left & size), nearest);                              \
         }                                                                                                    \
+        /* also of sums that are too small, or not finite */                                                 \
         const M##_test unsure =                                                                              \
-            some & (EXCEEDS(M, error * all, nearest) | EXCEEDS(M, zero + LEAST_SUM, all) |                   \
-                    EXCEEDS(M, all, zero + MOST_SUM));                                                       \
+            some & ~EXCEEDS(M, nearest, BY(M, max, (SQUARE + 2) * ST_REAL_EPSILON * all, zero + LEAST_SUM)); \
         if (ANY(M, unsure)) {                                                                                \
             M##_vector copy[SQUARE], drawn[2];                                                               \
             EACH(i, SQUARE) copy[i] = t[i];                                                                  \

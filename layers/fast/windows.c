@@ -937,7 +937,7 @@ static void draw(batch *b)
         isas[b->isa].numbers_of_words(n, word + row * out, r->uniform + row * pitch);
         for (ptrdiff_t i = out; i < pitch; i++) r->uniform[row * pitch + i] = 0;
     }
-    for (ptrdiff_t i = p->windows; i < grid_of(p); i++) r->uniform[i] = (st_real)0.5; /* 0 would be unsure */
+    fill_run(grid_of(p) - p->windows, (st_real)0.5, r->uniform + p->windows); /* 0 would be unsure */
 }
 
 /* Rows of windows from `first` on. */
