@@ -25,17 +25,19 @@ typedef struct form {
     int rows;    /* of dx at once: 1 or `down` */
     int odd;     /* the padding % right */
     bool padded; /* or columns of the image are in no window */
+    bool again;  /* 2 × 2 next to each other: positions are read once, for two rows of dx */
 } form;
 
 /* That of pairs. */
-#define TWO_BY_TWO ((form){ 2, 2, 2, 2, 2, 0, false })
+#define TWO_BY_TWO ((form){ 2, 2, 2, 2, 2, 0, false, false })
 
 /* The position of a maximum is kh * KW + kw: an st_real for pairs, otherwise a byte. A word, which has the
  * size of an st_real, holds the positions of PACKED windows, which lie below each other. */
 typedef struct pooling {
     window w;
     int kind;
-    bool pairs, three; /* 2×2 windows with stride 2 and without padding; 3×3 with a stride for both axes */
+    bool pairs, two, three; /* 2×2 windows with stride 2 and without padding; with stride 1; 3×3 with a stride
+                             * for both axes */
     form f;
     ptrdiff_t area, count, words; /* of a channel: elements, windows, words of positions */
     st_real weight;               /* of each element in the mean of a channel */
@@ -231,10 +233,12 @@ INLINE void spread_mean(ptrdiff_t area, st_real part, st_real *dx)
         form f = p->f;                                                                                       \
         if (p->pairs) return M##_find(p, TWO_BY_TWO, exact, far, channels, x, y, place);                     \
         if (p->three && f.right == 2)                                                                        \
-            return M##_find(p, (form){ 3, 3, 2, 2, 2, 0, true }, exact, far, channels, x, y, place);         \
+            return M##_find(p, (form){ 3, 3, 2, 2, 2, 0, true, false }, exact, far, channels, x, y, place);  \
         if (p->three)                                                                                        \
-            return M##_find(p, (form){ 3, 3, 1, 1, 1, 0, true }, exact, far, channels, x, y, place);         \
-        f = (form){ f.high, f.wide, f.down, f.right == 2 ? 2 : 1, 1, 0, true };                              \
+            return M##_find(p, (form){ 3, 3, 1, 1, 1, 0, true, false }, exact, far, channels, x, y, place);  \
+        if (p->two)                                                                                          \
+            return M##_find(p, (form){ 2, 2, 1, 1, 1, 0, true, false }, exact, far, channels, x, y, place);  \
+        f = (form){ f.high, f.wide, f.down, f.right == 2 ? 2 : 1, 1, 0, true, false };                       \
         return M##_find(p, f, exact, far, channels, x, y, place);                                            \
     }                                                                                                        \
                                                                                                              \
@@ -272,7 +276,8 @@ INLINE void spread_mean(ptrdiff_t area, st_real part, st_real *dx)
             for (ptrdiff_t begin = (vectors - 1) / LANES * LANES; begin >= 0; begin -= LANES) {              \
                 const ptrdiff_t i = vectors < LANES ? 0 : lanes_within(begin, LANES, vectors);               \
                 const isa_bits *outside = p->tables + w.kernel[1] + i;                                       \
-                ptrdiff_t row = -w.before[0]; /* of dx, from the padding on: row kh of windows t */          \
+                M##_mask above[2] = { { 0 } }; /* `which` of windows t - 1 */                                \
+                ptrdiff_t row = -w.before[0];  /* of dx, from the padding on: row kh of windows t */         \
                 for (ptrdiff_t t = 0; row < w.size[0]; t++)                                                  \
                     for (int kh = 0; kh < f.down; kh += f.rows, row += f.rows) {                             \
                         M##_vector sum[STRIDE_MOST][STRIDE_MOST] = { 0 };                                    \
@@ -287,6 +292,8 @@ INLINE void spread_mean(ptrdiff_t area, st_real part, st_real *dx)
                                 const ptrdiff_t away = w.before[1] / f.right + (c + f.odd - kw) / f.right;   \
                                 M##_mask which = BITS_AT(M, words + away) >> shift & NOWHERE;                \
                                 if (f.padded) which |= BITS_AT(M, outside + away);                           \
+                                if (f.again && j == 1) which = above[kw];                                    \
+                                if (f.again) above[kw] = which;                                              \
                                 const M##_mask d = BITS_AT(M, dy + oh * n + i + away);                       \
                                 for (int r = 0; r < f.rows && kh + r + j * f.down < f.high; r++) {           \
                                     const int number = (kh + r + j * f.down) * f.wide + kw;                  \
@@ -308,6 +315,11 @@ INLINE void spread_mean(ptrdiff_t area, st_real part, st_real *dx)
             }                                                                                                \
     }                                                                                                        \
                                                                                                              \
+    M##_TARGET static __attribute__((noinline)) void M##_gather_two(                                         \
+        const pooling *p, ptrdiff_t channels, const st_real *dy, const st_real *place, st_real *dx)          \
+    {                                                                                                        \
+        M##_gather(p, (form){ 2, 2, 1, 1, 1, 0, true, true }, channels, dy, place, dx);                      \
+    }                                                                                                        \
     M##_TARGET static void M##_maxima_back(const pooling *p, ptrdiff_t channels, const st_real *dy,          \
                                            const st_real *place, st_real *dx)                                \
     {                                                                                                        \
@@ -316,13 +328,15 @@ INLINE void spread_mean(ptrdiff_t area, st_real part, st_real *dx)
             spread_channel(ISA_LANES(M), &p->w, dy, place, dx);                                              \
         if (p->pairs) return;                                                                                \
         if (p->three && f.right == 1)                                                                        \
-            M##_gather(p, (form){ 3, 3, 1, 1, 1, 0, true }, channels, dy, place, dx);                        \
+            M##_gather(p, (form){ 3, 3, 1, 1, 1, 0, true, false }, channels, dy, place, dx);                 \
         else if (p->three && f.odd)                                                                          \
-            M##_gather(p, (form){ 3, 3, 2, 2, 2, 1, true }, channels, dy, place, dx);                        \
-        else if (p->three) M##_gather(p, (form){ 3, 3, 2, 2, 2, 0, true }, channels, dy, place, dx);         \
+            M##_gather(p, (form){ 3, 3, 2, 2, 2, 1, true, false }, channels, dy, place, dx);                 \
+        else if (p->three) M##_gather(p, (form){ 3, 3, 2, 2, 2, 0, true, false }, channels, dy, place, dx);  \
+        else if (p->two) M##_gather_two(p, channels, dy, place, dx);                                         \
         else if (f.right == 2)                                                                               \
-            M##_gather(p, (form){ f.high, f.wide, f.down, 2, 1, f.odd, true }, channels, dy, place, dx);     \
-        else M##_gather(p, (form){ f.high, f.wide, f.down, 1, 1, 0, true }, channels, dy, place, dx);        \
+            M##_gather(p, (form){ f.high, f.wide, f.down, 2, 1, f.odd, true, false }, channels, dy, place,   \
+                       dx);                                                                                  \
+        else M##_gather(p, (form){ f.high, f.wide, f.down, 1, 1, 0, true, false }, channels, dy, place, dx); \
     }
 
 /* ---- channels, for each instruction set ------------------------------------------------------------ */
@@ -422,8 +436,9 @@ static int plan(st_layer *l, const void *given)
     if (!p) return -1;
     p->w = *w;
     p->f = (form){ w->kernel[0], w->kernel[1], w->stride[0], w->stride[1], 1, (int)(w->before[1] % stride),
-                   true };
+                   true,         false };
     p->pairs = paired(w);
+    p->two = w->kernel[0] == 2 && w->kernel[1] == 2 && w->stride[0] == 1 && w->stride[1] == 1;
     p->three = w->kernel[0] == 3 && w->kernel[1] == 3 && w->stride[0] == w->stride[1];
     p->kind = maxima ? MAXIMA : p->pairs ? MEANS : MEAN;
     p->area = w->size[0] * w->size[1];
