@@ -49,12 +49,6 @@ bool activation_by_tanh(const st_layer *l);
 
 /* ---- its rows ------------------------------------------------------------------------------------- */
 
-#ifdef __clang__
-#define INDEPENDENT _Pragma("clang loop vectorize(assume_safety)")
-#else
-#define INDEPENDENT _Pragma("GCC ivdep")
-#endif
-
 /* M_NAME_value_row and M_NAME_derivative_row for instruction set M. A macro makes a row of each function, so
  * that the compiler inlines it into the loop, of which it makes vectors for strides of 1 (-O3). Iterations
  * are independent, also in place. */

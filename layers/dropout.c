@@ -70,9 +70,10 @@ static void multiply(const st_call *c, bool draws, st_tensor from, st_tensor to)
     const st_tensor mask = st_memory(c, MASK);
     if (!st_is_contiguous(from)) st_copy(to, from), from = to;
     dropout_pass d = { c, st_data(mask), st_data(to), st_data(from), .draws = draws };
-    d.size = st_numel(mask) / c->images, d.each = st_numel(to) / st_numel(mask);
+    const ptrdiff_t images = draws ? c->images : 1; /* numbers are drawn image by image */
+    d.size = st_numel(mask) / images, d.each = st_numel(to) / st_numel(mask);
     d.some = 4 * ceil_div(PIECE / 4, d.each), d.pieces = ceil_div(d.size, d.some);
-    st_parallel_for(c, c->images * d.pieces, run_piece, &d);
+    st_parallel_for(c, images * d.pieces, run_piece, &d);
 }
 
 static void forward(const st_call *c, st_tensor x, st_tensor y)

@@ -1,7 +1,10 @@
 /* join.c: layers with branches of the same x: residual, concat and multiply. */
+#include "layers/layer_impl.h"
 #include "layers/types.h"
 #include "tensor/counts.h"
+#include "tensor/engine.h"
 #include "tensor/parallel.h"
+#include "tensor/tables.h"
 
 /* ---- pieces of a batch --------------------------------------------------------------------------------- */
 
@@ -39,12 +42,24 @@ static const st_tensor none;
 
 enum { BRANCH_DX }; /* scratch: dx of one branch */
 
+/* Tests if a branch is run backward: for dx, or for parameters. */
+static bool branch_trains(const st_call *c, int i, st_tensor dx)
+{
+    return !st_is_null(dx) || layer_trains(c->layer->child[i]);
+}
+
+/* Tests if dy of a branch is what dx has added to it: the branch is x itself. */
+static bool branch_is_x(const st_call *c, int i, st_tensor dx)
+{
+    return i > 0 && !st_is_null(dx) && c->layer->child[i]->type == &layer_type_identity;
+}
+
 /* dx, unless it is null, becomes that of branch 0; that of other branches is added to it. */
 static void branch_backward(const st_call *c, int i, st_tensor x, st_tensor dy, st_tensor dx)
 {
-    const bool adds = i > 0 && !st_is_null(dx);
-    const st_tensor own = adds ? st_narrow(st_scratch(c, BRANCH_DX), 0, 0, c->images) : dx;
-    st_backward_child(c, i, x, dy, own);
+    const bool adds = i > 0 && !st_is_null(dx), same = branch_is_x(c, i, dx);
+    const st_tensor own = same ? dy : adds ? st_narrow(st_scratch(c, BRANCH_DX), 0, 0, c->images) : dx;
+    if (!same) st_backward_child(c, i, x, dy, own);
     if (adds) join(c, dx, none, own);
 }
 
@@ -87,7 +102,8 @@ static void residual_forward(const st_call *c, st_tensor x, st_tensor y)
 static void residual_backward(const st_call *c, st_tensor x, st_tensor y, st_tensor dy, st_tensor dx)
 {
     (void)y;
-    for (int i = 0; i < c->layer->children; i++) branch_backward(c, i, x, dy, dx);
+    for (int i = 0; i < c->layer->children; i++)
+        if (branch_trains(c, i, dx)) branch_backward(c, i, x, dy, dx);
     if (c->layer->children == 1 && !st_is_null(dx)) join(c, dx, none, dy);
 }
 
@@ -150,11 +166,16 @@ static void concat_backward(const st_call *c, st_tensor x, st_tensor y, st_tenso
     ptrdiff_t at = 0;
     for (int i = 0; i < c->layer->children; i++) {
         const st_shape s = st_child_output(c, i).shape;
-        st_tensor part = st_narrow(st_scratch(c, CONCAT_DY), 0, 0, st_shape_numel(s, "concat"));
-        part = st_reshape(part, s);
-        join(c, part, st_narrow(dy, 1, at, s.n[1]), none);
-        branch_backward(c, i, x, part, dx);
+        st_tensor part = st_narrow(dy, 1, at, s.n[1]),
+                  own = st_narrow(st_scratch(c, CONCAT_DY), 0, 0, st_shape_numel(s, "concat"));
         at += s.n[1];
+        if (!branch_trains(c, i, dx)) continue;
+        if (!branch_is_x(c, i, dx)) {
+            own = st_reshape(own, s);
+            join(c, own, part, none);
+            part = own;
+        }
+        branch_backward(c, i, x, part, dx);
     }
 }
 
@@ -204,58 +225,91 @@ static int multiply_plan(st_layer *l, st_shape x, st_shape *y)
     return st_layer_scratch(l, x) || st_layer_scratch(l, *y) || st_layer_scratch(l, ST_SHAPE(sum)) ? -1 : 0;
 }
 
-typedef struct others {
+typedef struct factors_of {
     const st_call *c;
     int one;
-    st_tensor y, also;
-} others;
+    st_tensor y, part, to, dy;
+} factors_of;
+
+__attribute__((weak)) st_row_function *(*row_products_by_vectors)(void);
+
+/* The definition of tensor/tables.h. */
+static void product_row(ptrdiff_t n, st_real *const at[], const ptrdiff_t stride[], void *context)
+{
+    const row_products *p = context;
+    const bool sums = p->adds && stride[0] == 0;
+    double sum = 0;
+    for (ptrdiff_t i = 0; i < n; i++) {
+        st_real product = at[1][i * stride[1]], *y = at[0] + i * stride[0];
+        for (int k = 2; k <= p->factors; k++) product *= at[k][i * stride[k]];
+        if (sums) sum += (double)product;
+        else *y = p->adds ? *y + product : product;
+    }
+    if (sums) *at[0] = (st_real)((double)*at[0] + sum);
+}
+
+/* view[0] = the product of the other views, or has it added. */
+static void multiply_views(int factors, const st_tensor view[], bool adds)
+{
+    const bool fast = row_products_by_vectors && !engine_is_reference();
+    st_walk(1 + factors, view, ST_ANY_ORDER, fast ? row_products_by_vectors() : product_row,
+            &(row_products){ factors, adds });
+}
 
 static void multiply_item(ptrdiff_t i, void *context)
 {
-    const others *o = context;
-    const st_tensor y = item_of(o->y, i);
-    bool any = false;
-    for (int k = 0; k < o->c->layer->children; k++) {
-        if (k == o->one) continue;
-        const st_tensor branch = item_of(st_expand(st_child_output(o->c, k), o->y.shape), i);
-        if (any) st_mul(y, branch);
-        else st_copy(y, branch);
-        any = true;
+    const factors_of *f = context;
+    const int branches = f->c->layer->children;
+    st_tensor view[ST_MAX_VIEWS];
+    int count = 0;
+    for (int k = 0; k <= branches; k++) {
+        if (k == f->one || (k == branches && st_is_null(f->dy))) continue;
+        if (count + 1 == ST_MAX_VIEWS) { /* the product of these is the first of the others */
+            view[0] = item_of(f->part, i);
+            multiply_views(count, view, false);
+            view[1] = view[0];
+            count = 1;
+        }
+        const st_tensor factor = k < branches ? st_child_output(f->c, k) : f->dy;
+        view[++count] = item_of(st_expand(factor, f->y.shape), i);
     }
-    if (!any) st_fill(y, 1);
-    if (!st_is_null(o->also)) st_mul(y, item_of(o->also, i));
+    view[0] = item_of(st_expand(f->to, f->y.shape), i);
+    multiply_views(count, view, !st_shape_equal(f->to.shape, f->y.shape));
 }
 
-/* y = the branches but one, and `also`; -1: all of them. */
-static void multiply_others(const st_call *c, int one, st_tensor y, st_tensor also)
+/* to = the product of the branches but one, or of all (-1), and of dy, unless it is null; added up along axes
+ * that `to` has not. */
+static void multiply_others(const st_call *c, int one, st_tensor y, st_tensor to, st_tensor dy)
 {
-    st_parallel_for(c, ceil_div(c->images, images_of_item(y)), multiply_item, &(others){ c, one, y, also });
+    st_tensor part = one < 0 ? y : st_narrow(st_scratch(c, MULTIPLY_DY), 0, 0, c->images);
+    st_parallel_for(c, ceil_div(c->images, images_of_item(y)), multiply_item,
+                    &(factors_of){ c, one, y, part, to, dy });
 }
 
 static void multiply_forward(const st_call *c, st_tensor x, st_tensor y)
 {
     for (int i = 0; i < c->layer->children; i++) st_forward_child(c, i, x);
-    multiply_others(c, -1, y, none);
+    multiply_others(c, -1, y, y, none);
 }
 
 /* dy of branch i. */
 static st_tensor multiply_dy(const st_call *c, int i, st_tensor dy)
 {
     const st_shape s = st_child_output(c, i).shape;
-    st_tensor product = st_narrow(st_scratch(c, MULTIPLY_DY), 0, 0, c->images);
-    multiply_others(c, i, product, dy);
-    if (st_shape_equal(s, dy.shape)) return product;
-    st_tensor sum = st_narrow(st_scratch(c, MULTIPLY_SUM), 0, 0, st_shape_numel(s, "multiply"));
-    sum = st_reshape(sum, s);
-    st_fill(sum, 0);
-    st_add(st_expand(sum, dy.shape), 1, product);
-    return sum;
+    st_tensor to = st_narrow(st_scratch(c, MULTIPLY_DY), 0, 0, c->images);
+    if (!st_shape_equal(s, dy.shape)) {
+        to = st_reshape(st_narrow(st_scratch(c, MULTIPLY_SUM), 0, 0, st_shape_numel(s, "multiply")), s);
+        st_fill(to, 0);
+    }
+    multiply_others(c, i, dy, to, dy);
+    return to;
 }
 
 static void multiply_backward(const st_call *c, st_tensor x, st_tensor y, st_tensor dy, st_tensor dx)
 {
     (void)y;
-    for (int i = 0; i < c->layer->children; i++) branch_backward(c, i, x, multiply_dy(c, i, dy), dx);
+    for (int i = 0; i < c->layer->children; i++)
+        if (branch_trains(c, i, dx)) branch_backward(c, i, x, multiply_dy(c, i, dy), dx);
 }
 
 JOIN(multiply, NULL)

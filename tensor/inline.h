@@ -5,4 +5,11 @@
 
 #define INLINE static inline __attribute__((always_inline))
 
+/* Before a loop: its iterations are independent. */
+#ifdef __clang__
+#define INDEPENDENT _Pragma("clang loop vectorize(assume_safety)")
+#else
+#define INDEPENDENT _Pragma("GCC ivdep")
+#endif
+
 #endif

@@ -20,6 +20,14 @@ extern row_sum *row_sum_in_use;
 typedef st_real row_max(ptrdiff_t n, const st_real *x, st_real best);
 extern row_max *row_max_in_use;
 
+/* Returns a row for st_walk: at[0] is the product of so many rows that follow, or has it added; a stride of 0
+ * then makes a sum. NULL without tensor/fast/, where layers/join.c runs its definition. */
+typedef struct row_products {
+    int factors; /* 1 to ST_MAX_VIEWS - 1; the first may be at[0] */
+    bool adds;
+} row_products;
+extern st_row_function *(*row_products_by_vectors)(void);
+
 /* Tests if x replaces the maximum so far: the first of equal elements is kept, NaN is greater than all. */
 static inline bool exceeds(st_real x, st_real best)
 {

@@ -1,4 +1,5 @@
-/* rows.c: sums and maxima of rows by vectors. */
+/* rows.c: sums, maxima and products of rows by vectors. */
+#include "tensor/counts.h"
 #include "tensor/fast/sum.h"
 #include "tensor/tables.h"
 
@@ -40,5 +41,71 @@ static st_real max(ptrdiff_t n, const st_real *x, st_real best)
     return best;
 }
 
+enum { PRODUCTS = 512 }; /* elements that are multiplied before they are added */
+
+/* to = a b, where strides of a and b may be 0, and `to` may be a. */
+INLINE void multiply(ptrdiff_t n, st_real *to, const st_real *a, ptrdiff_t sa, const st_real *b, ptrdiff_t sb)
+{
+    const st_real all_a = *a, all_b = *b;
+    if (sa == 1 && sb == 1) {
+        INDEPENDENT
+        for (ptrdiff_t i = 0; i < n; i++) to[i] = a[i] * b[i];
+    } else if (sa == 1 && sb == 0) {
+        INDEPENDENT
+        for (ptrdiff_t i = 0; i < n; i++) to[i] = a[i] * all_b;
+    } else if (sa == 0 && sb == 1) {
+        INDEPENDENT
+        for (ptrdiff_t i = 0; i < n; i++) to[i] = all_a * b[i];
+    } else {
+        for (ptrdiff_t i = 0; i < n; i++) to[i] = a[i * sa] * b[i * sb];
+    }
+}
+
+INLINE void multiply_all(int factors, ptrdiff_t n, st_real *to, st_real *const at[], const ptrdiff_t stride[])
+{
+    const st_real one = 1;
+    if (factors == 1) multiply(n, to, at[1], stride[1], &one, 0);
+    else multiply(n, to, at[1], stride[1], at[2], stride[2]);
+    if (factors == 3) multiply(n, to, to, 1, at[3], stride[3]);
+}
+
+/* A piece of a row that is not put where it is multiplied. */
+INLINE void products_of_piece(ptrdiff_t n, st_real *const at[], const ptrdiff_t stride[],
+                              const row_products *p)
+{
+    st_real block[PRODUCTS], *to = at[0];
+    multiply_all(p->factors, n, block, at, stride);
+    if (p->adds && stride[0] == 0) *to = (st_real)((double)*to + sum_by_quads(n, block));
+    else if (p->adds && stride[0] == 1)
+        for (ptrdiff_t i = 0; i < n; i++) to[i] += block[i];
+    else
+        for (ptrdiff_t i = 0; i < n; i++)
+            to[i * stride[0]] = p->adds ? to[i * stride[0]] + block[i] : block[i];
+}
+
+#define PRODUCTS_ROW(M)                                                                                      \
+    M##_TARGET static void M##_products(ptrdiff_t n, st_real *const at[], const ptrdiff_t stride[],          \
+                                        void *context)                                                       \
+    {                                                                                                        \
+        const row_products *p = context;                                                                     \
+        st_real *from[ST_MAX_VIEWS];                                                                         \
+        for (; n > PRODUCTS && (p->adds || stride[0] != 1); n -= PRODUCTS) {                                 \
+            M##_products(PRODUCTS, at, stride, context);                                                     \
+            for (int k = 0; k <= p->factors; k++) from[k] = at[k] + PRODUCTS * stride[k];                    \
+            at = from;                                                                                       \
+        }                                                                                                    \
+        if (p->adds || stride[0] != 1) products_of_piece(n, at, stride, p);                                  \
+        else multiply_all(p->factors, n, at[0], at, stride);                                                 \
+    }
+EACH_ISA(PRODUCTS_ROW)
+#define PRODUCTS_NAME(M) M##_products,
+static st_row_function *const products[] = { EACH_ISA(PRODUCTS_NAME) };
+
+static st_row_function *products_in_use(void)
+{
+    return products[isa_best()];
+}
+
 row_sum *row_sum_in_use = sum;
 row_max *row_max_in_use = max;
+st_row_function *(*row_products_by_vectors)(void) = products_in_use;

@@ -134,6 +134,33 @@ TEST(upsampling_copies_an_axis_that_keeps_its_size_and_repeats_one_that_doubles)
     }
 }
 
+/* More branches than the rows of a walk, of images that are summed at once and in parts: m x^4 of a channel's
+ * mean m. */
+TEST(products_of_many_branches_are_exact)
+{
+    dice d = { { 17 } };
+    for (int side = 2; side <= 32; side *= 16) {
+        auto_layer *l = st_multiply(st_adaptive_avgpool({ 1, 1 }), st_identity(), st_identity(),
+                                    st_identity(), st_identity());
+        auto_tensor x = roll_tensor(&d, ST_SHAPE(2, 3, side, side), -2, 2), dx = st_tensor_new(x.shape),
+                    dy = roll_tensor(&d, x.shape, -1, 1);
+        assert_built(l, x.shape);
+        auto_tensor y = forward(l, x);
+        st_layer_backward(l, x, y, dy, dx);
+        const ptrdiff_t area = (ptrdiff_t)side * side;
+        for (ptrdiff_t k = 0; k < st_numel(x); k++) {
+            double mean = 0, sum = 0;
+            for (ptrdiff_t i = k / area * area; i < k / area * area + area; i++) {
+                mean += (double)*element(x, i) / (double)area;
+                sum += pow((double)*element(x, i), 4) * (double)*element(dy, i) / (double)area;
+            }
+            const double v = (double)*element(x, k), slope = 4 * mean * pow(v, 3) * (double)*element(dy, k);
+            assert_about((double)*element(y, k), mean * pow(v, 4));
+            assert_about((double)*element(dx, k), slope + sum);
+        }
+    }
+}
+
 /* PyTorch's quotient of sizes is a float, 4 / 122, of which 61 are less than 2. A whole scale is exact. */
 TEST(the_nearest_pixels_of_a_size_are_those_of_pytorch)
 {
