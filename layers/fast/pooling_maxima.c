@@ -10,6 +10,7 @@
 #include "layers/pooling/family.h"
 #include "tensor/counts.h"
 
+#include <math.h>
 #include <string.h>
 
 enum { NARROW = 12, FEW_COLUMNS = 3 };
@@ -156,26 +157,42 @@ static void index_columns(peaks *p)
             }                                                                                                \
     }                                                                                                        \
                                                                                                              \
-    /* A row's maximum of each column, and its row. */                                                       \
+    /* Elements of x, of which `left` are there. */                                                          \
+    M##_TARGET INLINE M##_vector M##_elements_at(const st_real *x, bool loose, ptrdiff_t left)               \
+    {                                                                                                        \
+        if (loose) return AT(M, x);                                                                          \
+        M##_vector v = { 0 };                                                                                \
+        EACH(l, ISA_LANES(M)) v[l] = l < left ? x[l] : 0;                                                    \
+        return v;                                                                                            \
+    }                                                                                                        \
+    /* The maxima of columns in rows, and the rows of these: of `vectors` vectors from column i on. */       \
+    M##_TARGET INLINE void M##_some_of(const peaks *p, const st_real *x, pool_span rows, ptrdiff_t i,        \
+                                       int vectors, st_real *best, st_real *at)                              \
+    {                                                                                                        \
+        enum { LANES = ISA_LANES(M) };                                                                       \
+        const ptrdiff_t next = p->dilation[0] * p->size[1], left = p->size[1] - i;                           \
+        M##_vector most[2], row[2], here = (M##_vector){ 0 } + (st_real)rows.first;                          \
+        x += rows.first * p->size[1] + i;                                                                    \
+        const bool loose = p->x_end - x >= (rows.count - 1) * next + vectors * LANES;                        \
+        EACH(j, vectors) most[j] = M##_elements_at(x + j * LANES, loose, left - j * LANES), row[j] = here;   \
+        for (ptrdiff_t k = 1; k < rows.count; k++) {                                                         \
+            x += next, here += (st_real)p->dilation[0];                                                      \
+            EACH(j, vectors)                                                                                 \
+            {                                                                                                \
+                const M##_vector v = M##_elements_at(x + j * LANES, loose, left - j * LANES);                \
+                const M##_mask exceeds = ~(v <= most[j]) & (most[j] == most[j]);                             \
+                most[j] = ISA_PICK(M, exceeds, v, most[j]), row[j] = ISA_PICK(M, exceeds, here, row[j]);     \
+            }                                                                                                \
+        }                                                                                                    \
+        EACH(j, vectors) AT(M, best + i + j * LANES) = most[j], AT(M, at + i + j * LANES) = row[j];          \
+    }                                                                                                        \
     M##_TARGET INLINE void M##_rows_of(const peaks *p, const st_real *x, pool_span rows, st_real *best,      \
                                        st_real *at)                                                          \
     {                                                                                                        \
         enum { LANES = ISA_LANES(M) };                                                                       \
-        const ptrdiff_t wide = p->size[1], next = p->dilation[0] * wide;                                     \
-        x += rows.first * wide;                                                                              \
-        for (ptrdiff_t i = 0; i < wide; i += LANES) {                                                        \
-            const bool loose = p->x_end - x >= (rows.count - 1) * next + i + LANES;                          \
-            M##_vector most = { 0 }, row = most + (st_real)rows.first, here = row;                           \
-            for (ptrdiff_t k = 0; k < rows.count; k++, here += (st_real)p->dilation[0]) {                    \
-                M##_vector v = { 0 };                                                                        \
-                if (loose) v = AT(M, x + k * next + i);                                                      \
-                else EACH(l, LANES) v[l] = i + l < wide ? x[k * next + i + l] : 0;                           \
-                const M##_mask exceeds = ~(v <= most) & (most == most);                                      \
-                most = k == 0 ? v : ISA_PICK(M, exceeds, v, most);                                           \
-                row = k == 0 ? row : ISA_PICK(M, exceeds, here, row);                                        \
-            }                                                                                                \
-            AT(M, best + i) = most, AT(M, at + i) = row;                                                     \
-        }                                                                                                    \
+        ptrdiff_t i = 0;                                                                                     \
+        for (; i + LANES < p->size[1]; i += 2 * LANES) M##_some_of(p, x, rows, i, 2, best, at);              \
+        if (i < p->size[1]) M##_some_of(p, x, rows, i, 1, best, at);                                         \
     }                                                                                                        \
                                                                                                              \
     /* The same of several channels, rows first, as lanes; of equal maxima the upper, then the left one. */  \
@@ -408,15 +425,43 @@ static int plan_pyramid(st_layer *l, const void *given)
     return st_layer_scratch(l, ST_SHAPE(peaks_room(size, out, size[1])));
 }
 
+/* The maxima of each 2 x 2 parts of channels, and their places: the parts of the level of half as many. */
+static void join_parts(ptrdiff_t channels, ptrdiff_t parts, const st_real *from, const st_real *at,
+                       st_real *y, st_real *place)
+{
+    const ptrdiff_t corner[] = { 1, 2 * parts, 2 * parts + 1 };
+    for (ptrdiff_t r = 0; r < channels * parts; r++, from += 2 * parts, at += 2 * parts)
+        for (ptrdiff_t c = 0; c < parts; c++, from += 2, at += 2) {
+            st_real most = from[0], where = at[0];
+            for (int k = 0; k < 3; k++) {
+                const st_real v = from[corner[k]], here = at[corner[k]];
+                const bool exceeds = (int)!(v <= most) & (int)(most == most),
+                           same = (int)(v == most) | ((int)isnan(v) & (int)isnan(most));
+                const bool earlier = (int)same & (int)(here < where);
+                most = exceeds ? v : most, where = (int)exceeds | (int)earlier ? here : where;
+            }
+            *y++ = most, *place++ = where;
+        }
+}
+
+/* A level of p parts is made of that of 2 p, which begin and end at the same places. */
 static void pyramid_forward(const st_call *c, st_tensor x, st_tensor y)
 {
     const int levels = ((const st_spatial_pyramid_pool_options *)c->options)->levels;
-    const ptrdiff_t size[] = { x.shape.n[2], x.shape.n[3] }, channels = x.shape.n[1];
-    st_real *to = st_data(y), *places = st_data(st_memory(c, PLACES));
+    const ptrdiff_t size[] = { x.shape.n[2], x.shape.n[3] }, channels = x.shape.n[1],
+                    all = st_numel(y) / x.shape.n[0];
     for (ptrdiff_t n = 0; n < x.shape.n[0]; n++) {
         const st_real *image = image_of(c, x, n, 0);
-        for (ptrdiff_t parts = 1; parts <= levels; parts++) {
+        st_real *to = st_data(y) + (n + 1) * all, *places = st_data(st_memory(c, PLACES)) + (n + 1) * all;
+        for (ptrdiff_t parts = levels; parts > 0; parts--) {
             const ptrdiff_t out[] = { parts, parts };
+            to -= channels * parts * parts, places -= channels * parts * parts;
+            if (2 * parts <= levels) {
+                ptrdiff_t up = 0;
+                for (ptrdiff_t i = parts; i < 2 * parts; i++) up += channels * i * i;
+                join_parts(channels, parts, to + up, places + up, to, places);
+                continue;
+            }
             peaks k = peaks_in(c->layer, st_data(st_scratch(c, 1)), size, out, size[1]);
             for (ptrdiff_t i = 0; i < parts; i++)
                 k.rows[i] = pool_adaptive_span(i, size[0], parts),
@@ -425,7 +470,6 @@ static void pyramid_forward(const st_call *c, st_tensor x, st_tensor y)
             k.x_end = image + channels * size[0] * size[1];
             k.y_end = end_of(y), k.place_end = end_of(st_memory(c, PLACES));
             peaks_of[c->layer->impl->isa](&k, channels, image, to, places);
-            to += channels * parts * parts, places += channels * parts * parts;
         }
     }
 }
@@ -436,11 +480,13 @@ static void pyramid_backward(const st_call *c, st_tensor x, st_tensor y, st_tens
     const int levels = ((const st_spatial_pyramid_pool_options *)c->options)->levels;
     const ptrdiff_t area = x.shape.n[2] * x.shape.n[3], channels = x.shape.n[1];
     const st_real *from = st_data(dy), *places = st_data(st_memory(c, PLACES));
-    st_fill(dx, 0);
-    for (ptrdiff_t n = 0; n < x.shape.n[0]; n++)
+    st_real *to = st_data(dx);
+    for (ptrdiff_t n = 0; n < x.shape.n[0]; n++, to += channels * area) {
+        memset(to, 0, (size_t)(channels * area) * sizeof *to);
         for (ptrdiff_t parts = 1; parts <= levels; parts++)
             for (ptrdiff_t i = 0; i < channels; i++, from += parts * parts, places += parts * parts)
-                add_at_places(parts * parts, places, from, st_data(dx) + (n * channels + i) * area);
+                add_at_places(parts * parts, places, from, to + i * area);
+    }
 }
 
 const layer_algorithm spatial_pyramid_pool_peaks = {
