@@ -327,9 +327,10 @@ static int groupnorm_plan(st_layer *l, st_shape x, st_shape *y)
 
 /* ---- the types --------------------------------------------------------------------------------------- */
 
+/* The bound refuses a number of channels: st_batchnorm(32), st_groupnorm(4, 32). */
 #define EPSILON(OPTIONS, DEFAULT)                                                                            \
     {                                                                                                        \
-        "epsilon", ST_FIELD_REAL, offsetof(OPTIONS, epsilon), .fallback = DEFAULT                            \
+        "epsilon", ST_FIELD_REAL, offsetof(OPTIONS, epsilon), .fallback = DEFAULT, .below = 1                \
     }
 
 /* A type with its fields; the last one, no_affine, all have. */

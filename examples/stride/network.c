@@ -407,9 +407,15 @@ static int expect(parser *p, token_kind kind, const char *what)
 
 static int read_chain(parser *p, chain *c);
 
+/* Of one branch these are the branch itself: concat(relu, tanh) is refused, as a | is missing there. */
+static bool wants_branches(const st_layer_type *type)
+{
+    return strcmp(type->name, "concat") == 0 || strcmp(type->name, "multiply") == 0;
+}
+
 /* Parses the layers in parentheses: all of a sequence, or one per branch. The body of a max_unpool begins
  * where its pooling ends. */
-static int read_branches(parser *p, chain *to, st_shape x, const st_layer_type *type)
+static int read_branches(parser *p, chain *to, st_shape x, const st_layer_type *type, const token *name)
 {
     const bool sequence = strcmp(type->name, "sequence") == 0,
                unpools = strcmp(type->name, "max_unpool") == 0;
@@ -424,6 +430,11 @@ static int read_branches(parser *p, chain *to, st_shape x, const st_layer_type *
         if (sequence) {
             *to = c;
             break;
+        }
+        if (wants_branches(type) && to->count == 0 && c.count > 1 && p->now.kind == CLOSE) {
+            fail(name, "has one branch of %d layers: | separates branches", c.count);
+            drop(&c);
+            return -1;
         }
         to->y = x;
         st_layer *l = c.count == 1 ? c.layer[0] : st_sequence_of(c.count, c.layer);
@@ -442,7 +453,7 @@ static st_layer *read_holder(parser *p, const st_layer_type *type, const token *
         fail(name, "holds layers: %s(…)", type->name);
         return NULL;
     }
-    if (read_branches(p, &below, x, type)) {
+    if (read_branches(p, &below, x, type, name)) {
         drop(&below);
         return NULL;
     }
@@ -463,6 +474,10 @@ static st_layer *read_plain(parser *p, const st_layer_type *type, const token *n
         }
     if (p->now.kind == OPEN) {
         fail(&p->now, "found after %s, which holds no layers; write values as in conv 32 3x3", type->name);
+        return NULL;
+    }
+    if (p->now.kind == WORD && name->length > 7 && strncmp(name->at, "global_", 7) == 0) {
+        fail(&p->now, "found after %.*s, which takes no options", name->length, name->at);
         return NULL;
     }
     options o = { .type = type, .object = json_pack("{s:s}", "type", type->name) };
@@ -733,7 +748,8 @@ static int write_branches(FILE *to, const st_layer *l)
     for (int i = 0; i < l->children; i++) {
         const st_layer *branch = l->child[i];
         if (i) fputs(" | ", to);
-        int status = is_sequence(branch) && branch->children > 1
+        const bool bare = l->children > 1 || !wants_branches(l->type);
+        int status = bare && is_sequence(branch) && branch->children > 1
                          ? write_chain(to, branch->children, branch->child, ", ")
                          : write_layer(to, branch);
         if (status) return -1;
