@@ -48,8 +48,8 @@ static int check_classes(const train_batches *b, const st_loss *l, const st_net 
         if (class >= 0 && class < (double)n->output.n[0] && class == floor(class)) continue;
         if (loss_ignores(l, class)) continue;
         ptrdiff_t sample = first + i / positions;
-        return st_error_set("%s: sample %td: class %g is out of range, the net has %td outputs", b->who,
-                            b->order ? b->order[sample] : sample, printable(class), n->output.n[0]);
+        return st_error_set("%s: sample %td: class %g is not a whole number from 0 to %td", b->who,
+                            b->order ? b->order[sample] : sample, printable(class), n->output.n[0] - 1);
     }
     return 0;
 }

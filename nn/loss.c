@@ -38,8 +38,8 @@ static int check(const st_loss *l, st_tensor y, st_tensor target, st_tensor dy)
     if (st_numel(y) == 0)
         return st_error_set("loss %s: y %s is empty", l->kind->name, st_shape_text(y.shape).text);
     if (st_is_null(dy) || st_shape_equal(dy.shape, y.shape)) return 0;
-    loss_refuse(l, y, dy, "dy of y's shape");
-    return -1;
+    return st_error_set("loss %s: dy is %s, expected y's shape, %s", l->kind->name,
+                        st_shape_text(dy.shape).text, st_shape_text(y.shape).text);
 }
 
 /* The weight of what was checked. */

@@ -129,10 +129,10 @@ static int begin(positions *p, const st_loss *l, st_tensor y, st_tensor target)
                       .y_stride = y.stride[1],
                       .smoothing = options_of(l)->label_smoothing };
     if (!st_is_null(weight)) p->weight = st_data(weight), p->weight_stride = weight.stride[0];
-    if (!st_is_null(weight) && !st_shape_equal(weight.shape, ST_SHAPE(p->classes))) {
-        loss_refuse(l, y, weight, "a weight for each class as the second");
-        return -1;
-    }
+    if (!st_is_null(weight) && !st_shape_equal(weight.shape, ST_SHAPE(p->classes)))
+        return st_error_set("loss %s: the weight is %s, expected [%td], one for each class of y %s",
+                            l->kind->name, st_shape_text(weight.shape).text, p->classes,
+                            st_shape_text(y.shape).text);
     for (ptrdiff_t k = 0; k < p->classes; k++) {
         const double w = weight_of(p, k);
         if (!(w >= 0 && isfinite(w)))

@@ -16,8 +16,8 @@ static int plan_sgd(st_optim *o)
     if (options->lr == 0 && !signbit(options->lr)) return st_error_set("sgd: lr is missing");
     o->states = options->momentum != 0;
     if (!options->nesterov || (o->states > 0 && options->dampening == 0)) return 0;
-    return st_error_set("sgd: nesterov needs a momentum above 0 (%g) and no dampening (%g)",
-                        options->momentum, options->dampening);
+    return st_error_set("sgd: nesterov needs a momentum above 0, not %g, and a dampening of 0, not %g",
+                        fabs(options->momentum), fabs(options->dampening));
 }
 
 static const st_field sgd_fields[] = {

@@ -259,7 +259,7 @@ TEST(an_error_ends_the_run_and_is_kept)
             train_together(&(together){ .change = with_it, .spoil = no_class, .epochs = 200 }, NULL);
         about("%s", row->name);
         assert_int_equal(out.status, -1);
-        assert_string_equal(out.error, "train: sample 40: class 17 is out of range, the net has 10 outputs");
+        assert_string_equal(out.error, "train: sample 40: class 17 is not a whole number from 0 to 9");
         outcome_free(&out);
     }
 }

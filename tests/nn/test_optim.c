@@ -294,7 +294,9 @@ TEST(options_out_of_range_are_refused)
     for (const st_optim_kind *const *kind = st_optim_kinds; *kind; kind++)
         check_ranges((*kind)->name, (*kind)->fields, *kind, is_optimizer);
     expect_failure(st_sgd(), "sgd: lr");
-    expect_failure(st_sgd(.lr = 1, .nesterov = true), "sgd: nesterov");
+    expect_failure(st_sgd(.lr = 1, .nesterov = true),
+                   "sgd: nesterov needs a momentum above 0, not 0, and a dampening of 0, not 0");
+    expect_failure(st_sgd(.lr = 1, .momentum = ST_ZERO, .nesterov = true), "momentum above 0, not 0,");
     expect_failure(st_sgd(.lr = 1, .momentum = 0.9, .dampening = 0.1, .nesterov = true), "sgd: nesterov");
 }
 

@@ -700,7 +700,7 @@ TEST(a_class_that_there_is_not_is_told_with_its_sample)
         *element(s.y, 13) = (st_real)classes[i];
         about("class %g", classes[i]);
         train_fails(n, s.set, .loss = l, .batch = 20);
-        expect_error("train: sample 13: class %s is out of range, the net has 3 outputs", text);
+        expect_error("train: sample 13: class %s is not a whole number from 0 to 2", text);
         train_fails(n, part, .loss = l, .batch = 10, .keep_order = true);
         expect_error("train: sample 3: class %s is ", text);
         assert_same(st_net_parameters(n), parameters);

@@ -450,7 +450,7 @@ TEST(what_fails_at_one_rank_ends_all)
     ranks_end_with(&(together){ .change = keep_nowhere }, 2,
                    "rank 0: no such folder/0.safetensors: cannot be written: ");
     ranks_end_with(&(together){ .change = validating }, 2, "rank 1: sample 20: torn off");
-    ranks_end_with(&(together){ .spoil = no_class }, 2, "class 17 is out of range, the net has 10 outputs");
+    ranks_end_with(&(together){ .spoil = no_class }, 2, "class 17 is not a whole number from 0 to 9");
     ranks_end_with(&(together){ .micro_batches = 4 }, 3,
                    "rank 0: train: micro_batches is 4, expected a multiple of 3 ranks");
 }
