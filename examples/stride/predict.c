@@ -86,7 +86,7 @@ static int ask(session *t, const char *name, st_tensor image)
             return st_error_set("%.200s: output %td is %g", name, i,
                                 isnan(t->value[i]) ? (double)NAN : t->value[i]);
     if (m->loss.kind->classes && is_classed(m)) softmax(t->value, t->outputs);
-    for (ptrdiff_t i = 0; i < t->outputs && m->one_hot && m->loss.kind->binary; i++)
+    for (ptrdiff_t i = 0; i < t->outputs && m->loss.kind->binary; i++)
         t->value[i] = 1 / (1 + exp(-t->value[i]));
     rank(t);
     return 0;

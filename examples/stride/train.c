@@ -197,7 +197,8 @@ static int make_net(job *j)
             "the network's output is %s, expected a number for each class: end it with flatten, dense",
             st_shape_text(y).text);
     if (j->loss.kind->classes && target.rank > 0)
-        return st_error_set("--loss %s needs classes, the targets are %s: use mse, huber or bce",
+        return st_error_set("--loss %s needs classes, a number for each sample; the targets are %s, "
+                            "numbers to predict: use mse, huber or bce",
                             loss_word(j->s->loss).text, st_shape_text(target).text);
     if (target.rank > 0 && !st_shape_equal(y, target))
         return st_error_set("the network's output is %s, the targets are %s", st_shape_text(y).text,
@@ -480,12 +481,19 @@ static void print_result(const job *j)
            j->result.samples_per_second);
 }
 
-/* A network that ends with softmax trains slowly, since cross-entropy includes it. */
-static bool takes_softmax_twice(const job *j)
+/* A network trains slowly, or not at all, if its end does not suit the loss. NULL: it does. */
+static const char *hint(const job *j)
 {
     const st_layer *root = j->net->root;
     const char *last = root->children > 0 ? root->child[root->children - 1]->type->name : "";
-    return j->loss.kind->classes && strcmp(last, "softmax") == 0;
+    const char *loss = j->loss.kind->name;
+    if (strcmp(loss, "cross_entropy") == 0 && strcmp(last, "softmax") == 0)
+        return "Cross-entropy includes the softmax: remove it from the end of the network.";
+    if (strcmp(loss, "bce_with_logits") == 0 && strcmp(last, "sigmoid") == 0)
+        return "The loss bce includes the sigmoid: remove it from the end of the network.";
+    if (strcmp(loss, "nll") == 0 && strcmp(last, "log_softmax") != 0)
+        return "The loss nll takes logarithms of probabilities: end the network with log_softmax.";
+    return NULL;
 }
 
 /* ---- the subcommand ---------------------------------------------------------------------------- */
@@ -512,8 +520,7 @@ static int print_head(const job *j)
         printf("\n\n");
     }
     if (j->target_scale) printf("Targets are normalised: so are the losses of training and validation.\n\n");
-    if (takes_softmax_twice(j))
-        printf("Cross-entropy includes the softmax: remove it from the end of the network.\n\n");
+    if (hint(j)) printf("%s\n\n", hint(j));
     return fflush(stdout);
 }
 

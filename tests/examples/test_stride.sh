@@ -348,7 +348,11 @@ hints() {
         fails '.*trained on .*/train.csv: give --data' predict --model "$tmp/hint" --index 6 &&
         fails '.*trained on .*/train.csv: give --data' predict --model "$tmp/hint" &&
         succeeds train --net 'dense 4, softmax' --data "$digits/train.csv" --epochs 1 --loss mse --save "$tmp/hint" &&
-        ! grep -q 'remove it from the end' "$out" || because "a softmax that mse does not include"
+        ! grep -q 'remove it from the end' "$out" || because "a softmax that mse does not include" || return
+    succeeds train --net 'dense 4, sigmoid' --data "$digits/train.csv" --epochs 1 --loss bce --save "$tmp/hint" && says '.*includes the sigmoid: remove it' &&
+        succeeds train --net 'dense 4' --data "$digits/train.csv" --epochs 1 --loss nll --save "$tmp/hint" && says '.*nll takes logarithms.* end the network with log_softmax' &&
+        succeeds train --net 'dense 4, log_softmax' --data "$digits/train.csv" --epochs 1 --loss nll --save "$tmp/hint" &&
+        ! grep -q 'takes logarithms' "$out" || because "a log_softmax that nll needs"
 }
 diverges() {
     fails '.*(weight|layer|dense).* is -?(inf|nan) at' train --net 'dense 1' --data "$digits/train.csv" --label 0 --targets 1 --no-normalize --loss mse --optim sgd --momentum 0 \
@@ -447,6 +451,10 @@ trains_on_other_losses() {
             awk -F , 'NR > 1 { hits += $2 == (NR - 2) % 4 } END { exit !(hits >= 68) }' "$tmp/$loss.csv" || because "$loss: predict" || return
     done
     awk -F , 'NR > 1 { for (i = 4; i <= 7; i++) wrong += $i < 0 || $i > 1; } END { exit wrong != 0 }' "$tmp/bce.csv" || because "bce: probabilities" || return
+    awk 'BEGIN { srand(1); print "x,y"; for (i = 0; i < 200; i++) { x = 2 * rand() - 1; print x "," (x > 0) } }' >"$tmp/signs.csv"
+    succeeds train 'dense 1' --data "$tmp/signs.csv" --label y --targets 1 --loss bce --epochs 60 --batch 8 --lr 0.1 --quiet --save "$tmp/signs.st" &&
+        printf 'x\n-1\n1\n' >"$tmp/ends.csv" && succeeds predict "$tmp/signs.st" "$tmp/ends.csv" &&
+        awk '{ p[NR] = $2 } END { exit !(p[1] >= 0 && p[1] < 0.1 && p[2] > 0.9 && p[2] <= 1) }' "$out" || because "bce: the probability of a target" || return
     makes_pairs >"$table" && succeeds train 'dense 2' --data "$table" --loss bce --epochs 30 --batch 8 --lr 0.05 --quiet --save "$tmp/named.st" &&
         succeeds predict "$tmp/named.st" "$table" --top 1 && says 'pairs.csv\[0\]: (cat|dog) [01]\.' && succeeds eval "$tmp/named.st" "$table" --json &&
         tr -d ' \n' <"$out" | grep -q '"name":"cat"' || because "names of classes" || return
