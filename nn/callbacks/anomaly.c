@@ -45,11 +45,11 @@ static first_bad find_bad(st_tensor x)
 enum { LOSS = 1 << 20, DERIVATIVES = 1 << 22, LAST = 1 << 23 };
 
 typedef struct search {
-    bool found;
-    int when;        /* the first one found was computed */
-    ptrdiff_t image; /* its image in the batch */
-    ptrdiff_t first; /* the batch's first sample: 0 but in the validation set */
-    char text[384];  /* "the output of layer 3 (relu) is inf at [5, 2, 0, 1]" */
+    bool found, given; /* given: it is in the batch itself */
+    int when;          /* the first one found was computed */
+    ptrdiff_t image;   /* its image in the batch */
+    ptrdiff_t first;   /* the batch's first sample: 0 but in the validation set */
+    char text[384];    /* "the output of layer 3 (relu) is inf at [5, 2, 0, 1]" */
 } search;
 
 /* Looks for a bad element in x, whose first image is image `first` of the batch. Keeps the earliest by
@@ -113,8 +113,10 @@ static search find(st_net *n, st_tensor x, st_tensor target, st_loss l)
 {
     search s = { 0 };
     st_net_visit(n, look_at_parameter, &s);
+    const bool before = s.found;
     look(&s, 0, 0, x, "the batch's x", NULL, NULL);
     look(&s, 1, 0, target, "the batch's target", NULL, NULL);
+    s.given = s.found && !before;
     if (s.found) return s;
 
     st_tensor dy = st_tensor_new(st_shape_with_batch(n->output, x.shape.n[0])),
@@ -150,11 +152,12 @@ static void explain(st_run *run)
                         run->report.step + 1, run->report.epoch);
         return;
     }
-    st_error_set(
-        "train: the loss is %g at step %ld (epoch %d): %s; a learning rate below %g, or clipping, may "
-        "help",
-        printable(run->loss), run->report.step + 1, run->report.epoch,
-        s.found ? s.text : "repeated, the step is finite", run->report.lr);
+    char advice[96] = "";
+    if (!s.given)
+        snprintf(advice, sizeof advice, "; a learning rate below %g, or clipping, may help", run->report.lr);
+    st_error_set("train: the loss is %g at step %ld (epoch %d): %s%s", printable(run->loss),
+                 run->report.step + 1, run->report.epoch, s.found ? s.text : "repeated, the step is finite",
+                 advice);
 }
 
 /* Searches the validation set, and adds what it finds to the error. */
