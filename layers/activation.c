@@ -103,11 +103,10 @@ static void activation_backward(const st_call *c, st_tensor x, st_tensor y, st_t
 enum { FROM_X, FROM_Y };
 
 #define plain_TARGET
-#define FUNCTION(NAME, FROM)                                                                                 \
+#define FUNCTION(NAME, ...)                                                                                  \
     ROWS(plain, NAME)                                                                                        \
-    static const activation_rows NAME##_function = {                                                         \
-        plain_##NAME##_value_row, plain_##NAME##_derivative_row, FROM, { 0 }                                 \
-    };
+    static const activation_rows NAME##_function = { plain_##NAME##_value_row,                               \
+                                                     plain_##NAME##_derivative_row, __VA_ARGS__ };
 
 #define PLAN(NAME)                                                                                           \
     static int NAME##_plan(st_layer *l, st_shape x, st_shape *y)                                             \
@@ -123,14 +122,15 @@ enum { FROM_X, FROM_Y };
                                               .forward = activation_forward,                                 \
                                               .backward = activation_backward };
 
-#define ACTIVATION(NAME, FROM)                                                                               \
-    FUNCTION(NAME, FROM)                                                                                     \
+/* A function of FROM_X or FROM_Y, and its constants. */
+#define ACTIVATION(NAME, ...)                                                                                \
+    FUNCTION(NAME, __VA_ARGS__)                                                                              \
     PLAN(NAME)                                                                                               \
     TYPE(NAME, NULL, 0)                                                                                      \
     PLAIN_CONSTRUCTOR(NAME)
 
 ACTIVATION(relu, FROM_Y)
-ACTIVATION(relu6, FROM_Y)
+ACTIVATION(relu6, FROM_Y, { 0, 6 })
 ACTIVATION(selu, FROM_X)
 ACTIVATION(silu, FROM_X)
 ACTIVATION(mish, FROM_X)
@@ -138,8 +138,8 @@ ACTIVATION(sigmoid, FROM_Y)
 ACTIVATION(tanh, FROM_Y)
 ACTIVATION(softplus, FROM_X)
 ACTIVATION(softsign, FROM_X)
-ACTIVATION(hardsigmoid, FROM_X)
-ACTIVATION(hardswish, FROM_X)
+ACTIVATION(hardsigmoid, FROM_X, { -3, 3 })
+ACTIVATION(hardswish, FROM_X, { -3, 3 })
 
 /* ---- functions with options ----------------------------------------------------------------------- */
 

@@ -13,7 +13,7 @@
 #include <math.h>
 #include <tgmath.h>
 
-/* A function's options, in the precision of x. */
+/* A function's options or limits, in the precision of x. */
 typedef struct constants {
     st_real a, b;
 } constants;
@@ -138,11 +138,11 @@ INLINE st_real at_25(st_real x)
 VALUE(relu, st_real, x < 0 ? 0 : x)
 DERIVATIVE(relu, st_real, y, y > 0 ? 1 : 0)
 
-VALUE(relu6, st_real, at_most(at_least(x, 0), 6))
-DERIVATIVE(relu6, st_real, y, y > 0 && y < 6 ? 1 : 0)
-
 VALUE(hardtanh, st_real, at_most(at_least(x, a), b))
 DERIVATIVE(hardtanh, st_real, y, y > a && y < b ? 1 : 0)
+
+VALUE(relu6, st_real, hardtanh_value(x, a, b))
+DERIVATIVE(relu6, st_real, y, hardtanh_derivative(y, a, b))
 
 VALUE(leaky_relu, st_real, x < 0 ? a * x : x)
 DERIVATIVE(leaky_relu, st_real, x, x > 0 ? 1 : a)
@@ -150,11 +150,11 @@ DERIVATIVE(leaky_relu, st_real, x, x > 0 ? 1 : a)
 VALUE(softsign, st_real, clamp_both(x) / (1 + fabs(clamp_both(x))))
 DERIVATIVE(softsign, st_real, x, square(1 / (1 + fabs(x))))
 
-VALUE(hardsigmoid, st_real, x <= -3 ? 0 : x >= 3 ? 1 : (x + 3) / 6)
-DERIVATIVE(hardsigmoid, st_real, x, x > -3 && x <= 3 ? (st_real)1 / 6 : 0)
+VALUE(hardsigmoid, st_real, x <= a ? 0 : x >= b ? 1 : (x + 3) / 6)
+DERIVATIVE(hardsigmoid, st_real, x, x > a && x <= b ? (st_real)1 / 6 : 0)
 
-VALUE(hardswish, st_real, x <= -3 ? 0 : x >= 3 ? x : x * (x + 3) / 6)
-DERIVATIVE(hardswish, st_real, x, x <= -3 ? 0 : x > 3 ? 1 : (2 * x + 3) / 6)
+VALUE(hardswish, st_real, x <= a ? 0 : x >= b ? x : x * (x + 3) / 6)
+DERIVATIVE(hardswish, st_real, x, x <= a ? 0 : x > b ? 1 : (2 * x + 3) / 6)
 
 /* From y, as in PyTorch: digits that rounding y has lost are missing here. 1 - y y would lose half of the
  * others. */

@@ -24,7 +24,16 @@ INLINE double mish_slope_of(double x, double e)
 
 #define SELU_BELOW (SELU_SCALE * SELU_ALPHA)
 
+/* Products with 1/6 take less time than quotients; 6 times it is rounded to 1. */
+#define SIXTH ((st_real)1 / 6)
+
 /* clang-format off */
+VALUE(fast_hardsigmoid, st_real, (at_most(at_least(x, a), b) + 3) * SIXTH)
+DERIVATIVE(fast_hardsigmoid, st_real, x, hardsigmoid_derivative(x, a, b))
+
+VALUE(fast_hardswish, st_real, clamp_low(x) * fast_hardsigmoid_value(x, a, b))
+DERIVATIVE(fast_hardswish, st_real, x, x <= a ? 0 : x > b ? 1 : (2 * x + 3) * SIXTH)
+
 VALUE(fast_elu, st_real, x < 0 ? a * fast_expm1(negative_part(x)) : x)
 DERIVATIVE(fast_elu, st_real, x, x > 0 ? 1 : a * fast_exp(negative_part(x)))
 
@@ -360,13 +369,16 @@ static bool is_gelu_none(const st_layer *l)
 #define ACTIVATION_OF(NAME, FUNCTION_NAME, TYPE, SUITS)                                                      \
     FUNCTION(FUNCTION_NAME)                                                                                  \
     ALGORITHM(NAME, FUNCTION_NAME, TYPE, SUITS, forward, backward, .divides = true)
-#define SHORT_ACTIVATION(NAME)                                                                               \
-    EACH_SHORT_OF(ROWS, NAME)                                                                                \
-    static const activation_rows NAME##_rows[] = { SHORT_NAMES(NAME) };                                      \
-    ALGORITHM(NAME, NAME, NAME, suits, forward, backward, .divides = true)
+#define SHORT_OF(NAME, FUNCTION_NAME)                                                                        \
+    EACH_SHORT_OF(ROWS, FUNCTION_NAME)                                                                       \
+    static const activation_rows FUNCTION_NAME##_rows[] = { SHORT_NAMES(FUNCTION_NAME) };                    \
+    ALGORITHM(NAME, FUNCTION_NAME, NAME, suits, forward, backward, .divides = true)
+#define SHORT_ACTIVATION(NAME) SHORT_OF(NAME, NAME)
 #define EXPONENTIAL_ACTIVATION(NAME) ACTIVATION_OF(NAME, fast_##NAME, NAME, suits)
 
 EACH_SHORT_ACTIVATION(SHORT_ACTIVATION)
+SHORT_OF(hardsigmoid, fast_hardsigmoid)
+SHORT_OF(hardswish, fast_hardswish)
 EACH_EXPONENTIAL_ACTIVATION(EXPONENTIAL_ACTIVATION)
 EACH_ISA_OF(GELU, _)
 static const activation_rows gelu_none_rows[] = { EACH_ISA_OF(GELU_NAMES, _) };

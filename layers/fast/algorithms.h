@@ -139,10 +139,11 @@ void layer_add_partials(const st_layer_run *run, st_tensor to, ptrdiff_t chunks)
  * functions, and prelu runs leaky_relu's rows. */
 /* clang-format off */
 #define EACH_SHORT_ACTIVATION(DO)                                                                            \
-    DO(relu) DO(relu6) DO(leaky_relu) DO(hardtanh) DO(softsign) DO(hardsigmoid) DO(hardswish)
+    DO(relu) DO(relu6) DO(leaky_relu) DO(hardtanh) DO(softsign)
 #define EACH_EXPONENTIAL_ACTIVATION(DO)                                                                      \
     DO(elu) DO(selu) DO(silu) DO(mish) DO(sigmoid) DO(tanh) DO(softplus)
-#define EACH_ACTIVATION(DO) EACH_SHORT_ACTIVATION(DO) EACH_EXPONENTIAL_ACTIVATION(DO)
+#define EACH_ACTIVATION(DO)                                                                                  \
+    EACH_SHORT_ACTIVATION(DO) EACH_EXPONENTIAL_ACTIVATION(DO) DO(hardsigmoid) DO(hardswish)
 /* clang-format on */
 #define DECLARE_VECTORS(NAME) extern const layer_algorithm NAME##_vectors;
 EACH_ACTIVATION(DECLARE_VECTORS)

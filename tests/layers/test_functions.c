@@ -118,7 +118,7 @@ static const struct function {
     { "softplus", st_softplus, softplus, softplus_slope, { 0.6, 4 }, { 2.3, 4 }, 4 },
     { "softsign", st_softsign, softsign, softsign_slope, { 1.5, 1.5 }, { 4, 4 }, 1.5 },
     { "hardsigmoid", st_hardsigmoid, hardsigmoid, hardsigmoid_slope, { 1.5, 1.5 }, { 1, 1 }, 1.5 },
-    { "hardswish", st_hardswish, hardswish, hardswish_slope, { 2, 2 }, { 1.5, 1.5 }, 2, true },
+    { "hardswish", st_hardswish, hardswish, hardswish_slope, { 2.5, 2.5 }, { 1.5, 1.5 }, 2.5, true },
 };
 
 enum { FUNCTIONS = sizeof functions / sizeof *functions, IN_DOUBLE = sizeof(st_real) == 8 };
