@@ -223,7 +223,7 @@ INLINE st_real log2_of(st_real x)
         return w[0] * most + (1 - w[0]) * mean;                                                              \
     }                                                                                                        \
     M##_TARGET INLINE void M##_mixed_square_back(const squares_call *b, ptrdiff_t at, const st_real *w,      \
-                                                 M##_vector dy, M##_mask own, M##_vector *t,                 \
+                                                 M##_vector dy, M##_test own, M##_vector *t,                 \
                                                  M##_vector *sum)                                            \
     {                                                                                                        \
         const M##_vector share = dy * ((1 - w[0]) * (st_real)0.25), more = share + dy * w[0],                \
@@ -231,7 +231,7 @@ INLINE st_real log2_of(st_real x)
         EACH(i, SQUARE)                                                                                      \
         t[i] =                                                                                               \
             CHOOSE(M, SAME(M, (M##_mask)number, (M##_mask)((M##_vector){ 0 } + (st_real)i)), more, share);   \
-        sum[0] += (M##_vector)(own & (M##_mask)(dy * AT(M, b->kept + b->run + at)));                         \
+        sum[0] = CHOOSE(M, own, sum[0] + dy * AT(M, b->kept + b->run + at), sum[0]);                         \
     }                                                                                                        \
                                                                                                              \
     /* Kept: the gate. */                                                                                    \
@@ -242,23 +242,33 @@ INLINE st_real log2_of(st_real x)
         _Pragma("GCC unroll 3") for (int i = 1; i < SQUARE; i++) products += w[i] * t[i];                    \
         const M##_vector g = M##_logistic(products);                                                         \
         M##_keep_run(b, 0, at, g);                                                                           \
-        return g * M##_most_of(t) + (1 - g) * (M##_sum_of(t) * (st_real)0.25);                               \
+        const M##_vector mean = M##_sum_of(t) * (st_real)0.25;                                               \
+        return g * M##_most_of(t) + (mean - g * mean);                                                       \
     }                                                                                                        \
     M##_TARGET INLINE void M##_gated_square_back(const squares_call *b, ptrdiff_t at, const st_real *w,      \
-                                                 M##_vector dy, M##_mask own, M##_vector *t,                 \
+                                                 M##_vector dy, M##_test own, M##_vector *t,                 \
                                                  M##_vector *sum)                                            \
     {                                                                                                        \
-        M##_vector most;                                                                                     \
-        const M##_vector g = AT(M, b->kept + at), mean = M##_sum_of(t) * (st_real)0.25,                      \
-                         number = M##_peak_of(t, &most), to_most = dy * g, to_mean = dy - to_most,           \
-                         slope = to_mean * g * (most - mean), share = to_mean * (st_real)0.25,               \
-                         more = share + to_most;                                                             \
+        const M##_vector g = AT(M, b->kept + at), mean = M##_sum_of(t) * (st_real)0.25, to_most = dy * g,    \
+                         to_mean = dy - to_most, share = to_mean * (st_real)0.25;                            \
+        M##_vector most = t[0], left = share + to_most, to[SQUARE];                                          \
+        M##_test exceeds[SQUARE];                                                                            \
+        _Pragma("GCC unroll 3") for (int i = 1; i < SQUARE; i++)                                             \
+        {                                                                                                    \
+            exceeds[i] = EXCEEDS(M, t[i], most);                                                             \
+            most = BY(M, max, t[i], most);                                                                   \
+        }                                                                                                    \
+        const M##_vector slope = to_mean * g * (most - mean);                                                \
+        _Pragma("GCC unroll 3") for (int i = SQUARE - 1; i > 0; i--) /* the last one that exceeds others */  \
+        {                                                                                                    \
+            to[i] = CHOOSE(M, exceeds[i], left, share);                                                      \
+            left = CHOOSE(M, exceeds[i], share, left);                                                       \
+        }                                                                                                    \
+        to[0] = left;                                                                                        \
         EACH(i, SQUARE)                                                                                      \
         {                                                                                                    \
-            sum[i] += (M##_vector)(own & (M##_mask)(slope * t[i]));                                          \
-            t[i] = CHOOSE(M, SAME(M, (M##_mask)number, (M##_mask)((M##_vector){ 0 } + (st_real)i)), more,    \
-                          share) +                                                                           \
-                   slope * w[i];                                                                             \
+            sum[i] = CHOOSE(M, own, sum[i] + slope * t[i], sum[i]);                                          \
+            t[i] = to[i] + slope * w[i];                                                                     \
         }                                                                                                    \
     }                                                                                                        \
                                                                                                              \
@@ -274,7 +284,7 @@ INLINE st_real log2_of(st_real x)
         return sum;                                                                                          \
     }                                                                                                        \
     M##_TARGET INLINE void M##_ordinal_square_back(const squares_call *b, ptrdiff_t at, const st_real *w,    \
-                                                   M##_vector dy, M##_mask own, M##_vector *t,               \
+                                                   M##_vector dy, M##_test own, M##_vector *t,               \
                                                    M##_vector *sum)                                          \
     {                                                                                                        \
         (void)b, (void)at;                                                                                   \
@@ -282,7 +292,7 @@ INLINE st_real log2_of(st_real x)
         M##_order(t);                                                                                        \
         EACH(i, SQUARE)                                                                                      \
         {                                                                                                    \
-            sum[i] += (M##_vector)(own & (M##_mask)(dy * t[i]));                                             \
+            sum[i] = CHOOSE(M, own, sum[i] + dy * t[i], sum[i]);                                             \
             t[i] = dy * M##_weights_in(SQUARE, ranks, i, w);                                                 \
         }                                                                                                    \
     }                                                                                                        \
@@ -295,7 +305,7 @@ INLINE st_real log2_of(st_real x)
         return M##_ordinal_square(b, at, w, t);                                                              \
     }                                                                                                        \
     M##_TARGET INLINE void M##_rank_square_back(const squares_call *b, ptrdiff_t at, const st_real *w,       \
-                                                M##_vector dy, M##_mask own, M##_vector *t, M##_vector *sum) \
+                                                M##_vector dy, M##_test own, M##_vector *t, M##_vector *sum) \
     {                                                                                                        \
         (void)own, (void)sum;                                                                                \
         const M##_mask ranks = (M##_mask)AT(M, b->kept + at);                                                \
@@ -312,7 +322,7 @@ INLINE st_real log2_of(st_real x)
         return (s[1] + s[2]) / 2;                                                                            \
     }                                                                                                        \
     M##_TARGET INLINE void M##_median_square_back(const squares_call *b, ptrdiff_t at, const st_real *w,     \
-                                                  M##_vector dy, M##_mask own, M##_vector *t,                \
+                                                  M##_vector dy, M##_test own, M##_vector *t,                \
                                                   M##_vector *sum)                                           \
     {                                                                                                        \
         M##_rank_square_back(b, at, w, dy, own, t, sum);                                                     \
@@ -336,7 +346,7 @@ INLINE st_real log2_of(st_real x)
         return most + mean;                                                                                  \
     }                                                                                                        \
     M##_TARGET INLINE void M##_soft_square_back(const squares_call *b, ptrdiff_t at, const st_real *w,       \
-                                                M##_vector dy, M##_mask own, M##_vector *t, M##_vector *sum) \
+                                                M##_vector dy, M##_test own, M##_vector *t, M##_vector *sum) \
     {                                                                                                        \
         (void)w, (void)own, (void)sum;                                                                       \
         EACH(i, SQUARE) t[i] = dy * AT(M, b->kept + i * b->run + at);                                        \
@@ -360,7 +370,7 @@ INLINE st_real log2_of(st_real x)
         return most + M##_log2_of_1_and(less) * w[1];                                                        \
     }                                                                                                        \
     M##_TARGET INLINE void M##_logsumexp_square_back(const squares_call *b, ptrdiff_t at, const st_real *w,  \
-                                                     M##_vector dy, M##_mask own, M##_vector *t,             \
+                                                     M##_vector dy, M##_test own, M##_vector *t,             \
                                                      M##_vector *sum)                                        \
     {                                                                                                        \
         M##_soft_square_back(b, at, w, dy, own, t, sum);                                                     \
@@ -394,11 +404,11 @@ INLINE st_real log2_of(st_real x)
         return y;                                                                                            \
     }                                                                                                        \
     M##_TARGET INLINE void M##_power_square_back(const squares_call *b, ptrdiff_t at, const st_real *w,      \
-                                                 M##_vector dy, M##_mask own, M##_vector *t,                 \
+                                                 M##_vector dy, M##_test own, M##_vector *t,                 \
                                                  M##_vector *sum)                                            \
     {                                                                                                        \
         M##_soft_square_back(b, at, w, dy, own, t, sum);                                                     \
-        sum[0] += (M##_vector)(own & (M##_mask)(dy * AT(M, b->kept + SQUARE * b->run + at) * w[3]));         \
+        sum[0] = CHOOSE(M, own, sum[0] + dy * AT(M, b->kept + SQUARE * b->run + at) * w[3], sum[0]);         \
     }                                                                                                        \
     M##_TARGET INLINE M##_vector M##_gem_square(const squares_call *b, ptrdiff_t at, const st_real *w,       \
                                                 const M##_vector *t)                                         \
@@ -410,7 +420,7 @@ INLINE st_real log2_of(st_real x)
         return M##_power_square(b, at, w, a, side);                                                          \
     }                                                                                                        \
     M##_TARGET INLINE void M##_gem_square_back(const squares_call *b, ptrdiff_t at, const st_real *w,        \
-                                               M##_vector dy, M##_mask own, M##_vector *t, M##_vector *sum)  \
+                                               M##_vector dy, M##_test own, M##_vector *t, M##_vector *sum)  \
     {                                                                                                        \
         M##_power_square_back(b, at, w, dy, own, t, sum);                                                    \
     }                                                                                                        \
@@ -426,7 +436,7 @@ INLINE st_real log2_of(st_real x)
         return M##_power_square(b, at, w, a, side);                                                          \
     }                                                                                                        \
     M##_TARGET INLINE void M##_learned_norm_square_back(const squares_call *b, ptrdiff_t at,                 \
-                                                        const st_real *w, M##_vector dy, M##_mask own,       \
+                                                        const st_real *w, M##_vector dy, M##_test own,       \
                                                         M##_vector *t, M##_vector *sum)                      \
     {                                                                                                        \
         M##_power_square_back(b, at, w, dy, own, t, sum);                                                    \
@@ -434,7 +444,7 @@ INLINE st_real log2_of(st_real x)
                                                                                                              \
     /* Kept, where an element is drawn: its number. */                                                       \
     M##_TARGET INLINE void M##_drawn_rank_square_back(const squares_call *b, ptrdiff_t at, const st_real *w, \
-                                                      M##_vector dy, M##_mask own, M##_vector *t,            \
+                                                      M##_vector dy, M##_test own, M##_vector *t,            \
                                                       M##_vector *sum)                                       \
     {                                                                                                        \
         (void)w, (void)own, (void)sum;                                                                       \
@@ -442,7 +452,7 @@ INLINE st_real log2_of(st_real x)
         EACH(i, SQUARE) t[i] = (M##_vector)((number == (st_real)i) & (M##_mask)dy);                          \
     }                                                                                                        \
     M##_TARGET INLINE void M##_stochastic_square_back(const squares_call *b, ptrdiff_t at, const st_real *w, \
-                                                      M##_vector dy, M##_mask own, M##_vector *t,            \
+                                                      M##_vector dy, M##_test own, M##_vector *t,            \
                                                       M##_vector *sum)                                       \
     {                                                                                                        \
         M##_drawn_rank_square_back(b, at, w, dy, own, t, sum);                                               \
@@ -599,7 +609,8 @@ static void norm_order(const st_window *at, st_real to[2])
         if (PARAMS > 0 && !b->order) own_weights(b, PARAMS, w);                                              \
         WEIGHTS(b, w);                                                                                       \
         const ptrdiff_t columns = b->columns, used = 2 * columns;                                            \
-        const M##_mask own = M##_own_lanes(columns);                                                         \
+        const M##_mask ones = ~(M##_mask){ 0 };                                                              \
+        const M##_test all = SAME(M, ones, ones), own = SAME(M, M##_own_lanes(columns), ones);               \
         M##_vector sum[SQUARE] = { { 0 } };                                                                  \
         for (ptrdiff_t row = 0; row < b->rows; row++) {                                                      \
             st_real *dx = b->dx ? b->dx + 2 * row * b->wide : NULL;                                          \
@@ -608,8 +619,8 @@ static void norm_order(const st_window *at, st_real to[2])
                 M##_vector t[SQUARE];                                                                        \
                 const ptrdiff_t at = row * columns + i;                                                      \
                 if (READS) M##_get_square(b, b->x + 2 * row * b->wide + 2 * i, t);                           \
-                M##_##NAME##_square_back(b, at, w, M##_get(b->dy + at, b->dy_end),                           \
-                                         last ? own : ~(M##_mask){ 0 }, t, sum);                             \
+                M##_##NAME##_square_back(b, at, w, M##_get(b->dy + at, b->dy_end), last ? own : all, t,      \
+                                         sum);                                                               \
                 if (dx) M##_put_square(b, dx + 2 * i, t);                                                    \
             }                                                                                                \
             if (dx && used < b->wide) dx[used] = dx[used + b->wide] = 0;                                     \

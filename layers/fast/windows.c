@@ -697,6 +697,7 @@ static room room_of(const st_call *c, bool draws)
         for (ptrdiff_t i = 0; i < whole(p->windows); i++) r.first[i] = r.counted[(ptrdiff_t)p->inside[i]];
     }
     if (p->lanes) memset(r.sums_of, 0, (size_t)p->taps * sizeof *r.sums_of);
+    if (p->lanes) memset(r.totals, 0, (size_t)p->taps * sizeof *r.totals);
     if (p->lanes && !p->apart) memset(r.adjoints, 0, (size_t)(p->taps * p->run) * sizeof *r.adjoints);
     for (int j = 0; p->sums && j < p->sums->sums; j++)
         for (ptrdiff_t i = 1; i <= p->axis[1].reach; i++) r.q[j][-i] = 0;
@@ -735,6 +736,7 @@ typedef struct batch {
     st_window first, at;             /* of channel 0, and of the current one */
     ptrdiff_t elements;              /* of a channel's parameter, which is the only one; 0: there is none */
     bool per_channel;                /* each channel has its own */
+    ptrdiff_t totalled;              /* windows of squares whose totals are not added yet */
     st_real order;                   /* of sums: a function of the parameter */
     st_real orders[2];               /* of squares */
     st_real *grad;                   /* NULL: it is not wanted */
@@ -870,9 +872,18 @@ static void find_channel(batch *b, ptrdiff_t number, channel *a)
     if (b->has_logits && a->finite) a->finite = range_of_any(b->isa, b->area, a->logits, &a->least, &a->most);
 }
 
-/* The sums of vectors of a channel's windows, or of all channels'. */
-static void end_sums(const batch *b)
+/* Adds the totals of vectors of windows to the sums. */
+static void add_totals_of(batch *b)
 {
+    isas[b->isa].add_totals(b->elements, b->room.totals, b->room.sums_of);
+    memset(b->room.totals, 0, (size_t)b->elements * sizeof *b->room.totals);
+    b->totalled = 0;
+}
+
+/* The sums of vectors of a channel's windows, or of all channels'. */
+static void end_sums(batch *b)
+{
+    add_totals_of(b);
     for (ptrdiff_t i = 0; i < b->elements; i++) {
         double *part = b->room.sums_of[i];
         b->at.dparam[0][i] =
@@ -881,7 +892,7 @@ static void end_sums(const batch *b)
     }
 }
 
-static void add_gradient(const batch *b)
+static void add_gradient(batch *b)
 {
     if (b->plan->lanes) end_sums(b);
     st_real *grad = b->grad + (b->per_channel ? b->at.channel * b->elements : 0);
@@ -970,17 +981,16 @@ static bool squares_values(batch *b, const channel *a)
     return finite;
 }
 
-static void squares_adjoints(const batch *b, const channel *a)
+static void squares_adjoints(batch *b, const channel *a)
 {
     const windows_plan *p = b->plan;
-    const room *r = &b->room;
     const ptrdiff_t out = p->axis[0].out, some = largest(SQUARES / p->axis[1].out, 1),
                     used = 2 * out * p->axis[1].size;
     for (ptrdiff_t first = 0; first < out; first += some) {
         const squares_call call = squares_of(b, a, first, smallest(some, out - first));
-        memset(r->totals, 0, (size_t)b->elements * sizeof *r->totals);
+        if (b->totalled + call.rows * call.columns > SQUARES) add_totals_of(b);
         b->squares->functions[b->isa].adjoints(&call);
-        isas[b->isa].add_totals(b->elements, r->totals, r->sums_of);
+        b->totalled += call.rows * call.columns;
     }
     if (a->dx) memset(a->dx + used, 0, (size_t)(b->area - used) * sizeof *a->dx);
 }
@@ -998,7 +1008,7 @@ static void lanes_values(batch *b, const channel *a)
     if (b->places) isas[b->isa].from_grid(p, b->room.place, -1, a->place, a->place + b->count);
 }
 
-static void lanes_adjoints(const batch *b, const channel *a)
+static void lanes_adjoints(batch *b, const channel *a)
 {
     const windows_plan *p = b->plan;
     const room *r = &b->room;
@@ -1010,9 +1020,8 @@ static void lanes_adjoints(const batch *b, const channel *a)
         const ptrdiff_t count = smallest(p->step, p->windows - first), n = whole(count);
         lanes_call call;
         set_lanes(&call, b, a, first);
-        memset(r->totals, 0, (size_t)b->elements * sizeof *r->totals);
         p->lanes->adjoints[b->isa](&call, n);
-        isas[b->isa].add_totals(b->elements, r->totals, r->sums_of);
+        add_totals_of(b);
         if (!a->dx || p->apart || sums) continue;
         for (ptrdiff_t i = 0; i < p->taps && n < p->step && !p->far; i++) /* of the block before */
             memset(r->adjoints + margin_of(p) + p->to[i] + n, 0,
