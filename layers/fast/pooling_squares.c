@@ -80,15 +80,10 @@ INLINE st_real log2_of(st_real x)
 
 #define SQUARES(M)                                                                                           \
     BY_EACH_LANE(M, exp2_rest, exp2_rest)                                                                    \
+    BY_EACH_LANE(M, exp2, normal_exp2)                                                                       \
     BY_EACH_LANE(M, exp2_power, normal_power)                                                                \
     BY_EACH_LANE(M, log2, log2_of)                                                                           \
     BY_EACH_LANE(M, log2_of_1_and, fast_log2_of_1_and)                                                       \
-    /* 2^x of LEAST_NORMAL_POWER <= x. */                                                                    \
-    M##_TARGET INLINE M##_vector M##_exp2(M##_vector x)                                                      \
-    {                                                                                                        \
-        const M##_vector power = M##_exp2_power(x);                                                          \
-        return power * M##_exp2_rest(x) + power;                                                             \
-    }                                                                                                        \
     M##_TARGET INLINE M##_vector M##_logistic(M##_vector x)                                                  \
     {                                                                                                        \
         const M##_vector most = (M##_vector){ 0 } - LEAST_NORMAL_POWER;                                      \

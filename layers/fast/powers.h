@@ -95,4 +95,27 @@ INLINE st_real exp2_rest(st_real x)
 #endif
 }
 
+/* 2^x of an x so great that 2^x is normal: n is added to the exponent of 1 + r q(r). */
+INLINE st_real normal_exp2(st_real x)
+{
+#ifdef STRIDE_DOUBLE
+    const st_real power = exp2_power(x, 0);
+    return power * exp2_rest(x) + power;
+#else
+    const float round = ROUND, shifted = x + round, r = x - (shifted - round);
+    float e = 0.00133907354285f + 0.000154035175304f * r;
+    e = 0.00961823737976f + e * r;
+    e = 0.0555035743383f + e * r;
+    e = 0.24022649795f + e * r;
+    e = 0.693147187927f + e * r;
+    e = 1 + e * r;
+    uint32_t bits, n;
+    memcpy(&bits, &e, sizeof bits);
+    memcpy(&n, &shifted, sizeof n);
+    bits += n << MANTISSA;
+    memcpy(&e, &bits, sizeof e);
+    return e;
+#endif
+}
+
 #endif

@@ -854,9 +854,6 @@ static void find_channel(batch *b, ptrdiff_t number, channel *a)
                                                           : form     ? b->has_logits || !form->keeps_elements
                                                                      : adjoints_read(b->plan));
     if (b->kept) a->kept = b->kept + number * b->each;
-    const ptrdiff_t line = 64 / sizeof(st_real); /* the next channel comes into cache meanwhile */
-    if (reads && a->x + 2 * b->area <= a->x_end)
-        for (ptrdiff_t i = 0; i < b->area; i += line) __builtin_prefetch(a->x + b->area + i);
     if (form && reads) a->x = whole_vectors(b->area, a->x, b->room.x);
     if (b->kept && back) {
         a->finite = !isnan(a->kept[b->each - 1]);
