@@ -24,10 +24,15 @@ static int row_of(const void *options, int axis, ptrdiff_t i, ptrdiff_t from, pt
     return pixel(o->mode, i - (axis == 2 ? o->height : o->width)[0], from, row);
 }
 
+static const char *const modes[] = { "constant", "reflect", "replicate", NULL };
+
 static int plan(st_layer *l, st_shape x, st_shape *y)
 {
     const st_pad2d_options *o = l->options;
     if (layer_check_images(l, x)) return -1;
+    if (o->mode != ST_PAD_CONSTANT && o->value != 0)
+        return st_layer_refuse(l, "value is %g, expected 0 with the mode %s, which repeats pixels", o->value,
+                               modes[o->mode]);
     const int border[] = { o->height[0], o->height[1], o->width[0], o->width[1] };
     for (int side = 0; side < 4; side++)
         if (o->mode == ST_PAD_REFLECT && border[side] >= x.n[2 + side / 2])
@@ -47,8 +52,6 @@ static void forward(const st_call *c, st_tensor x, st_tensor y)
         st_fill(st_narrow(y, axis, width[0] + x.shape.n[axis], width[1]), (st_real)o->value);
     }
 }
-
-static const char *const modes[] = { "constant", "reflect", "replicate", NULL };
 
 /* A mode comes first, as it needs its name in a text: the 1 of "pad 1" could be taken for all four sides. */
 static const st_field fields[] = {

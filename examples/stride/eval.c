@@ -8,6 +8,7 @@
 #include "nn/data/sets.h"
 #include "nn/files/metadata.h"
 
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -29,7 +30,7 @@ static void show(const model *m, const settings *s, const dataset *from, const s
         text_put_in(stdout, "", from->text, "\n");
         printf("%s%s\n", remark, *remark ? "\n" : "");
         scores_print(found, (const char *const *)m->shown, stdout);
-        if (found->classes > 0) printf("accuracy=%.4f ", found->accuracy);
+        if (!isnan(found->accuracy)) printf("accuracy=%.4f ", found->accuracy);
         printf("loss=%.4f\n", found->loss);
         return;
     }

@@ -64,6 +64,8 @@ static int measure_batch(scores *s, st_net *n, const st_dataset *d, st_loss l, c
     if (!st_error() && !isfinite(mean)) st_error_set("the loss is %g", isnan(mean) ? (double)NAN : mean);
     if (st_error()) return st_error_within("samples %td to %td: ", first, first + count - 1);
     s->loss += mean * (double)count / (double)d->count;
+    for (ptrdiff_t i = 0; i < st_numel(target) && s->classes == 0 && l.kind->binary; i++)
+        s->right += (st_data(y)[i] > 0) == (st_data(target)[i] > (st_real)0.5);
     for (ptrdiff_t i = 0; i < count && s->classes > 0 && !st_error(); i++)
         look(s, first + i, st_select(x, 0, i), st_select(y, 0, i), (ptrdiff_t)*st_at(target, ST_INDEX(i)));
     return st_error() ? -1 : 0;
@@ -93,6 +95,8 @@ int scores_measure(scores *s, st_net *n, const st_dataset *d, st_loss l, const s
     ptrdiff_t hits = 0;
     for (ptrdiff_t k = 0; k < s->classes && !st_error(); k++) hits += scores_at(s, k, k);
     if (s->classes > 0) s->accuracy = (double)hits / (double)s->count;
+    else if (l.kind->binary)
+        s->accuracy = (double)s->right / (double)(s->count * st_shape_numel(d->target, "eval"));
     if (st_error()) scores_free(s);
     return st_error() ? -1 : 0;
 }
@@ -239,7 +243,7 @@ json_t *scores_json(const scores *s, const char *const *name)
         if (json_array_append_new(classes, class) || json_array_append_new(matrix, row))
             st_error_set("class %td cannot be written as JSON", k);
     }
-    if (s->classes > 0) json_object_set_new(all, "accuracy", number(s->accuracy));
+    if (!isnan(s->accuracy)) json_object_set_new(all, "accuracy", number(s->accuracy));
     if (s->classes > 0) json_object_set(all, "classes", classes);
     if (s->classes > 0) json_object_set(all, "confusion", matrix);
     json_decref(classes);

@@ -18,8 +18,9 @@ typedef struct mistake {
 } mistake;
 
 typedef struct scores {
-    ptrdiff_t count, classes; /* samples; 0 classes: there is only a loss */
-    double loss, accuracy;    /* means over the samples; accuracy NaN without classes */
+    ptrdiff_t count, classes; /* samples; 0: the targets are numbers */
+    ptrdiff_t right;          /* numbers that a binary loss takes, on the right side of 0 */
+    double loss, accuracy;    /* means over the samples; accuracy NaN of other numbers */
     ptrdiff_t *confusion;     /* [truth * classes + predicted]: samples */
     int mistakes;
     mistake mistake[MOST_MISTAKES]; /* most confident first */

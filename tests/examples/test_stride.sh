@@ -455,6 +455,8 @@ trains_on_other_losses() {
     succeeds train 'dense 1' --data "$tmp/signs.csv" --label y --targets 1 --loss bce --epochs 60 --batch 8 --lr 0.1 --quiet --save "$tmp/signs.st" &&
         printf 'x\n-1\n1\n' >"$tmp/ends.csv" && succeeds predict "$tmp/signs.st" "$tmp/ends.csv" &&
         awk '{ p[NR] = $2 } END { exit !(p[1] >= 0 && p[1] < 0.1 && p[2] > 0.9 && p[2] <= 1) }' "$out" || because "bce: the probability of a target" || return
+    succeeds eval "$tmp/signs.st" "$tmp/signs.csv" && says '^accuracy=(0.9|1)' && succeeds eval "$tmp/signs.st" "$tmp/signs.csv" --json &&
+        grep -Eq '"accuracy": (0.9|1)' "$out" || because "bce: the accuracy of a target" || return
     makes_pairs >"$table" && succeeds train 'dense 2' --data "$table" --loss bce --epochs 30 --batch 8 --lr 0.05 --quiet --save "$tmp/named.st" &&
         succeeds predict "$tmp/named.st" "$table" --top 1 && says 'pairs.csv\[0\]: (cat|dog) [01]\.' && succeeds eval "$tmp/named.st" "$table" --json &&
         tr -d ' \n' <"$out" | grep -q '"name":"cat"' || because "names of classes" || return

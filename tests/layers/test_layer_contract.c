@@ -1218,6 +1218,8 @@ TEST(inputs_that_do_not_fit_are_refused)
         { st_softmax(.axis = 2), ST_SHAPE(2, 6), "softmax: axis=2" },
         { st_log_softmax(.axis = 1), ST_SHAPE(2), "log_softmax: axis=1" },
         { st_pad2d(.width = { 0, 3 }, .mode = ST_PAD_REFLECT), ST_SHAPE(1, 1, 4, 3), "pad2d: reflect" },
+        { st_pad2d(.width = { 1, 1 }, .mode = ST_PAD_REPLICATE, .value = 3), s,
+          "value is 3, expected 0 with the mode replicate" },
         { st_upsample(.scale = { 2, 2 }, .size = { 2, 2 }), s, "one of scale, size and scale_factor" },
         { st_upsample(.mode = ST_UPSAMPLE_BILINEAR), s, "one of scale, size and scale_factor" },
         { st_upsample(.scale = { 2, ST_ZERO_INT }), s, "scale 2x0: expected at least 1" },
