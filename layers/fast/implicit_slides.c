@@ -27,31 +27,28 @@ static const double READ = 2, SPLIT = 2.2;
 
 /* ---- plan ------------------------------------------------------------------------------------------- */
 
-/* The elements of a part along both axes, by their taps. Rows of taps that are apart, or many, or of another
+/* The elements of a part along both axes, by their taps. Rows of taps that are apart, or many, or of a larger
  * stride than columns are columns of one tap: it reads windows again. */
 typedef struct reads {
     span rows, columns;
-    int stride, taps; /* of slide.h's functions; 0: they do not take those */
-    ptrdiff_t lines;
+    int stride, taps;      /* of slide.h's functions; 0: they do not take those */
+    ptrdiff_t lines, step; /* the rows that windows one below another are apart, in those that taps are */
 } reads;
 
 static reads reads_of(const implicit_plan *d, const pass *p, ptrdiff_t number)
 {
     const ptrdiff_t across = is_gather(d, p) ? 1 : phase_count(&d->w, 1), down = read_stride(d, p, 0),
                     apart = read_stride(d, p, 1);
-    reads r = { implicit_span(d, p, 0, number / across), implicit_span(d, p, 1, number % across), 0, 0, 1 };
-    const bool dense = r.rows.step == 1 || r.rows.step == -1, even = down == apart || r.rows.count == 1;
+    reads r = {
+        implicit_span(d, p, 0, number / across), implicit_span(d, p, 1, number % across), 0, 0, 1, 1
+    };
+    const bool dense = r.rows.step == 1 || r.rows.step == -1, even = down <= apart || r.rows.count == 1;
     if (r.rows.taps > 1 && dense && even && r.rows.taps <= SLIDE_TAPS) r.taps = (int)r.rows.taps;
     else if (r.rows.taps == 1 || apart == 1) r.taps = 1, r.lines = r.rows.taps;
     if (apart > SLIDE_STRIDE) r.taps = 0;
     r.stride = (int)apart;
+    r.step = r.taps == 1 ? 1 : down;
     return r;
-}
-
-/* The rows that windows one below another read, in those that taps do. */
-static ptrdiff_t step_of(const reads *r)
-{
-    return r->taps == 1 ? 1 : r->stride;
 }
 
 /* The images of which rows may be joined: those that are made as a whole. */
@@ -69,11 +66,10 @@ static double part_cost(const implicit_plan *d, const pass *p, ptrdiff_t number,
     if (rows == 0 || width == 0) return 0;
     if (r.taps == 0) return HUGE_VAL;
     const slide *v = slide_of(d->isa, width, joined(d, p), &row);
-    const ptrdiff_t step = step_of(&r);
     const double high = (double)ceil_div(rows, SLIDE_ROWS),
                  vectors = (double)ceil_div(width, v->lanes) / v->images, tiles = vectors * high,
                  waits = tile == SUMS ? fmax(0, tiles - 2) * WAIT : 0,
-                 read = vectors * (double)(rows * step) + tiles * (double)(r.taps - step);
+                 read = vectors * (double)(rows * r.step) + tiles * (double)(r.taps - r.step);
     const double moved = p->apart[0] * p->apart[1] == 1 ? 0
                          : p->apart[1] <= 2             ? (double)(WEAVE * (ceil_div(width, d->k->lanes) + 1))
                                                         : (double)width * APART;
@@ -135,7 +131,7 @@ void implicit_plan_slide(const implicit_plan *d, pass *p, part *q, ptrdiff_t num
         const ptrdiff_t begin = i / r.lines * SLIDE_ROWS,
                         rows = smallest(SLIDE_ROWS, r.rows.count - begin) - 1, each = s->pitch / width,
                         at_first = top + begin * down + i % r.lines * r.rows.step,
-                        reach = rows * step_of(&r) + r.taps,
+                        reach = rows * r.step + r.taps,
                         first = smallest(largest(0, ceil_div(-at_first, each)), reach),
                         stop = largest(first, smallest(ceil_div(high - at_first, each), reach));
         inside[i] = (1 << stop) - (1 << first);

@@ -8,8 +8,8 @@ enum { ROWS = SLIDE_ROWS, TILES = 128 }; /* that are planned at a time */
 
 #define EACH_ROW(i, count) _Pragma("GCC unroll 32") for (int i = 0; i < (count); i++)
 
-/* Tap t of window r reads row j. */
-#define READS(j, t, S, R) ((j) >= (t) && ((j) - (t)) % (S) == 0 && ((j) - (t)) / (S) < (R))
+/* Tap t of a window reads row j, where windows are D rows apart. */
+#define READS(j, t, D) ((j) >= (t) && ((j) - (t)) % (D) == 0 && ((j) - (t)) / (D) < ROWS)
 
 /* Elements, or every other element, of an image or of two. */
 #define READ_1_1(M, at, other) AT(M, at)
@@ -33,12 +33,12 @@ static void write_part(const st_real *from, int lanes, int each, ptrdiff_t rows,
             if (i % each < width) to[i / each * beside + i % each] = from[i];
 }
 
-#define MAKE(M, I, S, T)                                                                                     \
-    M##_TARGET static void M##_make_##I##_##S##_##T(                                                         \
+#define MAKE(M, I, S, D, T)                                                                                  \
+    M##_TARGET static void M##_make_##I##_##S##_##D##_##T(                                                   \
         const slide_columns *s, const slide_planes *p, const slide_tile *tile, ptrdiff_t tiles,              \
         const st_real *weight, const st_real *b, st_real *c, ptrdiff_t far)                                  \
     {                                                                                                        \
-        enum { LANES = ISA_LANES(M), EACH = LANES / (I), DOWN = T == 1 ? 1 : S };                            \
+        enum { LANES = ISA_LANES(M), EACH = LANES / (I) };                                                   \
         const ptrdiff_t pitch = s->pitch, down = s->down, other = p->other_read, beside = p->other_made;     \
         (void)other, (void)beside;                                                                           \
         for (ptrdiff_t n = 0, m = 0; n < p->count; n++, weight += p->weight, c += p->made) {                 \
@@ -54,14 +54,13 @@ static void write_part(const st_real *from, int lanes, int each, ptrdiff_t rows,
                     const unsigned inside = (unsigned)*(const volatile ptrdiff_t *)(q->inside + s->line[k]); \
                     M##_vector tap[T];                                                                       \
                     EACH_ROW(t, T) tap[t] = w[t * down] - (M##_vector){ 0 };                                 \
-                    EACH_ROW(j, (ROWS - 1) * DOWN + T)                                                       \
+                    EACH_ROW(j, (ROWS - 1) * D + T)                                                          \
                     {                                                                                        \
                         if (inside & 1U << j) {                                                              \
                             const M##_vector x =                                                             \
                                 (M##_vector)(keep & (M##_mask)READ_##S##_##I(M, from, other));               \
                             EACH_ROW(t, T)                                                                   \
-                            if (READS(j, t, DOWN, ROWS))                                                     \
-                                sum[(j - t) / DOWN] = M##_FUSED(x, tap[t], sum[(j - t) / DOWN]);             \
+                            if (READS(j, t, D)) sum[(j - t) / D] = M##_FUSED(x, tap[t], sum[(j - t) / D]);   \
                         }                                                                                    \
                         from += pitch;                                                                       \
                     }                                                                                        \
@@ -83,12 +82,12 @@ static void write_part(const st_real *from, int lanes, int each, ptrdiff_t rows,
         }                                                                                                    \
     }
 
-#define DOTS(M, I, S, T)                                                                                     \
-    M##_TARGET static void M##_dots_##I##_##S##_##T(                                                         \
+#define DOTS(M, I, S, D, T)                                                                                  \
+    M##_TARGET static void M##_dots_##I##_##S##_##D##_##T(                                                   \
         const slide_columns *s, const slide_planes *p, const slide_tile *tile, ptrdiff_t tiles,              \
         const st_real *b, const st_real *dy, ptrdiff_t far, st_real *sum)                                    \
     {                                                                                                        \
-        enum { LANES = ISA_LANES(M), EACH = LANES / (I), DOWN = T == 1 ? 1 : S };                            \
+        enum { LANES = ISA_LANES(M), EACH = LANES / (I) };                                                   \
         const ptrdiff_t pitch = s->pitch, other = p->other_read, beside = p->other_made;                     \
         const isa_bits all = p->alone ? EACH : LANES;                                                        \
         (void)other, (void)beside;                                                                           \
@@ -113,14 +112,13 @@ static void write_part(const st_real *from, int lanes, int each, ptrdiff_t rows,
                     const unsigned inside = (unsigned)*(const volatile ptrdiff_t *)(q->inside + s->line[k]); \
                     M##_vector total[T];                                                                     \
                     EACH_ROW(t, T) total[t] = AT(M, to + t * LANES);                                         \
-                    EACH_ROW(j, (ROWS - 1) * DOWN + T)                                                       \
+                    EACH_ROW(j, (ROWS - 1) * D + T)                                                          \
                     {                                                                                        \
                         if (inside & 1U << j) {                                                              \
                             const M##_vector x =                                                             \
                                 (M##_vector)(keep & (M##_mask)READ_##S##_##I(M, from, other));               \
                             EACH_ROW(t, T)                                                                   \
-                            if (READS(j, t, DOWN, ROWS))                                                     \
-                                total[t] = M##_FUSED(x, d[(j - t) / DOWN], total[t]);                        \
+                            if (READS(j, t, D)) total[t] = M##_FUSED(x, d[(j - t) / D], total[t]);           \
                         }                                                                                    \
                         from += pitch;                                                                       \
                     }                                                                                        \
@@ -132,15 +130,19 @@ static void write_part(const st_real *from, int lanes, int each, ptrdiff_t rows,
     }
 
 /* clang-format off */
-#define EACH_TAPS(DO, M, I, S)                                                                               \
-    DO(M, I, S, 1) DO(M, I, S, 2) DO(M, I, S, 3) DO(M, I, S, 4) DO(M, I, S, 5) DO(M, I, S, 6) DO(M, I, S, 7)
-#define BOTH(M, I, S, T) MAKE(M, I, S, T) DOTS(M, I, S, T)
-#define MADE(M, I, S, T) M##_make_##I##_##S##_##T,
-#define SUMS(M, I, S, T) M##_dots_##I##_##S##_##T,
-#define SLIDE(M, I) EACH_TAPS(BOTH, M, I, 1) EACH_TAPS(BOTH, M, I, 2)
-#define OF_ISA(M, I)                                                                                         \
-    { ISA_LANES(M) / (I), I, { { EACH_TAPS(MADE, M, I, 1) }, { EACH_TAPS(MADE, M, I, 2) } },                 \
-      { { EACH_TAPS(SUMS, M, I, 1) }, { EACH_TAPS(SUMS, M, I, 2) } } },
+#define EACH_TAPS(DO, M, I, S, D)                                                                            \
+    DO(M, I, S, D, 2) DO(M, I, S, D, 3) DO(M, I, S, D, 4)                                                    \
+    DO(M, I, S, D, 5) DO(M, I, S, D, 6) DO(M, I, S, D, 7)
+#define BOTH(M, I, S, D, T) MAKE(M, I, S, D, T) DOTS(M, I, S, D, T)
+#define MADE(M, I, S, D, T) M##_make_##I##_##S##_##D##_##T,
+#define SUMS(M, I, S, D, T) M##_dots_##I##_##S##_##D##_##T,
+#define SLIDE(M, I)                                                                                          \
+    BOTH(M, I, 1, 1, 1) EACH_TAPS(BOTH, M, I, 1, 1)                                                          \
+    BOTH(M, I, 2, 1, 1) EACH_TAPS(BOTH, M, I, 2, 1) EACH_TAPS(BOTH, M, I, 2, 2)
+#define EACH_FORM(DO, M, I)                                                                                  \
+    { { DO(M, I, 1, 1, 1) EACH_TAPS(DO, M, I, 1, 1) }, { DO(M, I, 2, 1, 1) EACH_TAPS(DO, M, I, 2, 1) },      \
+      { NULL, EACH_TAPS(DO, M, I, 2, 2) } }
+#define OF_ISA(M, I) { ISA_LANES(M) / (I), I, EACH_FORM(MADE, M, I), EACH_FORM(SUMS, M, I) },
 #define ONE(M) SLIDE(M, 1)
 #define OF_ONE(M) OF_ISA(M, 1)
 /* clang-format on */
@@ -242,10 +244,16 @@ static ptrdiff_t fill_tiles(const slide *v, const slide_columns *s, int stride, 
         if (some.plus) some.plus += some.count;                                                              \
     }
 
+/* One row of windows is in any form. */
+static int form_of(const slide_columns *s, int stride)
+{
+    return stride == 1 ? ROWS_1_1 : s->next == s->pitch ? ROWS_1_2 : ROWS_2_2;
+}
+
 void slide_image(const slide *v, const slide_columns *s, const slide_planes *p, int stride, int taps,
                  ptrdiff_t rows, ptrdiff_t width, const st_real *weight, const st_real *b, st_real *c)
 {
-    slide_make *make = v->make[stride - 1][taps - 1];
+    slide_make *make = v->make[form_of(s, stride)][taps - 1];
     EACH_TILES(make(s, &some, tile, tiles, weight + n * p->weight, b + n / p->shared * p->read,
                     c + n * p->made, width))
 }
@@ -253,7 +261,7 @@ void slide_image(const slide *v, const slide_columns *s, const slide_planes *p, 
 void slide_sum_image(const slide *v, const slide_columns *s, const slide_planes *p, int stride, int taps,
                      ptrdiff_t rows, ptrdiff_t width, const st_real *b, const st_real *dy, st_real *sum)
 {
-    slide_dots *dots = v->dots[stride - 1][taps - 1];
+    slide_dots *dots = v->dots[form_of(s, stride)][taps - 1];
     const ptrdiff_t size = s->count * taps * v->lanes * v->images;
     EACH_TILES(
         dots(s, &some, tile, tiles, b + n / p->shared * p->read, dy + n * p->made, width, sum + n * size))

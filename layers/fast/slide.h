@@ -58,11 +58,15 @@ typedef void slide_make(const slide_columns *s, const slide_planes *p, const sli
 typedef void slide_dots(const slide_columns *s, const slide_planes *p, const slide_tile *tile,
                         ptrdiff_t tiles, const st_real *b, const st_real *dy, ptrdiff_t far, st_real *sum);
 
-/* Of vectors of one image, or halves of two, by stride - 1 and taps - 1. */
+/* By how many rows and elements windows are apart. */
+enum { ROWS_1_1, ROWS_1_2, ROWS_2_2, SLIDE_FORMS };
+
+/* Of vectors of one image, or halves of two, by form and taps - 1; a column of one tap has rows of any
+ * distance as if they were next to each other. */
 typedef struct slide {
     int lanes, images; /* of each image; */
-    slide_make *make[SLIDE_STRIDE][SLIDE_TAPS];
-    slide_dots *dots[SLIDE_STRIDE][SLIDE_TAPS];
+    slide_make *make[SLIDE_FORMS][SLIDE_TAPS];
+    slide_dots *dots[SLIDE_FORMS][SLIDE_TAPS];
 } slide;
 
 /* The best vectors of an instruction set or a lesser one for rows of so many windows, of so many images, and
