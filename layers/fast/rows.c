@@ -25,6 +25,7 @@
 
 #include <limits.h>
 #include <math.h>
+#include <stdint.h>
 #include <string.h>
 #include <tgmath.h>
 
@@ -36,16 +37,20 @@ enum { AT_ONCE = 8 };                    /* vectors of rows that are added up at
 enum { BESIDE = 4 };                     /* other vectors at once */
 enum { JOINED = 4 };                     /* vectors that joined rows fill, at least */
 enum { MOST_PICKS = 12 };                /* of an element */
+enum { MOST_PARTS = 4 };                 /* of a pick of groups that are moved one after the other, */
+enum { TABLE = 16 << 10 };               /* and bytes of all their picks, which the first cache keeps */
 enum { BLOCK = 8192 / sizeof(st_real) }; /* elements of rows that are summed before they are picked from */
 enum { ABREAST = 2, TILE = 2048 };       /* vectors of planes; elements of each that are lanes at once */
 #define NOWHERE (-(st_real)(1 << 24))    /* the row and the column of no element */
 
 /* How one tap of each of a vector of elements is read: from `parts` vectors of the row, lane l from
- * row[from[index[l] / lanes] + index[l] % lanes]; 0 parts: the lanes are adjacent. */
+ * row[from[index[l] / lanes] + index[l] % lanes]; 0 parts: the lanes are adjacent. With one part, the index
+ * of a lane without this tap is `lanes`, in a second vector. */
 typedef struct pick {
     ptrdiff_t taps; /* of this vector, in its first pick */
     int from[LANES_MOST], parts;
     bool lacks; /* there are lanes without this tap, whose weight is 0 */
+    bool ones;  /* the weights of the others are 1 */
 } pick;
 
 /* The picks of vectors of elements, in their order, each with an index and a weight for each lane. Those of
@@ -53,6 +58,8 @@ typedef struct pick {
  * without this tap. Short rows are joined, so that they fill vectors. */
 typedef struct picks {
     bool used;                 /* otherwise columns are vectors */
+    bool moves;                /* elements have one tap at most, of weight 1, and the picks are few; rows are
+                                * not long, nor longer than what they make: groups are moved one by one */
     ptrdiff_t rows, step, out; /* rows at once, `step` from each other; the elements that they make */
     ptrdiff_t low, high;       /* the elements of a row that are read, */
     ptrdiff_t reach;           /* and those of all rows, up to the last one of a vector */
@@ -235,7 +242,7 @@ INLINE const st_real *fetch(const st_real *fetched, const tap *t, ptrdiff_t coun
             if (count == 1 && t[0].weight == 1) sum = AT(M, first + i);                                      \
             else if (count == 1) sum = t[0].weight * AT(M, first + i);                                       \
             else if (count == 2) sum = t[0].weight * AT(M, first + i) + t[1].weight * AT(M, second + i);     \
-            __builtin_prefetch(to + i + SOON, 1);                                                            \
+            __builtin_prefetch(to + i + AHEAD, 1);                                                           \
             AT(M, to + i) = sum;                                                                             \
         }                                                                                                    \
     }                                                                                                        \
@@ -372,7 +379,7 @@ typedef struct groups {
     ptrdiff_t count, pitch;
     const st_real *from, *share; /* the shares of means, `shared` apart, or NULL, */
     ptrdiff_t shared;
-    bool far;                /* the next ones are fetched */
+    bool far, to_far;        /* the next ones are fetched, and places of `to` before they are written */
     st_real none, *to, *end; /* the value without a tap; nothing is written beyond the end */
     st_real *places;         /* of maxima, beside `to` or, on the way back, `from`; NULL: they are not kept */
 } groups;
@@ -492,6 +499,41 @@ static ptrdiff_t planes_of_block(ptrdiff_t size)
         }                                                                                                    \
     }                                                                                                        \
                                                                                                              \
+    /* Moves groups one after the other, as memory is fetched best; returns how many it has moved. */        \
+    M##_TARGET static __attribute__((noinline)) ptrdiff_t M##_move_groups(const picks *k, const groups *b)   \
+    {                                                                                                        \
+        enum { LANES = ISA_LANES(M) };                                                                       \
+        const M##_vector none = (M##_vector){ 0 } + b->none;                                                 \
+        const ptrdiff_t out = k->out, last = largest(out - LANES, 0), pitch = b->pitch;                      \
+        const ptrdiff_t room = b->end - b->to - last - LANES;                                                \
+        const ptrdiff_t count = room < 0 ? 0 : smallest(b->count, room / out + 1);                           \
+        const ptrdiff_t ahead = ceil_div(AHEAD, pitch) * pitch; /* of a later group */                       \
+        const st_real *from = b->from;                                                                       \
+        st_real *to = b->to;                                                                                 \
+        for (ptrdiff_t g = 0; g < count; g++, from += pitch, to += out) {                                    \
+            const isa_bits *index = k->index;                                                                \
+            ptrdiff_t i = 0;                                                                                 \
+            for (const pick *p = k->pick; i <= last; p++, index += LANES) {                                  \
+                const M##_mask where = (M##_mask)AT(M, index);                                               \
+                M##_vector v = AT(M, from + p->from[0]);                                                     \
+                if (p->parts < 2) v = SHUFFLE_BY(M, v, none, where);                                         \
+                else if (p->parts == 2) {                                                                    \
+                    const M##_vector next = AT(M, from + p->from[1]);                                        \
+                    v = SHUFFLE_BY(M, v, next, where);                                                       \
+                } else M##_pick(p, where, from, 0, 1, &v);                                                   \
+                if (p->parts > 1 && p->lacks) {                                                              \
+                    const M##_mask has = AT(M, k->weight + (index - k->index)) != 0;                         \
+                    v = ISA_PICK(M, has, v, none);                                                           \
+                }                                                                                            \
+                if (b->far) __builtin_prefetch(from + ahead + p->from[0]);                                   \
+                if (b->far && p->parts > 2) __builtin_prefetch(from + ahead + p->from[p->parts - 1]);        \
+                if (b->to_far) __builtin_prefetch(to + i + AHEAD, 1);                                        \
+                AT(M, to + i) = v;                                                                           \
+                i = i == last ? last + 1 : smallest(i + LANES, last);                                        \
+            }                                                                                                \
+        }                                                                                                    \
+        return count;                                                                                        \
+    }                                                                                                        \
     M##_TARGET INLINE void M##_pick_all(const picks *k, picking how, const groups *given)                    \
     {                                                                                                        \
         groups b = *given;                                                                                   \
@@ -511,7 +553,12 @@ static ptrdiff_t planes_of_block(ptrdiff_t size)
     M##_TARGET static void M##_pick_groups(const picks *given, picking how, const groups *b)                 \
     {                                                                                                        \
         const picks k = *given;                                                                              \
-        if (how == SUMS) M##_pick_all(&k, SUMS, b);                                                          \
+        groups rest = *b;                                                                                    \
+        if (M##_SHUFFLES && how == SUMS && k.moves && !b->share) {                                           \
+            const ptrdiff_t n = M##_move_groups(given, b);                                                   \
+            rest.count -= n, rest.from += n * b->pitch, rest.to += n * k.out;                                \
+        }                                                                                                    \
+        if (how == SUMS) M##_pick_all(&k, SUMS, &rest);                                                      \
         else if (how == MAXIMA) M##_pick_all(&k, MAXIMA, b);                                                 \
         else M##_pick_all(&k, BACK, b);                                                                      \
     }                                                                                                        \
@@ -539,6 +586,7 @@ static ptrdiff_t planes_of_block(ptrdiff_t size)
         const st_real *fetched = is_far(w->plan->planes * area, THIRD) ? from : NULL;                        \
         groups b = { .pitch = k->rows * k->step, .none = value, .to = to };                                  \
         b.end = to + total * out;                                                                            \
+        b.to_far = is_far(total * out, THIRD);                                                               \
         if (w->plan->means) b.share = w->share, b.shared = k->rows * out;                                    \
         for (ptrdiff_t r = 0, oh = 0, n; r < total; r += n, b.to += n * out) {                               \
             n = smallest(most, total - r);                                                                   \
@@ -639,6 +687,7 @@ enum { CACHE = 48 << 10 }; /* bytes that picks and their planes should fit */
         };                                                                                                   \
         if (!halved) b.share = share, b.none = value;                                                        \
         b.far = is_far(w->planes * a->size, SECOND);                                                         \
+        b.to_far = is_far(b.end - to, THIRD);                                                                \
         for (ptrdiff_t g = 0; g < all; g += b.count) {                                                       \
             b.count = g >= direct ? 1 : halved ? smallest(BESIDE, direct - g) : direct;                      \
             b.from = g < direct ? from + g * step : w->block;                                                \
@@ -649,6 +698,7 @@ enum { CACHE = 48 << 10 }; /* bytes that picks and their planes should fit */
             if (halved) {                                                                                    \
                 groups first = b, then = b;                                                                  \
                 first.to = w->half, first.end = w->half + b.count * k->out + ISA_LANES(M);                   \
+                first.to_far = false;                                                                        \
                 then.from = w->half, then.pitch = k->out, then.share = share, then.far = false;              \
                 M##_pick_groups(k, SUMS, &first);                                                            \
                 M##_pick_groups(&half->picks, SUMS, &then);                                                  \
@@ -1635,7 +1685,8 @@ static ptrdiff_t room_of_planes(const sparse each[], int lanes)
 
 static size_t bytes_of_picks(ptrdiff_t room, int lanes)
 {
-    return (size_t)room * (sizeof(pick) + (size_t)lanes * (sizeof(isa_bits) + sizeof(st_real)));
+    return LINE * sizeof(st_real) +
+           (size_t)room * (sizeof(pick) + (size_t)lanes * (sizeof(isa_bits) + sizeof(st_real)));
 }
 
 /* Bytes of an axis's table, with `most` picks an element. */
@@ -1782,6 +1833,7 @@ static char *lay_out_picks(picks *p, ptrdiff_t room, int lanes, char *at)
 {
     p->room = room;
     p->pick = (pick *)(void *)at, at += (size_t)room * sizeof *p->pick;
+    at += -(uintptr_t)at % (LINE * sizeof(st_real)); /* vectors of indexes lie in one line */
     p->index = (isa_bits *)(void *)at, at += (size_t)(room * lanes) * sizeof *p->index;
     p->weight = (st_real *)(void *)at;
     return at + (size_t)(room * lanes) * sizeof *p->weight;
@@ -1869,7 +1921,7 @@ static double find_pick(const sparse *a, const matrix *m, picking how, ptrdiff_t
 {
     ptrdiff_t from[LANES_MOST] = { 0 };
     bool adjacent = true;
-    *p = (pick){ .taps = 1 };
+    *p = (pick){ .taps = 1, .ones = true };
     for (int l = 0; l < lanes; l++) {
         const ptrdiff_t plane = (i + l) / a->out, o = (i + l) % a->out;
         const ptrdiff_t oh = o / m->out_wide, ow = o % m->out_wide;
@@ -1889,6 +1941,7 @@ static double find_pick(const sparse *a, const matrix *m, picking how, ptrdiff_t
         else from[l] = at + plane * a->picks.step;
         weight[l] = how == SUMS ? row.weight * column.weight : (st_real)(how == BACK ? o : at);
         if (m->shares) weight[l] *= m->shares[at];
+        p->ones = p->ones && weight[l] == 1;
         adjacent = adjacent && from[l] == from[0] + l;
     }
     for (int l = 0; l < lanes && adjacent; l++) index[l] = l, p->from[l] = (int)from[0];
@@ -1904,6 +1957,8 @@ static double find_pick(const sparse *a, const matrix *m, picking how, ptrdiff_t
         p->parts = parts + 1;
     }
     if (!adjacent && p->parts == 0) p->parts = 1;
+    for (int l = 0; l < lanes && how == SUMS && p->lacks && p->parts == 1; l++)
+        if (weight[l] == 0) index[l] = lanes;
     const double each = shuffles ? p->parts + (p->parts + 1) / 2 * 2 - 1 : 2 * lanes;
     if (how != SUMS)
         return (m->rows ? 6 : 10) + (how == BACK || !m->rows ? 2 : 1) * (p->parts == 0 ? 0 : each);
@@ -1918,6 +1973,7 @@ static double find_picks(sparse *a, const matrix *m, picking how, int most, int 
     double picked = how == SUMS ? 2 : 8;
     if (p->step > INT_MAX / (2 * LANES_MOST)) return INFINITY;
     p->reach = 0, p->out = p->rows * a->out;
+    p->moves = how == SUMS && p->step <= largest(a->out, SOON);
     for (ptrdiff_t begin = 0; begin < p->out; begin += lanes, picked += 6) {
         const ptrdiff_t i = p->out < lanes ? 0 : lanes_within(begin, lanes, p->out);
         for (ptrdiff_t k = 0, taps = 1; k < taps; k++, at++) {
@@ -1926,9 +1982,11 @@ static double find_picks(sparse *a, const matrix *m, picking how, int most, int 
             picked += find_pick(a, m, how, i, k, lanes, shuffles, to, p->index + at * lanes,
                                 p->weight + at * lanes);
             taps = to->taps;
+            p->moves = p->moves && taps == 1 && to->ones && to->parts <= MOST_PARTS;
             for (int j = 0; j < LANES_MOST; j++) p->reach = largest(p->reach, to->from[j] + lanes);
         }
     }
+    p->moves = p->moves && (size_t)at * (sizeof *p->pick + (size_t)lanes * sizeof *p->index) <= TABLE;
     p->room = at;
     return picked / (double)p->rows;
 }
