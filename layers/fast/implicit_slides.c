@@ -287,6 +287,8 @@ void implicit_make_slides(const st_call *c, const pass *p, const share *s, st_te
     const part *q = p->part;
     const bool whole = p->apart[0] * p->apart[1] == 1,
                all_channels = s->made == p->made && (p->made == 1 || each == p->made * p->row);
+    /* Rows that are read in order need not be fetched. */
+    const bool ahead = layer_streams(c) && s->made == 1 && read_stride(d, p, 0) > 1;
     const ptrdiff_t most = whole ? 1 : phases_together(p);
     ptrdiff_t before = 0, after = 0;
     for (ptrdiff_t n = 0; n < p->parts; n++)
@@ -300,7 +302,8 @@ void implicit_make_slides(const st_call *c, const pass *p, const share *s, st_te
                                  .shared = s->made,
                                  .weight = p->made == 1 ? each : p->row,
                                  .read = p->read * from.stride[1],
-                                 .made = area };
+                                 .made = area,
+                                 .ahead = ahead };
             const st_real *plane = channels_of(&images, i, pair, g * p->read, some * p->read, before, after,
                                                room, &set.other_read),
                           *weight = weights + g * each + s->first * p->row;

@@ -33,6 +33,12 @@ static void write_part(const st_real *from, int lanes, int each, ptrdiff_t rows,
             if (i % each < width) to[i / each * beside + i % each] = from[i];
 }
 
+/* Fetches a tile's share of the next plane. */
+INLINE void fetch_ahead(const st_real *next, ptrdiff_t share)
+{
+    for (ptrdiff_t e = 0; e < share; e += 64 / (ptrdiff_t)sizeof *next) __builtin_prefetch(next + e, 0, 2);
+}
+
 #define MAKE(M, I, S, D, T)                                                                                  \
     M##_TARGET static void M##_make_##I##_##S##_##D##_##T(                                                   \
         const slide_columns *s, const slide_planes *p, const slide_tile *tile, ptrdiff_t tiles,              \
@@ -46,6 +52,8 @@ static void write_part(const st_real *from, int lanes, int each, ptrdiff_t rows,
                 M##_vector sum[ROWS];                                                                        \
                 st_real aside[ROWS * LANES], *to = c + q->to;                                                \
                 const ptrdiff_t rows = q->rows;                                                              \
+                if (p->ahead && n + 1 < p->count)                                                            \
+                    fetch_ahead(b + p->read + (q - tile) * (p->read / tiles), p->read / tiles);              \
                 sum[0] = (p->plus ? p->plus[n] : 0) - (M##_vector){ 0 };                                     \
                 EACH_ROW(r, ROWS) sum[r] = sum[0];                                                           \
                 for (ptrdiff_t k = 0; k < s->count; k++) {                                                   \

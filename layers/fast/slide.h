@@ -44,10 +44,10 @@ typedef struct slide_tile {
 /* Planes that are made alike, of which `shared` at a time read the same: their number, and the distances from
  * one to the next one of weights, of what is read, and of results or, for sums, of windows. From number
  * `exact` on, vectors write no elements after a row. Of two images, the distances to the second one; alone:
- * there is only one. */
+ * there is only one; ahead: the next plane is fetched meanwhile. */
 typedef struct slide_planes {
     ptrdiff_t count, shared, exact, weight, read, made, other_read, other_made;
-    bool alone;
+    bool alone, ahead;
     const st_real *plus; /* NULL: nothing */
 } slide_planes;
 
