@@ -756,6 +756,12 @@ static column_run narrow_run(const rows_plan *p, ptrdiff_t lanes, bool back)
     return back ? (column_run){ r.from, r.to, r.count, 1 } : r;
 }
 
+/* Tests if a run in reverse is wider than a narrow one. */
+static bool is_wide(const column_run *r, ptrdiff_t lanes)
+{
+    return r->step < 0 && r->count > NARROW * lanes;
+}
+
 /* Vectors are read and written beyond the ends of rows; the next row is written later. */
 #define RUNS(M)                                                                                              \
     M##_TARGET INLINE void M##_copy(ptrdiff_t n, const st_real *from, st_real *to)                           \
@@ -783,6 +789,28 @@ static column_run narrow_run(const rows_plan *p, ptrdiff_t lanes, bool back)
         for (; done < out; done += ISA_LANES(M)) AT(M, y + done) = value;                                    \
     }                                                                                                        \
                                                                                                              \
+    /* The adjoint of a run. One in reverse is added by vectors if it is wide, as loads wait for \
+     * stores that they overlap. The last vector is the first one, and `rest` of it are added. */           \
+    M##_TARGET INLINE void M##_add_run(const column_run *r, const st_real *y, st_real *x)                    \
+    {                                                                                                        \
+        enum { LANES = ISA_LANES(M) };                                                                       \
+        const ptrdiff_t count = r->count, rest = count % LANES;                                              \
+        M##_mask turned;                                                                                     \
+        EACH(l, LANES) turned[l] = LANES - 1 - l;                                                            \
+        if (!M##_SHUFFLES || !is_wide(r, LANES)) {                                                           \
+            add_run(r, y, x);                                                                                \
+            return;                                                                                          \
+        }                                                                                                    \
+        for (ptrdiff_t i = rest > 0 ? -LANES : 0; i + LANES <= count; i += LANES) {                          \
+            const ptrdiff_t j = i < 0 ? count - LANES : i;                                                   \
+            st_real *to = x + r->from - j - (LANES - 1);                                                     \
+            const M##_vector before = AT(M, to), v = AT(M, y + j);                                           \
+            M##_vector sum = before + SHUFFLE_BY(M, v, v, turned);                                           \
+            if (i < 0) sum = ISA_PICK(M, turned >= (isa_bits)(LANES - rest), sum, before);                   \
+            AT(M, to) = sum;                                                                                 \
+        }                                                                                                    \
+    }                                                                                                        \
+                                                                                                             \
     /* A row of dx from a row of dy: the longest run of adjacent columns is copied, the others are added. */ \
     M##_TARGET INLINE void M##_add_runs(const rows_plan *p, const column_run *longest, const st_real *dy,    \
                                         st_real *dx)                                                         \
@@ -795,7 +823,7 @@ static column_run narrow_run(const rows_plan *p, ptrdiff_t lanes, bool back)
         M##_copy(end - first, from, dx + first);                                                             \
         for (ptrdiff_t i = end; i < wide; i += ISA_LANES(M)) AT(M, dx + i) = none;                           \
         for (const column_run *r = p->runs; r < p->runs + p->run_count; r++)                                 \
-            if (r != longest) add_run(r, dy + r->to, dx);                                                    \
+            if (r != longest) M##_add_run(r, dy + r->to, dx);                                                \
     }                                                                                                        \
                                                                                                              \
     /* n rows of a narrow run of v vectors, and of the columns beside it. */                                 \
@@ -2103,7 +2131,7 @@ static double cost_of_rows(const sparse *rows, double each_tap, ptrdiff_t count,
 }
 
 /* The same by runs, or their adjoint: a row of x, or of dy, and then each run. */
-static double cost_of_runs(const rows_plan *p, int lanes, bool back)
+static double cost_of_runs(const rows_plan *p, int lanes, bool shuffles, bool back)
 {
     const sparse *rows = back ? p->back : p->axis, *columns = rows + 1;
     const double vectors = (double)ceil_div(columns->size, lanes), taps = (double)rows->begin[rows->out];
@@ -2117,7 +2145,8 @@ static double cost_of_runs(const rows_plan *p, int lanes, bool back)
         const column_run r = p->runs[k];
         const bool most = 2 * r.count > p->axis[1].size;
         const double by_one = (double)r.count, each = (double)ceil_div(r.count, lanes);
-        if (back && r.step < 1) row += 6 + 1.2 * by_one;
+        if (back && shuffles && is_wide(&r, lanes)) row += 30 + 6 * each;
+        else if (back && r.step < 1) row += 6 + 1.2 * by_one;
         else if (r.step < 0) row += 6 + by_one / 2;
         else row += back && !most ? 6 + 3 * (each + (double)(r.count % lanes)) : 6 + 2 * each;
     }
@@ -2156,7 +2185,7 @@ static double choose_rows(rows_plan *p, bool maxima, int lanes, bool shuffles, p
         each = choose_columns(&p->back[1], false, lanes, shuffles, 10, more);
         costs[1] = cost_of_rows(back, 2 * vectors, count, each);
         for (int i = 0; i < 2 && p->run_count > 0; i++) {
-            const double runs = cost_of_runs(p, lanes, i == 1);
+            const double runs = cost_of_runs(p, lanes, shuffles, i == 1);
             p->by_runs[i] = !(i == 0 ? columns : back + 1)->picks.used || runs <= costs[i];
             if (p->by_runs[i]) costs[i] = runs;
         }

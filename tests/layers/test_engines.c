@@ -248,6 +248,24 @@ TEST(gradients_of_adaptive_means_are_those_of_the_reference)
     use_engine(NULL);
 }
 
+/* Reflected columns are more than three vectors, whole ones on one side and in part on the other. */
+TEST(gradients_of_wide_reflected_borders_are_those_of_the_reference)
+{
+    auto_layer *l = st_pad2d(.height = { 20, 27 }, .width = { 64, 53 }, .mode = ST_PAD_REFLECT);
+    dice d = { { 1 } };
+    auto_tensor x = roll_tensor(&d, ST_SHAPE(1, 2, 89, 71), -1, 1);
+    for (int i = 1; i < ENGINES; i++) {
+        if (!choose_engine(engines[i])) continue;
+        about("%s", engines[i]);
+        results reference = run_layer("reference", st_layer_clone(l), x, d),
+                fast = run_layer(engines[i], st_layer_clone(l), x, d);
+        assert_same(fast.y, reference.y);
+        assert_near(fast.dx, reference.dx, 32 * ST_REAL_EPSILON); /* nine elements at most */
+        free_results(reference), free_results(fast);
+    }
+    use_engine(NULL);
+}
+
 /* Columns of a dilated window that the border cuts begin to the right of those of the next one. */
 TEST(places_of_maxima_in_dilated_windows_are_those_of_the_reference)
 {
