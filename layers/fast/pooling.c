@@ -22,12 +22,14 @@ enum { MEAN, MEANS, MAXIMA, KINDS }; /* the mean of a channel, of pairs; maxima 
  * compiler unrolls their loops. */
 typedef struct form {
     int high, wide, down, right;
+    int rows;    /* of dx at once: 1 or `down` */
     int odd;     /* the padding % right */
     bool padded; /* or columns of the image are in no window */
+    bool again;  /* 2 × 2 next to each other: positions are read once, for two rows of dx */
 } form;
 
 /* That of pairs. */
-#define TWO_BY_TWO ((form){ 2, 2, 2, 2, 0, false })
+#define TWO_BY_TWO ((form){ 2, 2, 2, 2, 2, 0, false, false })
 
 /* The position of a maximum is kh * KW + kw: an st_real for pairs, otherwise a byte. A word, which has the
  * size of an st_real, holds the positions of PACKED windows, which lie below each other. */
@@ -128,7 +130,7 @@ INLINE void spread_mean(ptrdiff_t area, st_real part, st_real *dx)
 #define BITS_AT(M, at) ((M##_mask)AT(M, at))
 #define PICK_BITS(mask, a, b) (((mask) & (a)) | (~(mask) & (b)))
 
-/* Vectors go down a channel, so that a row that windows share is searched once; pairs share none, and are
+/* Vectors go down a channel, so that a row that two windows share is searched once; pairs share none, and are
  * searched row by row. What vectors write beyond the end of a row is overwritten by the next one. Unless
  * `exact`, there must be no NaN: the result tells. */
 #define FIND(M)                                                                                              \
@@ -182,39 +184,27 @@ INLINE void spread_mean(ptrdiff_t area, st_real part, st_real *dx)
         const window *w = &p->w;                                                                             \
         const ptrdiff_t n = w->out[1], wide = w->size[1];                                                    \
         const ptrdiff_t tall = f.padded || n <= ISA_LANES(M) ? w->out[0] : 1;                                \
-        const M##_vector zero = { 0 };                                                                       \
-        const M##_mask none = { 0 };                                                                         \
         M##_vector sum = { 0 };                                                                              \
         for (; channels > 0; channels--, x += p->area, y += p->count) {                                      \
             for (ptrdiff_t begin = 0; begin < w->out[0]; begin += tall)                                      \
                 for (ptrdiff_t i = 0; i < n; i += ISA_LANES(M)) {                                            \
                     if (n >= ISA_LANES(M)) i = lanes_within(i, ISA_LANES(M), n);                             \
                     M##_mask word = { 0 };                                                                   \
-                    M##_maxima last = { zero, none };                                                        \
-                    M##_maxima rows[NOWHERE]; /* those of rows kh of the windows */                          \
-                    for (int kh = 0; kh < f.high; kh++) rows[kh] = (M##_maxima){ zero, none };               \
+                    M##_maxima most = { { 0 }, { 0 } };                                                      \
                     const st_real *first = x + i * f.right - w->before[1];                                   \
                     for (ptrdiff_t oh = begin; oh < begin + tall; oh++) {                                    \
                         const ptrdiff_t top = oh * f.down - w->before[0];                                    \
-                        bool begun = f.high == f.down + 1 && oh > begin;                                     \
-                        M##_maxima most = last;                                                              \
+                        bool begun = f.high == f.down + 1 && oh > 0;                                         \
+                        M##_maxima last = most;                                                              \
                         most.place -= f.down * f.wide;                                                       \
                         for (int kh = 0; kh < f.high; kh++) {                                                \
                             if (f.padded && (top + kh < 0 || top + kh >= w->size[0])) continue;              \
                             if (kh == 0 && begun) continue;                                                  \
-                            M##_maxima next;                                                                 \
-                            if (kh + f.down < f.high && oh > begin && f.high != f.down + 1) {                \
-                                next = rows[kh + f.down];                                                    \
-                                next.place -= f.down * f.wide;                                               \
-                            } else {                                                                         \
-                                const st_real *row = first + (top + kh) * wide;                              \
-                                for (int j = 0; j < f.right && far; j++)                                     \
-                                    __builtin_prefetch(row + p->area + j * ISA_LANES(M), 0, 2);              \
-                                next = M##_row(p, f, exact, row, i, kh * f.wide, &sum);                      \
-                            }                                                                                \
-                            if (f.high == f.down + 1) last = next;                                           \
-                            else if (kh >= f.down) rows[kh] = next;                                          \
-                            most = begun ? M##_greater(most, next, exact) : next;                            \
+                            const st_real *row = first + (top + kh) * wide;                                  \
+                            for (int j = 0; j < f.right && far; j++)                                         \
+                                __builtin_prefetch(row + p->area + j * ISA_LANES(M), 0, 2);                  \
+                            last = M##_row(p, f, exact, row, i, kh * f.wide, &sum);                          \
+                            most = begun ? M##_greater(most, last, exact) : last;                            \
                             begun = true;                                                                    \
                         }                                                                                    \
                         AT(M, y + oh * n + i) = most.best;                                                   \
@@ -226,6 +216,7 @@ INLINE void spread_mean(ptrdiff_t area, st_real part, st_real *dx)
                                   : NULL;                                                                    \
                         if (to && !f.padded) AT(M, to) = __builtin_convertvector(most.place, M##_vector);    \
                         else if (to && full) AT(M, to) = (M##_vector)word, word = (M##_mask){ 0 };           \
+                        most = last;                                                                         \
                     }                                                                                        \
                 }                                                                                            \
             if (place) place += p->words;                                                                    \
@@ -242,10 +233,12 @@ INLINE void spread_mean(ptrdiff_t area, st_real part, st_real *dx)
         form f = p->f;                                                                                       \
         if (p->pairs) return M##_find(p, TWO_BY_TWO, exact, far, channels, x, y, place);                     \
         if (p->three && f.right == 2)                                                                        \
-            return M##_find(p, (form){ 3, 3, 2, 2, 0, true }, exact, far, channels, x, y, place);            \
-        if (p->three) return M##_find(p, (form){ 3, 3, 1, 1, 0, true }, exact, far, channels, x, y, place);  \
-        if (p->two) return M##_find(p, (form){ 2, 2, 1, 1, 0, true }, exact, far, channels, x, y, place);    \
-        f = (form){ f.high, f.wide, f.down, 1, 0, true };                                                    \
+            return M##_find(p, (form){ 3, 3, 2, 2, 2, 0, true, false }, exact, far, channels, x, y, place);  \
+        if (p->three)                                                                                        \
+            return M##_find(p, (form){ 3, 3, 1, 1, 1, 0, true, false }, exact, far, channels, x, y, place);  \
+        if (p->two)                                                                                          \
+            return M##_find(p, (form){ 2, 2, 1, 1, 1, 0, true, false }, exact, far, channels, x, y, place);  \
+        f = (form){ f.high, f.wide, f.down, f.right == 2 ? 2 : 1, 1, 0, true, false };                       \
         return M##_find(p, f, exact, far, channels, x, y, place);                                            \
     }                                                                                                        \
                                                                                                              \
@@ -268,21 +261,13 @@ INLINE void spread_mean(ptrdiff_t area, st_real part, st_real *dx)
 
 /* ---- their gradients ------------------------------------------------------------------------------- */
 
-/* How far from windows i, i + 1, ... those begin whose column kw is in vector i of dx. */
-INLINE ptrdiff_t apart_by(const window *w, form f, int kw)
-{
-    return w->before[1] / f.right + ((kw + f.odd) % f.right + f.odd - kw) / f.right;
-}
-
-/* Vectors of dx begin at each second, or each, column; the last ones come first, as they may pass the end of
- * a row. They go down a channel, so that positions are read once: rows that windows below reach, too, keep
- * their sums until then. Windows are added in their order. */
+/* Rows of dx by vectors that begin at each second, or each, column; the last ones first, as they may pass the
+ * end of a row. Column kw of a window is column c of its `right` ones. Windows are added in their order. */
 #define GATHER(M)                                                                                            \
     M##_TARGET INLINE void M##_gather(const pooling *p, form f, ptrdiff_t channels, const st_real *dy,       \
                                       const st_real *place, st_real *dx)                                     \
     {                                                                                                        \
         enum { LANES = ISA_LANES(M) };                                                                       \
-        const M##_vector zero = { 0 };                                                                       \
         const window w = p->w;                                                                               \
         const ptrdiff_t n = w.out[1], wide = w.size[1], vectors = ceil_div(wide, f.right);                   \
         const bool far = is_far(p, channels);                                                                \
@@ -291,53 +276,49 @@ INLINE ptrdiff_t apart_by(const window *w, form f, int kw)
             for (ptrdiff_t begin = (vectors - 1) / LANES * LANES; begin >= 0; begin -= LANES) {              \
                 const ptrdiff_t i = vectors < LANES ? 0 : lanes_within(begin, LANES, vectors);               \
                 const isa_bits *outside = p->tables + w.kernel[1] + i;                                       \
-                M##_vector sum[NOWHERE][STRIDE_MOST]; /* of rows kh, so far */                               \
-                for (int kh = 0; kh < f.high; kh++) sum[kh][0] = sum[kh][1] = zero;                          \
-                ptrdiff_t row = -w.before[0]; /* of dx, from the padding on: row 0 of windows oh */          \
-                for (ptrdiff_t oh = 0; row < w.size[0]; oh++, row += f.down) {                               \
-                    const bool some = oh < w.out[0];                                                         \
-                    const st_real *words = place + (size_t)oh / PACKED * (size_t)n + i;                      \
-                    const st_real *from = dy + oh * n + i;                                                   \
-                    const int shift = (int)((size_t)oh % PACKED * BYTE);                                     \
-                    M##_mask which[NOWHERE];                                                                 \
-                    if (far && some) __builtin_prefetch(from + p->count, 0, 2);                              \
-                    for (int kh = 0; kh < f.high && some; kh++) {                                            \
-                        M##_vector s[STRIDE_MOST] = { sum[kh][0], sum[kh][1] };                              \
-                        for (int kw = f.wide - 1; kw >= 0; kw--) {                                           \
-                            const ptrdiff_t at = apart_by(&w, f, kw);                                        \
-                            M##_mask is = { 0 };                                                             \
-                            if (kh == 0) is = BITS_AT(M, words + at) >> shift & NOWHERE;                     \
-                            else is = which[kw];                                                             \
-                            if (kh == 0 && f.padded) is |= BITS_AT(M, outside + at);                         \
-                            if (kh == 0 && f.high > 1) which[kw] = is;                                       \
-                            const M##_mask here = is == p->number[kh * f.wide + kw];                         \
-                            s[(kw + f.odd) % f.right] += (M##_vector)(here & BITS_AT(M, from + at));         \
+                M##_mask above[2] = { { 0 } }; /* `which` of windows t - 1 */                                \
+                ptrdiff_t row = -w.before[0];  /* of dx, from the padding on: row kh of windows t */         \
+                for (ptrdiff_t t = 0; row < w.size[0]; t++)                                                  \
+                    for (int kh = 0; kh < f.down; kh += f.rows, row += f.rows) {                             \
+                        M##_vector sum[STRIDE_MOST][STRIDE_MOST] = { 0 };                                    \
+                        for (int j = (f.high - 1) / f.down; j >= 0; j--) {                                   \
+                            const ptrdiff_t oh = t - j;                                                      \
+                            if (oh < 0 || oh >= w.out[0]) continue;                                          \
+                            const st_real *words = place + (size_t)oh / PACKED * (size_t)n + i;              \
+                            if (far && j == 0) __builtin_prefetch(dy + p->count + oh * n + i, 0, 2);         \
+                            const int shift = (int)((size_t)oh % PACKED * BYTE);                             \
+                            for (int kw = f.wide - 1; kw >= 0; kw--) {                                       \
+                                const int c = (kw + f.odd) % f.right;                                        \
+                                const ptrdiff_t away = w.before[1] / f.right + (c + f.odd - kw) / f.right;   \
+                                M##_mask which = BITS_AT(M, words + away) >> shift & NOWHERE;                \
+                                if (f.padded) which |= BITS_AT(M, outside + away);                           \
+                                if (f.again && j == 1) which = above[kw];                                    \
+                                if (f.again) above[kw] = which;                                              \
+                                const M##_mask d = BITS_AT(M, dy + oh * n + i + away);                       \
+                                for (int r = 0; r < f.rows && kh + r + j * f.down < f.high; r++) {           \
+                                    const int number = (kh + r + j * f.down) * f.wide + kw;                  \
+                                    sum[r][c] += (M##_vector)((which == p->number[number]) & d);             \
+                                }                                                                            \
+                            }                                                                                \
                         }                                                                                    \
-                        sum[kh][0] = s[0], sum[kh][1] = s[1];                                                \
+                        for (int r = 0; r < f.rows; r++) {                                                   \
+                            st_real *to = dx + (row + r) * wide + i * f.right;                               \
+                            if (row + r < 0 || row + r >= w.size[0]) continue;                               \
+                            __builtin_prefetch(to + ahead, 1);                                               \
+                            if (f.right == 1) AT(M, to) = sum[r][0];                                         \
+                            else AT(M, to) = SHUFFLE(M, sum[r][0], sum[r][1], M##_OF(LOWER));                \
+                            if (f.right == 1) continue;                                                      \
+                            __builtin_prefetch(to + ahead + LANES, 1);                                       \
+                            AT(M, to + LANES) = SHUFFLE(M, sum[r][0], sum[r][1], M##_OF(UPPER));             \
+                        }                                                                                    \
                     }                                                                                        \
-                    for (int r = 0; r < f.down; r++) {                                                       \
-                        if (row + r < 0 || row + r >= w.size[0]) continue;                                   \
-                        st_real *to = dx + (row + r) * wide + i * f.right;                                   \
-                        const M##_vector a = r < f.high ? sum[r][0] : zero,                                  \
-                                         b = r < f.high ? sum[r][1] : zero;                                  \
-                        __builtin_prefetch(to + ahead, 1);                                                   \
-                        if (f.right == 1) AT(M, to) = a;                                                     \
-                        else AT(M, to) = SHUFFLE(M, a, b, M##_OF(LOWER));                                    \
-                        if (f.right == 1) continue;                                                          \
-                        __builtin_prefetch(to + ahead + LANES, 1);                                           \
-                        AT(M, to + LANES) = SHUFFLE(M, a, b, M##_OF(UPPER));                                 \
-                    }                                                                                        \
-                    for (int kh = 0; kh < f.high; kh++)                                                      \
-                        for (int c = 0; c < f.right; c++)                                                    \
-                            sum[kh][c] = kh + f.down < f.high ? sum[kh + f.down][c] : zero;                  \
-                }                                                                                            \
             }                                                                                                \
     }                                                                                                        \
                                                                                                              \
     M##_TARGET static __attribute__((noinline)) void M##_gather_two(                                         \
         const pooling *p, ptrdiff_t channels, const st_real *dy, const st_real *place, st_real *dx)          \
     {                                                                                                        \
-        M##_gather(p, (form){ 2, 2, 1, 1, 0, true }, channels, dy, place, dx);                               \
+        M##_gather(p, (form){ 2, 2, 1, 1, 1, 0, true, true }, channels, dy, place, dx);                      \
     }                                                                                                        \
     M##_TARGET static void M##_maxima_back(const pooling *p, ptrdiff_t channels, const st_real *dy,          \
                                            const st_real *place, st_real *dx)                                \
@@ -346,11 +327,16 @@ INLINE ptrdiff_t apart_by(const window *w, form f, int kw)
         for (; p->pairs && channels > 0; channels--, dy += p->count, place += p->words, dx += p->area)       \
             spread_channel(ISA_LANES(M), &p->w, dy, place, dx);                                              \
         if (p->pairs) return;                                                                                \
-        if (p->three && f.right == 1) M##_gather(p, (form){ 3, 3, 1, 1, 0, true }, channels, dy, place, dx); \
-        else if (p->three && f.odd) M##_gather(p, (form){ 3, 3, 2, 2, 1, true }, channels, dy, place, dx);   \
-        else if (p->three) M##_gather(p, (form){ 3, 3, 2, 2, 0, true }, channels, dy, place, dx);            \
+        if (p->three && f.right == 1)                                                                        \
+            M##_gather(p, (form){ 3, 3, 1, 1, 1, 0, true, false }, channels, dy, place, dx);                 \
+        else if (p->three && f.odd)                                                                          \
+            M##_gather(p, (form){ 3, 3, 2, 2, 2, 1, true, false }, channels, dy, place, dx);                 \
+        else if (p->three) M##_gather(p, (form){ 3, 3, 2, 2, 2, 0, true, false }, channels, dy, place, dx);  \
         else if (p->two) M##_gather_two(p, channels, dy, place, dx);                                         \
-        else M##_gather(p, (form){ f.high, f.wide, f.down, 1, 0, true }, channels, dy, place, dx);           \
+        else if (f.right == 2)                                                                               \
+            M##_gather(p, (form){ f.high, f.wide, f.down, 2, 1, f.odd, true, false }, channels, dy, place,   \
+                       dx);                                                                                  \
+        else M##_gather(p, (form){ f.high, f.wide, f.down, 1, 1, 0, true, false }, channels, dy, place, dx); \
     }
 
 /* ---- channels, for each instruction set ------------------------------------------------------------ */
@@ -449,8 +435,8 @@ static int plan(st_layer *l, const void *given)
     pooling *p = st_layer_plan_data(l, sizeof *p);
     if (!p) return -1;
     p->w = *w;
-    p->f =
-        (form){ w->kernel[0], w->kernel[1], w->stride[0], w->stride[1], (int)(w->before[1] % stride), true };
+    p->f = (form){ w->kernel[0], w->kernel[1], w->stride[0], w->stride[1], 1, (int)(w->before[1] % stride),
+                   true,         false };
     p->pairs = paired(w);
     p->two = w->kernel[0] == 2 && w->kernel[1] == 2 && w->stride[0] == 1 && w->stride[1] == 1;
     p->three = w->kernel[0] == 3 && w->kernel[1] == 3 && w->stride[0] == w->stride[1];
