@@ -36,7 +36,7 @@ typedef struct dropout_pass {
 static void draw(const dropout_pass *d, ptrdiff_t image, ptrdiff_t first, ptrdiff_t n, st_real *to)
 {
     const double p = ((const st_dropout_options *)d->c->options)->p;
-    const uint32_t last = (uint32_t)(ceil(p * 4294967296.0) - 1);
+    const uint32_t last = p > 0 ? (uint32_t)(ceil(p * 4294967296.0) - 1) : 0;
     const st_real scale = (st_real)(1 / (1 - p));
     const st_random_key key = st_call_random(d->c);
     uint64_t counter = (uint64_t)(d->c->first + image) * (uint64_t)((d->size + 3) / 4) + (uint64_t)first / 4;

@@ -71,9 +71,11 @@ int choice_of(const char *choices, const char *word)
 {
     const size_t length = strlen(word);
     int begins = 0, found = -1;
-    for (int i = 0; choices && length > 0; i++, choices = strchr(choices, '|'), choices += choices != NULL) {
-        if (strncmp(choices, word, length) != 0) continue;
-        if (strcspn(choices, "|") == length) return i;
+    for (int i = 0; choices && length > 0; i++) {
+        const char *choice = choices, *bar = strchr(choices, '|');
+        choices = bar ? bar + 1 : NULL;
+        if (strncmp(choice, word, length) != 0) continue;
+        if (strcspn(choice, "|") == length) return i;
         begins++, found = i;
     }
     return begins == 1 ? found : -1;
