@@ -191,6 +191,7 @@ windows() {
     $mingw -O0 -static -I"$folder" -DST_DOUBLE $pooling gradcheck.c compilers/mingw-double.o -o gradcheck.exe -lm || return
     ${CC:-cc} -O0 -I"$folder" predict.c vectors.o -o predict -lm -lpthread || return
     export WINEDEBUG=-all STRIDE_ENGINE=reference
+    wineserver -p60 2>/dev/null # seconds; otherwise it may end while the next program connects to it
     wine cmd /c exit >/dev/null 2>&1 # its first start tells of the folder that it makes
     ./predict save here.st && wine predict.exe save there.st && cmp here.st there.st &&
         wine predict.exe load here.st | tr -d '\r' >there.txt && ./predict load there.st >here.txt &&
