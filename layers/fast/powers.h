@@ -82,14 +82,20 @@ INLINE st_real exp2_power(st_real x, int raised)
 #endif
 }
 
+#ifndef STRIDE_DOUBLE
+/* 2^r = 1 + r (t[0] + t[1] r + ...), |r| <= 1/2. */
+static const float exp2_terms[] = { 0.693147187927f,   0.24022649795f,    0.0555035743383f,
+                                    0.00961823747976f, 0.00133907354285f, 0.000154035175304f };
+#endif
+
 INLINE st_real exp2_rest(st_real x)
 {
 #ifdef STRIDE_DOUBLE
     return exponent_within(x * LN_2).less_1;
 #else
     const float round = ROUND, r = x - ((x + round) - round);
-    const float r2 = r * r, a = 0.693147187927f + 0.24022649795f * r,
-                b = 0.0555035743383f + 0.00961823747976f * r, c = 0.00133907354285f + 0.000154035175304f * r;
+    const float *t = exp2_terms;
+    const float r2 = r * r, a = t[0] + t[1] * r, b = t[2] + t[3] * r, c = t[4] + t[5] * r;
     const float p = a + r2 * (b + r2 * c);
     return r * p;
 #endif
@@ -103,12 +109,9 @@ INLINE st_real normal_exp2(st_real x)
     return power * exp2_rest(x) + power;
 #else
     const float round = ROUND, shifted = x + round, r = x - (shifted - round);
-    float e = 0.00133907354285f + 0.000154035175304f * r;
-    e = 0.00961823737976f + e * r;
-    e = 0.0555035743383f + e * r;
-    e = 0.24022649795f + e * r;
-    e = 0.693147187927f + e * r;
-    e = 1 + e * r;
+    const float *t = exp2_terms;
+    float e = t[4] + t[5] * r;
+    e = t[3] + e * r, e = t[2] + e * r, e = t[1] + e * r, e = t[0] + e * r, e = 1 + e * r;
     uint32_t bits, n;
     memcpy(&bits, &e, sizeof bits);
     memcpy(&n, &shifted, sizeof n);
