@@ -231,39 +231,38 @@ TEST(the_maximum_of_padding_is_minus_infinity)
     use_engine(NULL);
 }
 
+/* dx of numbers from -1 to 1, by each engine; `same`: y is the same, too. */
+static void assert_dx_near_the_reference(const st_layer *l, st_shape shape, bool same, double limit)
+{
+    dice d = { { 1 } };
+    auto_tensor x = roll_tensor(&d, shape, -1, 1);
+    results reference = run_layer("reference", st_layer_clone(l), x, d);
+    for (int i = 1; i < ENGINES; i++) {
+        if (!choose_engine(engines[i])) continue;
+        about("%s", engines[i]);
+        results fast = run_layer(engines[i], st_layer_clone(l), x, d);
+        if (same) assert_same(fast.y, reference.y);
+        assert_near(fast.dx, reference.dx, limit);
+        free_results(fast);
+    }
+    free_results(reference);
+    use_engine(NULL);
+}
+
 /* Rows of dy are joined; the last ones of a channel are fewer, and vectors of their shares pass their end. */
 TEST(gradients_of_adaptive_means_are_those_of_the_reference)
 {
     auto_layer *l = st_adaptive_avgpool({ 7, 5 });
-    dice d = { { 1 } };
-    auto_tensor x = roll_tensor(&d, ST_SHAPE(1, 2, 171, 57), -1, 1);
-    for (int i = 1; i < ENGINES; i++) {
-        if (!choose_engine(engines[i])) continue;
-        about("%s", engines[i]);
-        results reference = run_layer("reference", st_layer_clone(l), x, d),
-                fast = run_layer(engines[i], st_layer_clone(l), x, d);
-        assert_near(fast.dx, reference.dx, 8 * ST_REAL_EPSILON); /* a sum of four shares, each below 1/264 */
-        free_results(reference), free_results(fast);
-    }
-    use_engine(NULL);
+    const double limit = 8 * ST_REAL_EPSILON; /* a sum of four shares, each below 1/264 */
+    assert_dx_near_the_reference(l, ST_SHAPE(1, 2, 171, 57), false, limit);
 }
 
 /* Reflected columns are more than three vectors, whole ones on one side and in part on the other. */
 TEST(gradients_of_wide_reflected_borders_are_those_of_the_reference)
 {
     auto_layer *l = st_pad2d(.height = { 20, 27 }, .width = { 64, 53 }, .mode = ST_PAD_REFLECT);
-    dice d = { { 1 } };
-    auto_tensor x = roll_tensor(&d, ST_SHAPE(1, 2, 89, 71), -1, 1);
-    for (int i = 1; i < ENGINES; i++) {
-        if (!choose_engine(engines[i])) continue;
-        about("%s", engines[i]);
-        results reference = run_layer("reference", st_layer_clone(l), x, d),
-                fast = run_layer(engines[i], st_layer_clone(l), x, d);
-        assert_same(fast.y, reference.y);
-        assert_near(fast.dx, reference.dx, 32 * ST_REAL_EPSILON); /* nine elements at most */
-        free_results(reference), free_results(fast);
-    }
-    use_engine(NULL);
+    const double limit = 32 * ST_REAL_EPSILON; /* nine elements at most */
+    assert_dx_near_the_reference(l, ST_SHAPE(1, 2, 89, 71), true, limit);
 }
 
 /* Columns of a dilated window that the border cuts begin to the right of those of the next one. */
