@@ -278,7 +278,7 @@ static void multiply_item(ptrdiff_t i, void *context)
 }
 
 /* to = the product of the branches but one, or of all (-1), and of dy, unless it is null; added up along axes
- * that `to` has not. */
+ * that `to` has not. All factors are expanded to y's shape. */
 static void multiply_others(const st_call *c, int one, st_tensor y, st_tensor to, st_tensor dy)
 {
     st_tensor part = one < 0 ? y : st_narrow(st_scratch(c, MULTIPLY_DY), 0, 0, c->images);

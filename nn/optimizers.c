@@ -17,7 +17,7 @@ static int plan_sgd(st_optim *o)
     o->states = options->momentum != 0;
     if (!options->nesterov || (o->states > 0 && options->dampening == 0)) return 0;
     return st_error_set("sgd: nesterov needs a momentum above 0, not %g, and a dampening of 0, not %g",
-                        fabs(options->momentum), fabs(options->dampening));
+                        options->momentum + 0, options->dampening + 0);
 }
 
 static const st_field sgd_fields[] = {

@@ -500,6 +500,7 @@ static const char *hint(const job *j)
 
 static int print_head(const job *j)
 {
+    const char *advice = hint(j);
     text_put(stdout, j->from.text);
     printf(": %td samples to train on", j->training->count);
     if (j->validation) printf(", %td to validate", j->validation->count);
@@ -520,7 +521,7 @@ static int print_head(const job *j)
         printf("\n\n");
     }
     if (j->target_scale) printf("Targets are normalised: so are the losses of training and validation.\n\n");
-    if (hint(j)) printf("%s\n\n", hint(j));
+    if (advice) printf("%s\n\n", advice);
     return fflush(stdout);
 }
 

@@ -29,7 +29,7 @@ typedef struct form {
 } form;
 
 /* That of pairs. */
-#define TWO_BY_TWO ((form){ 2, 2, 2, 2, 2, 0, false, false })
+#define TWO_BY_TWO ((form){ 2, 2, 2, 2, 2, 0, false })
 
 /* The position of a maximum is kh * KW + kw: an st_real for pairs, otherwise a byte. A word, which has the
  * size of an st_real, holds the positions of PACKED windows, which lie below each other. */
@@ -233,12 +233,11 @@ INLINE void spread_mean(ptrdiff_t area, st_real part, st_real *dx)
         form f = p->f;                                                                                       \
         if (p->pairs) return M##_find(p, TWO_BY_TWO, exact, far, channels, x, y, place);                     \
         if (p->three && f.right == 2)                                                                        \
-            return M##_find(p, (form){ 3, 3, 2, 2, 2, 0, true, false }, exact, far, channels, x, y, place);  \
+            return M##_find(p, (form){ 3, 3, 2, 2, 2, 0, true }, exact, far, channels, x, y, place);         \
         if (p->three)                                                                                        \
-            return M##_find(p, (form){ 3, 3, 1, 1, 1, 0, true, false }, exact, far, channels, x, y, place);  \
-        if (p->two)                                                                                          \
-            return M##_find(p, (form){ 2, 2, 1, 1, 1, 0, true, false }, exact, far, channels, x, y, place);  \
-        f = (form){ f.high, f.wide, f.down, f.right == 2 ? 2 : 1, 1, 0, true, false };                       \
+            return M##_find(p, (form){ 3, 3, 1, 1, 1, 0, true }, exact, far, channels, x, y, place);         \
+        if (p->two) return M##_find(p, (form){ 2, 2, 1, 1, 1, 0, true }, exact, far, channels, x, y, place); \
+        f = (form){ f.high, f.wide, f.down, f.right == 2 ? 2 : 1, 1, 0, true };                              \
         return M##_find(p, f, exact, far, channels, x, y, place);                                            \
     }                                                                                                        \
                                                                                                              \
@@ -328,15 +327,14 @@ INLINE void spread_mean(ptrdiff_t area, st_real part, st_real *dx)
             spread_channel(ISA_LANES(M), &p->w, dy, place, dx);                                              \
         if (p->pairs) return;                                                                                \
         if (p->three && f.right == 1)                                                                        \
-            M##_gather(p, (form){ 3, 3, 1, 1, 1, 0, true, false }, channels, dy, place, dx);                 \
+            M##_gather(p, (form){ 3, 3, 1, 1, 1, 0, true }, channels, dy, place, dx);                        \
         else if (p->three && f.odd)                                                                          \
-            M##_gather(p, (form){ 3, 3, 2, 2, 2, 1, true, false }, channels, dy, place, dx);                 \
-        else if (p->three) M##_gather(p, (form){ 3, 3, 2, 2, 2, 0, true, false }, channels, dy, place, dx);  \
+            M##_gather(p, (form){ 3, 3, 2, 2, 2, 1, true }, channels, dy, place, dx);                        \
+        else if (p->three) M##_gather(p, (form){ 3, 3, 2, 2, 2, 0, true }, channels, dy, place, dx);         \
         else if (p->two) M##_gather_two(p, channels, dy, place, dx);                                         \
         else if (f.right == 2)                                                                               \
-            M##_gather(p, (form){ f.high, f.wide, f.down, 2, 1, f.odd, true, false }, channels, dy, place,   \
-                       dx);                                                                                  \
-        else M##_gather(p, (form){ f.high, f.wide, f.down, 1, 1, 0, true, false }, channels, dy, place, dx); \
+            M##_gather(p, (form){ f.high, f.wide, f.down, 2, 1, f.odd, true }, channels, dy, place, dx);     \
+        else M##_gather(p, (form){ f.high, f.wide, f.down, 1, 1, 0, true }, channels, dy, place, dx);        \
     }
 
 /* ---- channels, for each instruction set ------------------------------------------------------------ */
@@ -436,7 +434,7 @@ static int plan(st_layer *l, const void *given)
     if (!p) return -1;
     p->w = *w;
     p->f = (form){ w->kernel[0], w->kernel[1], w->stride[0], w->stride[1], 1, (int)(w->before[1] % stride),
-                   true,         false };
+                   true };
     p->pairs = paired(w);
     p->two = w->kernel[0] == 2 && w->kernel[1] == 2 && w->stride[0] == 1 && w->stride[1] == 1;
     p->three = w->kernel[0] == 3 && w->kernel[1] == 3 && w->stride[0] == w->stride[1];

@@ -30,15 +30,16 @@
 #include <tgmath.h>
 
 enum { TOGETHER = 16 };                  /* taps that are added up first */
-enum { AHEAD = 8192 / sizeof(st_real) }; /* rows are fetched so far before they are read, */
-enum { SOON = 1024 / sizeof(st_real) };  /* and so far before they are written */
+enum { AHEAD = 8192 / sizeof(st_real) }; /* rows are fetched so far before they are read or written, */
+enum { SOON = 1024 / sizeof(st_real) };  /* and those of two taps or more so far before they are read */
 enum { LINE = 64 / sizeof(st_real) };    /* is fetched at once */
 enum { AT_ONCE = 8 };                    /* vectors of rows that are added up at once: see SUM */
 enum { BESIDE = 4 };                     /* other vectors at once */
 enum { JOINED = 4 };                     /* vectors that joined rows fill, at least */
 enum { MOST_PICKS = 12 };                /* of an element */
 enum { MOST_PARTS = 4 };                 /* of a pick of groups that are moved one after the other, */
-enum { TABLE = 16 << 10 };               /* and bytes of all their picks, which the first cache keeps */
+enum { TABLE = 16 << 10 };               /* bytes of all their picks, which the first cache keeps, */
+enum { MOVED = 1024 / sizeof(st_real) }; /* and elements of a row that is longer than what it makes */
 enum { BLOCK = 8192 / sizeof(st_real) }; /* elements of rows that are summed before they are picked from */
 enum { ABREAST = 2, TILE = 2048 };       /* vectors of planes; elements of each that are lanes at once */
 #define NOWHERE (-(st_real)(1 << 24))    /* the row and the column of no element */
@@ -789,8 +790,8 @@ static bool is_wide(const column_run *r, ptrdiff_t lanes)
         for (; done < out; done += ISA_LANES(M)) AT(M, y + done) = value;                                    \
     }                                                                                                        \
                                                                                                              \
-    /* The adjoint of a run. One in reverse is added by vectors if it is wide, as loads wait for \
-     * stores that they overlap. The last vector is the first one, and `rest` of it are added. */           \
+    /* The adjoint of a run. One in reverse is added by vectors if it is wide: loads wait for stores that */ \
+    /* they overlap in part. The last vector comes first, and `rest` of its elements are added. */           \
     M##_TARGET INLINE void M##_add_run(const column_run *r, const st_real *y, st_real *x)                    \
     {                                                                                                        \
         enum { LANES = ISA_LANES(M) };                                                                       \
@@ -2001,7 +2002,7 @@ static double find_picks(sparse *a, const matrix *m, picking how, int most, int 
     double picked = how == SUMS ? 2 : 8;
     if (p->step > INT_MAX / (2 * LANES_MOST)) return INFINITY;
     p->reach = 0, p->out = p->rows * a->out;
-    p->moves = how == SUMS && p->step <= largest(a->out, SOON);
+    p->moves = how == SUMS && p->step <= largest(a->out, MOVED);
     for (ptrdiff_t begin = 0; begin < p->out; begin += lanes, picked += 6) {
         const ptrdiff_t i = p->out < lanes ? 0 : lanes_within(begin, lanes, p->out);
         for (ptrdiff_t k = 0, taps = 1; k < taps; k++, at++) {
