@@ -138,11 +138,11 @@ void layer_run_free(st_layer *l)
 }
 
 /* Replaces x; null on failure. */
-static int allocate(st_tensor *x, ptrdiff_t elements)
+static int allocate(st_tensor *x, ptrdiff_t elements, const char *what)
 {
     free_tensor(x);
     *x = st_tensor_new(ST_SHAPE(elements));
-    return st_is_null(*x) ? -1 : 0;
+    return st_is_null(*x) ? st_error_within("%s: ", what) : 0;
 }
 
 /* Needs that were measured can be addressed, and so can the scratch of all threads. */
@@ -151,12 +151,16 @@ static int allocate_run(st_layer_run *run, const st_layer_needs *needs, bool par
     const ptrdiff_t scratch = needs->scratch * needs->threads;
     run->threads = needs->threads;
     run->block = needs->scratch;
-    if (parameters && (allocate(&run->parameters, needs->parameters) ||
-                       allocate(&run->gradients, needs->parameters) || allocate(&run->states, needs->state)))
+    if (parameters && (allocate(&run->parameters, needs->parameters, "parameters") ||
+                       allocate(&run->gradients, needs->parameters, "their gradients") ||
+                       allocate(&run->states, needs->state, "states")))
         return -1;
-    if (allocate(&run->memory, needs->memory) || allocate(&run->scratch, largest(scratch, needs->whole)))
-        return -1;
-    return allocate(&run->partial, needs->partial) || allocate(&run->tables, needs->tables) ? -1 : 0;
+    return allocate(&run->memory, needs->memory, "activations") ||
+                   allocate(&run->scratch, largest(scratch, needs->whole), "scratch") ||
+                   allocate(&run->partial, needs->partial, "gradients of chunks") ||
+                   allocate(&run->tables, needs->tables, "tables of algorithms")
+               ? -1
+               : 0;
 }
 
 /* ---- building ------------------------------------------------------------------------------------ */

@@ -481,7 +481,7 @@ static void print_result(const job *j)
            j->result.samples_per_second);
 }
 
-/* A network trains slowly, or not at all, if its end does not suit the loss. NULL: it does. */
+/* Why the network will train slowly, or not at all. NULL: nothing is known. */
 static const char *hint(const job *j)
 {
     const st_layer *root = j->net->root;
@@ -493,6 +493,9 @@ static const char *hint(const job *j)
         return "The loss bce includes the sigmoid: remove it from the end of the network.";
     if (strcmp(loss, "nll") == 0 && strcmp(last, "log_softmax") != 0)
         return "The loss nll takes logarithms of probabilities: end the network with log_softmax.";
+    const ptrdiff_t batches = (j->training->count - 1) / j->s->batch + 1;
+    if (j->s->warmup / batches >= j->s->epochs)
+        return "The run ends before the warm-up does: the learning rate does not reach its peak.";
     return NULL;
 }
 

@@ -352,7 +352,11 @@ hints() {
     succeeds train --net 'dense 4, sigmoid' --data "$digits/train.csv" --epochs 1 --loss bce --save "$tmp/hint" && says '.*includes the sigmoid: remove it' &&
         succeeds train --net 'dense 4' --data "$digits/train.csv" --epochs 1 --loss nll --save "$tmp/hint" && says '.*nll takes logarithms.* end the network with log_softmax' &&
         succeeds train --net 'dense 4, log_softmax' --data "$digits/train.csv" --epochs 1 --loss nll --save "$tmp/hint" &&
-        ! grep -q 'takes logarithms' "$out" || because "a log_softmax that nll needs"
+        ! grep -q 'takes logarithms' "$out" || because "a log_softmax that nll needs" || return
+    steps=$(wc -l <"$digits/train.csv") # an epoch has, with batches of 1
+    succeeds train --net 'dense 4' --data "$digits/train.csv" --epochs 2 --batch 1 --warmup $((2 * steps)) --save "$tmp/hint" && says 'The run ends before the warm-up' &&
+        succeeds train --net 'dense 4' --data "$digits/train.csv" --epochs 2 --batch 1 --warmup $((2 * steps - 1)) --save "$tmp/hint" &&
+        ! grep -q 'warm-up' "$out" || because "a warm-up that ends with the run"
 }
 diverges() {
     fails '.*(weight|layer|dense).* is -?(inf|nan) at' train --net 'dense 1' --data "$digits/train.csv" --label 0 --targets 1 --no-normalize --loss mse --optim sgd --momentum 0 \

@@ -120,6 +120,13 @@ TEST(a_build_that_fails_can_be_made_up_for)
     assert_false(st_is_null(st_net_forward(n, x, ST_EVAL)));
 }
 
+TEST(what_there_is_no_memory_for_is_named)
+{
+    auto_net *n =
+        st_net_new(ST_SHAPE(1), st_dense(.out_features = 1 << 27), st_dense(.out_features = 1 << 27));
+    expect_failure(st_net_build(n, 1, 1), "parameters: st_tensor_new: no memory for");
+}
+
 /* The columns of one thread are half of what can be addressed, or in double all of it; there are 16. */
 TEST(scratch_of_all_threads_must_be_addressable)
 {
