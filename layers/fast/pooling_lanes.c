@@ -657,23 +657,24 @@ static bool always_draws(const void *options)
 /* ---- the algorithms ------------------------------------------------------------------------------------ */
 
 /* Each element of a window is compared with all others, by median pooling in the forward pass, by ordinal and
- * rank pooling in the backward pass. The definition takes less time for windows with more elements. */
-enum { MOST_CHOSEN = 1 << 8, MOST_RANKED = 1 << 11 };
+ * rank pooling in the backward pass. The definition takes less time for windows with more elements than these
+ * numbers times the windows that are compared at once: of one in a channel, all lanes but one are empty. */
+enum { CHOSEN = 32, RANKED = 64 };
 
 static bool suit(const st_layer *l, int most)
 {
     const window *w = &((const pool_plan *)l->plan)->w;
-    return w->kernel[0] <= most / w->kernel[1] && windows_suit(l);
+    return windows_suit(l) && (ptrdiff_t)w->kernel[0] * w->kernel[1] <= most * windows_at_once(l);
 }
 
 static bool median_suits(const st_layer *l)
 {
-    return suit(l, MOST_CHOSEN);
+    return suit(l, CHOSEN);
 }
 
 static bool ranks_suit(const st_layer *l)
 {
-    return suit(l, MOST_RANKED);
+    return suit(l, RANKED);
 }
 
 #define EACH_POOLING(DO)                                                                                     \

@@ -1271,6 +1271,13 @@ static phase_axis axis_of(const window *w, int i)
     return a;
 }
 
+ptrdiff_t windows_at_once(const st_layer *l)
+{
+    const window *w = &((const pool_plan *)l->plan)->w;
+    const ptrdiff_t places = w->out[0] * (w->out[1] + axis_of(w, 1).reach);
+    return largest(w->out[0] * w->out[1] / ceil_div(places, POOL_LANES), 1);
+}
+
 static ptrdiff_t members_of(const windows_plan *p)
 {
     return p->sums ? p->axis[0].size : p->phases / p->phase;

@@ -195,6 +195,7 @@ typedef struct windows_plan {
 /* For algorithms: plan needs one of the forms. */
 bool windows_suit(const st_layer *l);
 bool windows_are_squares(const st_layer *l);
+ptrdiff_t windows_at_once(const st_layer *l); /* of POOL_LANES places, on average, and at least one */
 int windows_plan_for(st_layer *l, const void *given, const lanes_form *by_lanes, const sums_form *by_sums);
 void windows_fill(st_layer *l, void *tables);
 
