@@ -25,11 +25,11 @@ typedef struct form {
     int rows;    /* of dx at once: 1 or `down` */
     int odd;     /* the padding % right */
     bool padded; /* or columns of the image are in no window */
-    bool again;  /* 2 × 2 next to each other: positions are read once, for two rows of dx */
+    bool again;  /* what rows of windows share is kept: maxima of rows of the image, or positions */
 } form;
 
 /* That of pairs. */
-#define TWO_BY_TWO ((form){ 2, 2, 2, 2, 2, 0, false })
+#define TWO_BY_TWO ((form){ 2, 2, 2, 2, 2, 0, false, false })
 
 /* The position of a maximum is kh * KW + kw: an st_real for pairs, otherwise a byte. A word, which has the
  * size of an st_real, holds the positions of PACKED windows, which lie below each other. */
@@ -184,26 +184,35 @@ INLINE void spread_mean(ptrdiff_t area, st_real part, st_real *dx)
         const window *w = &p->w;                                                                             \
         const ptrdiff_t n = w->out[1], wide = w->size[1];                                                    \
         const ptrdiff_t tall = f.padded || n <= ISA_LANES(M) ? w->out[0] : 1;                                \
+        const M##_maxima least = { { 0 }, { 0 } };                                                           \
         M##_vector sum = { 0 };                                                                              \
         for (; channels > 0; channels--, x += p->area, y += p->count) {                                      \
             for (ptrdiff_t begin = 0; begin < w->out[0]; begin += tall)                                      \
                 for (ptrdiff_t i = 0; i < n; i += ISA_LANES(M)) {                                            \
                     if (n >= ISA_LANES(M)) i = lanes_within(i, ISA_LANES(M), n);                             \
                     M##_mask word = { 0 };                                                                   \
-                    M##_maxima most = { { 0 }, { 0 } };                                                      \
+                    M##_maxima most = least, rows[NOWHERE]; /* those of rows kh, where f.again */            \
+                    for (int kh = 0; kh < f.high && f.again; kh++) rows[kh] = least;                         \
                     const st_real *first = x + i * f.right - w->before[1];                                   \
                     for (ptrdiff_t oh = begin; oh < begin + tall; oh++) {                                    \
                         const ptrdiff_t top = oh * f.down - w->before[0];                                    \
                         bool begun = f.high == f.down + 1 && oh > 0;                                         \
+                        const bool shares = f.again && oh > 0;                                               \
                         M##_maxima last = most;                                                              \
                         most.place -= f.down * f.wide;                                                       \
                         for (int kh = 0; kh < f.high; kh++) {                                                \
                             if (f.padded && (top + kh < 0 || top + kh >= w->size[0])) continue;              \
                             if (kh == 0 && begun) continue;                                                  \
                             const st_real *row = first + (top + kh) * wide;                                  \
-                            for (int j = 0; j < f.right && far; j++)                                         \
-                                __builtin_prefetch(row + p->area + j * ISA_LANES(M), 0, 2);                  \
-                            last = M##_row(p, f, exact, row, i, kh * f.wide, &sum);                          \
+                            if (shares && kh + f.down < f.high) {                                            \
+                                last = rows[kh + f.down];                                                    \
+                                last.place -= f.down * f.wide;                                               \
+                            } else {                                                                         \
+                                for (int j = 0; j < f.right && far; j++)                                     \
+                                    __builtin_prefetch(row + p->area + j * ISA_LANES(M), 0, 2);              \
+                                last = M##_row(p, f, exact, row, i, kh * f.wide, &sum);                      \
+                            }                                                                                \
+                            if (f.again) rows[kh] = last;                                                    \
                             most = begun ? M##_greater(most, last, exact) : last;                            \
                             begun = true;                                                                    \
                         }                                                                                    \
@@ -235,9 +244,11 @@ INLINE void spread_mean(ptrdiff_t area, st_real part, st_real *dx)
         if (p->three && f.right == 2)                                                                        \
             return M##_find(p, (form){ 3, 3, 2, 2, 2, 0, true }, exact, far, channels, x, y, place);         \
         if (p->three)                                                                                        \
-            return M##_find(p, (form){ 3, 3, 1, 1, 1, 0, true }, exact, far, channels, x, y, place);         \
+            return M##_find(p, (form){ 3, 3, 1, 1, 1, 0, true, true }, exact, far, channels, x, y, place);   \
         if (p->two) return M##_find(p, (form){ 2, 2, 1, 1, 1, 0, true }, exact, far, channels, x, y, place); \
-        f = (form){ f.high, f.wide, f.down, f.right == 2 ? 2 : 1, 1, 0, true };                              \
+        f = (form){ f.high, f.wide, f.down, 1, 1, 0, true, f.high > f.down + 1 };                            \
+        if (!f.again) return M##_find(p, f, exact, far, channels, x, y, place);                              \
+        f.again = true;                                                                                      \
         return M##_find(p, f, exact, far, channels, x, y, place);                                            \
     }                                                                                                        \
                                                                                                              \
@@ -275,8 +286,8 @@ INLINE void spread_mean(ptrdiff_t area, st_real part, st_real *dx)
             for (ptrdiff_t begin = (vectors - 1) / LANES * LANES; begin >= 0; begin -= LANES) {              \
                 const ptrdiff_t i = vectors < LANES ? 0 : lanes_within(begin, LANES, vectors);               \
                 const isa_bits *outside = p->tables + w.kernel[1] + i;                                       \
-                M##_mask above[2] = { { 0 } }; /* `which` of windows t - 1 */                                \
-                ptrdiff_t row = -w.before[0];  /* of dx, from the padding on: row kh of windows t */         \
+                M##_mask above[2][3] = { { { 0 } } }; /* `which` of windows t - 1 - j */                     \
+                ptrdiff_t row = -w.before[0];         /* of dx, from the padding on: row kh of windows t */  \
                 for (ptrdiff_t t = 0; row < w.size[0]; t++)                                                  \
                     for (int kh = 0; kh < f.down; kh += f.rows, row += f.rows) {                             \
                         M##_vector sum[STRIDE_MOST][STRIDE_MOST] = { 0 };                                    \
@@ -291,8 +302,8 @@ INLINE void spread_mean(ptrdiff_t area, st_real part, st_real *dx)
                                 const ptrdiff_t away = w.before[1] / f.right + (c + f.odd - kw) / f.right;   \
                                 M##_mask which = BITS_AT(M, words + away) >> shift & NOWHERE;                \
                                 if (f.padded) which |= BITS_AT(M, outside + away);                           \
-                                if (f.again && j == 1) which = above[kw];                                    \
-                                if (f.again) above[kw] = which;                                              \
+                                if (f.again && j > 0) which = above[j - 1][kw];                              \
+                                if (f.again && j < 2) above[j][kw] = which;                                  \
                                 const M##_mask d = BITS_AT(M, dy + oh * n + i + away);                       \
                                 for (int r = 0; r < f.rows && kh + r + j * f.down < f.high; r++) {           \
                                     const int number = (kh + r + j * f.down) * f.wide + kw;                  \
@@ -327,10 +338,10 @@ INLINE void spread_mean(ptrdiff_t area, st_real part, st_real *dx)
             spread_channel(ISA_LANES(M), &p->w, dy, place, dx);                                              \
         if (p->pairs) return;                                                                                \
         if (p->three && f.right == 1)                                                                        \
-            M##_gather(p, (form){ 3, 3, 1, 1, 1, 0, true }, channels, dy, place, dx);                        \
+            M##_gather(p, (form){ 3, 3, 1, 1, 1, 0, true, true }, channels, dy, place, dx);                  \
         else if (p->three && f.odd)                                                                          \
-            M##_gather(p, (form){ 3, 3, 2, 2, 2, 1, true }, channels, dy, place, dx);                        \
-        else if (p->three) M##_gather(p, (form){ 3, 3, 2, 2, 2, 0, true }, channels, dy, place, dx);         \
+            M##_gather(p, (form){ 3, 3, 2, 2, 2, 1, true, true }, channels, dy, place, dx);                  \
+        else if (p->three) M##_gather(p, (form){ 3, 3, 2, 2, 2, 0, true, true }, channels, dy, place, dx);   \
         else if (p->two) M##_gather_two(p, channels, dy, place, dx);                                         \
         else if (f.right == 2)                                                                               \
             M##_gather(p, (form){ f.high, f.wide, f.down, 2, 1, f.odd, true }, channels, dy, place, dx);     \
