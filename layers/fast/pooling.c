@@ -64,6 +64,14 @@ static bool is_far(const pooling *p, ptrdiff_t channels)
     return channels * p->area > SECOND && 2 * p->area <= SECOND && p->area > LARGE && p->w.size[1] > LONG;
 }
 
+/* Of channels that leave the second cache, and whose rows are far apart, some rows of windows are computed at
+ * once: what is read and written one after the other is in as few pages then. */
+static ptrdiff_t rows_at_once(const pooling *p, ptrdiff_t all)
+{
+    enum { SECOND = (1 << 20) / sizeof(st_real), LONG = 2048 / sizeof(st_real), SOME = 4 * PACKED };
+    return p->area > SECOND && p->w.size[1] > LONG ? SOME : all;
+}
+
 /* ---- means ----------------------------------------------------------------------------------------- */
 
 INLINE void sum_pairs(int lanes, ptrdiff_t n, const st_real *up, const st_real *down, st_real *restrict y)
@@ -183,7 +191,7 @@ INLINE void spread_mean(ptrdiff_t area, st_real part, st_real *dx)
     {                                                                                                        \
         const window *w = &p->w;                                                                             \
         const ptrdiff_t n = w->out[1], wide = w->size[1];                                                    \
-        const ptrdiff_t tall = f.padded || n <= ISA_LANES(M) ? w->out[0] : 1;                                \
+        const ptrdiff_t tall = f.padded ? rows_at_once(p, w->out[0]) : n <= ISA_LANES(M) ? w->out[0] : 1;    \
         const M##_maxima least = { { 0 }, { 0 } };                                                           \
         M##_vector sum = { 0 };                                                                              \
         for (; channels > 0; channels--, x += p->area, y += p->count) {                                      \
@@ -194,10 +202,11 @@ INLINE void spread_mean(ptrdiff_t area, st_real part, st_real *dx)
                     M##_maxima most = least, rows[NOWHERE]; /* those of rows kh, where f.again */            \
                     for (int kh = 0; kh < f.high && f.again; kh++) rows[kh] = least;                         \
                     const st_real *first = x + i * f.right - w->before[1];                                   \
-                    for (ptrdiff_t oh = begin; oh < begin + tall; oh++) {                                    \
+                    const ptrdiff_t end = smallest(begin + tall, w->out[0]);                                 \
+                    for (ptrdiff_t oh = begin; oh < end; oh++) {                                             \
                         const ptrdiff_t top = oh * f.down - w->before[0];                                    \
-                        bool begun = f.high == f.down + 1 && oh > 0;                                         \
-                        const bool shares = f.again && oh > 0;                                               \
+                        bool begun = f.high == f.down + 1 && oh > begin;                                     \
+                        const bool shares = f.again && oh > begin;                                           \
                         M##_maxima last = most;                                                              \
                         most.place -= f.down * f.wide;                                                       \
                         for (int kh = 0; kh < f.high; kh++) {                                                \
@@ -271,60 +280,88 @@ INLINE void spread_mean(ptrdiff_t area, st_real part, st_real *dx)
 
 /* ---- their gradients ------------------------------------------------------------------------------- */
 
+/* How far from windows i, i + 1, ... those begin whose column kw is in vector i of dx. */
+INLINE ptrdiff_t away_of(const window *w, form f, int kw)
+{
+    return w->before[1] / f.right + ((kw + f.odd) % f.right + f.odd - kw) / f.right;
+}
+
 /* Rows of dx by vectors that begin at each second, or each, column; the last ones first, as they may pass the
  * end of a row. Column kw of a window is column c of its `right` ones. Windows are added in their order. */
 #define GATHER(M)                                                                                            \
+    /* Where the maxima of windows oh are, whose column kw is in vector i of dx. */                          \
+    M##_TARGET INLINE M##_mask M##_positions(const window *w, form f, const isa_bits *outside,               \
+                                             const st_real *place, ptrdiff_t oh, ptrdiff_t i, int kw)        \
+    {                                                                                                        \
+        const ptrdiff_t away = away_of(w, f, kw);                                                            \
+        const st_real *words = place + (size_t)oh / PACKED * (size_t)w->out[1] + i;                          \
+        M##_mask which = BITS_AT(M, words + away) >> (int)((size_t)oh % PACKED * BYTE) & NOWHERE;            \
+        if (f.padded) which |= BITS_AT(M, outside + away);                                                   \
+        return which;                                                                                        \
+    }                                                                                                        \
+                                                                                                             \
+    /* Vector i of rows of dx: those of windows begin ... end - 1. */                                        \
+    M##_TARGET INLINE void M##_gather_down(const pooling *p, form f, window w, bool far, ptrdiff_t begin,    \
+                                           ptrdiff_t end, ptrdiff_t i, const st_real *dy,                    \
+                                           const st_real *place, st_real *dx)                                \
+    {                                                                                                        \
+        enum { LANES = ISA_LANES(M) };                                                                       \
+        const ptrdiff_t n = w.out[1], wide = w.size[1], ahead = far ? p->area : AHEAD * wide;                \
+        const isa_bits *outside = p->tables + w.kernel[1] + i;                                               \
+        M##_mask above[2][3] = { { { 0 } } };         /* `which` of windows t - 1 - j */                     \
+        ptrdiff_t row = begin * f.down - w.before[0]; /* from the padding on: row kh of windows t */         \
+        for (int j = 0; j < (f.high - 1) / f.down && f.again; j++)                                           \
+            for (int kw = 0; kw < f.wide; kw++)                                                              \
+                if (begin > j && begin - 1 - j < w.out[0])                                                   \
+                    above[j][kw] = M##_positions(&w, f, outside, place, begin - 1 - j, i, kw);               \
+        for (ptrdiff_t t = begin; t < end; t++)                                                              \
+            for (int kh = 0; kh < f.down; kh += f.rows, row += f.rows) {                                     \
+                M##_vector sum[STRIDE_MOST][STRIDE_MOST] = { 0 };                                            \
+                for (int j = (f.high - 1) / f.down; j >= 0; j--) {                                           \
+                    const ptrdiff_t oh = t - j;                                                              \
+                    if (oh < 0 || oh >= w.out[0]) continue;                                                  \
+                    if (far && j == 0) __builtin_prefetch(dy + p->count + oh * n + i, 0, 2);                 \
+                    for (int kw = f.wide - 1; kw >= 0; kw--) {                                               \
+                        const int c = (kw + f.odd) % f.right;                                                \
+                        M##_mask which = { 0 };                                                              \
+                        if (f.again && j > 0) which = above[j - 1][kw];                                      \
+                        else which = M##_positions(&w, f, outside, place, oh, i, kw);                        \
+                        if (f.again && j < 2) above[j][kw] = which;                                          \
+                        const M##_mask d = BITS_AT(M, dy + oh * n + i + away_of(&w, f, kw));                 \
+                        for (int r = 0; r < f.rows && kh + r + j * f.down < f.high; r++) {                   \
+                            const int number = (kh + r + j * f.down) * f.wide + kw;                          \
+                            sum[r][c] += (M##_vector)((which == p->number[number]) & d);                     \
+                        }                                                                                    \
+                    }                                                                                        \
+                }                                                                                            \
+                for (int r = 0; r < f.rows; r++) {                                                           \
+                    st_real *to = dx + (row + r) * wide + i * f.right;                                       \
+                    if (row + r < 0 || row + r >= w.size[0]) continue;                                       \
+                    __builtin_prefetch(to + ahead, 1);                                                       \
+                    if (f.right == 1) AT(M, to) = sum[r][0];                                                 \
+                    else AT(M, to) = SHUFFLE(M, sum[r][0], sum[r][1], M##_OF(LOWER));                        \
+                    if (f.right == 1) continue;                                                              \
+                    __builtin_prefetch(to + ahead + LANES, 1);                                               \
+                    AT(M, to + LANES) = SHUFFLE(M, sum[r][0], sum[r][1], M##_OF(UPPER));                     \
+                }                                                                                            \
+            }                                                                                                \
+    }                                                                                                        \
+                                                                                                             \
     M##_TARGET INLINE void M##_gather(const pooling *p, form f, ptrdiff_t channels, const st_real *dy,       \
                                       const st_real *place, st_real *dx)                                     \
     {                                                                                                        \
         enum { LANES = ISA_LANES(M) };                                                                       \
         const window w = p->w;                                                                               \
-        const ptrdiff_t n = w.out[1], wide = w.size[1], vectors = ceil_div(wide, f.right);                   \
+        const ptrdiff_t vectors = ceil_div(w.size[1], f.right),                                              \
+                        all = ceil_div(w.size[0] + w.before[0], f.down), some = rows_at_once(p, all);        \
         const bool far = is_far(p, channels);                                                                \
-        const ptrdiff_t ahead = far ? p->area : AHEAD * wide;                                                \
         for (; channels > 0; channels--, dy += p->count, place += p->words, dx += p->area)                   \
-            for (ptrdiff_t begin = (vectors - 1) / LANES * LANES; begin >= 0; begin -= LANES) {              \
-                const ptrdiff_t i = vectors < LANES ? 0 : lanes_within(begin, LANES, vectors);               \
-                const isa_bits *outside = p->tables + w.kernel[1] + i;                                       \
-                M##_mask above[2][3] = { { { 0 } } }; /* `which` of windows t - 1 - j */                     \
-                ptrdiff_t row = -w.before[0];         /* of dx, from the padding on: row kh of windows t */  \
-                for (ptrdiff_t t = 0; row < w.size[0]; t++)                                                  \
-                    for (int kh = 0; kh < f.down; kh += f.rows, row += f.rows) {                             \
-                        M##_vector sum[STRIDE_MOST][STRIDE_MOST] = { 0 };                                    \
-                        for (int j = (f.high - 1) / f.down; j >= 0; j--) {                                   \
-                            const ptrdiff_t oh = t - j;                                                      \
-                            if (oh < 0 || oh >= w.out[0]) continue;                                          \
-                            const st_real *words = place + (size_t)oh / PACKED * (size_t)n + i;              \
-                            if (far && j == 0) __builtin_prefetch(dy + p->count + oh * n + i, 0, 2);         \
-                            const int shift = (int)((size_t)oh % PACKED * BYTE);                             \
-                            for (int kw = f.wide - 1; kw >= 0; kw--) {                                       \
-                                const int c = (kw + f.odd) % f.right;                                        \
-                                const ptrdiff_t away = w.before[1] / f.right + (c + f.odd - kw) / f.right;   \
-                                M##_mask which = BITS_AT(M, words + away) >> shift & NOWHERE;                \
-                                if (f.padded) which |= BITS_AT(M, outside + away);                           \
-                                if (f.again && j > 0) which = above[j - 1][kw];                              \
-                                if (f.again && j < 2) above[j][kw] = which;                                  \
-                                const M##_mask d = BITS_AT(M, dy + oh * n + i + away);                       \
-                                for (int r = 0; r < f.rows && kh + r + j * f.down < f.high; r++) {           \
-                                    const int number = (kh + r + j * f.down) * f.wide + kw;                  \
-                                    sum[r][c] += (M##_vector)((which == p->number[number]) & d);             \
-                                }                                                                            \
-                            }                                                                                \
-                        }                                                                                    \
-                        for (int r = 0; r < f.rows; r++) {                                                   \
-                            st_real *to = dx + (row + r) * wide + i * f.right;                               \
-                            if (row + r < 0 || row + r >= w.size[0]) continue;                               \
-                            __builtin_prefetch(to + ahead, 1);                                               \
-                            if (f.right == 1) AT(M, to) = sum[r][0];                                         \
-                            else AT(M, to) = SHUFFLE(M, sum[r][0], sum[r][1], M##_OF(LOWER));                \
-                            if (f.right == 1) continue;                                                      \
-                            __builtin_prefetch(to + ahead + LANES, 1);                                       \
-                            AT(M, to + LANES) = SHUFFLE(M, sum[r][0], sum[r][1], M##_OF(UPPER));             \
-                        }                                                                                    \
-                    }                                                                                        \
-            }                                                                                                \
+            for (ptrdiff_t top = 0; top < all; top += some)                                                  \
+                for (ptrdiff_t begin = (vectors - 1) / LANES * LANES; begin >= 0; begin -= LANES) {          \
+                    const ptrdiff_t i = vectors < LANES ? 0 : lanes_within(begin, LANES, vectors);           \
+                    M##_gather_down(p, f, w, far, top, smallest(top + some, all), i, dy, place, dx);         \
+                }                                                                                            \
     }                                                                                                        \
-                                                                                                             \
     M##_TARGET static __attribute__((noinline)) void M##_gather_two(                                         \
         const pooling *p, ptrdiff_t channels, const st_real *dy, const st_real *place, st_real *dx)          \
     {                                                                                                        \

@@ -186,19 +186,20 @@ TEST(a_transposed_convolution_has_a_window_for_each_pixel_of_its_input)
 /* ---- pooling ----------------------------------------------------------------------------------------- */
 
 /* Windows of -inf alone, whose gradients go to their first element in the image; equal maxima; images so
- * narrow that the windows of a row and of the next one have columns in common, or so large that they are left
- * to the definition. */
+ * narrow that the windows of a row and of the next one have columns in common, so large that they are left to
+ * the definition, or so large that their rows are computed in blocks. */
 TEST(maxima_and_their_gradients_are_those_of_the_reference)
 {
     st_layer *all[] = { st_maxpool({ 3, 3 }, .stride = { 2, 2 }, .padding = { 1, 1 }),
                         st_maxpool({ 3, 3 }, .stride = { 1, 1 }, .padding = { 1, 1 }),
-                        st_maxpool({ 3, 2 }, .stride = { 1, 2 }, .padding = { 2, 1 }), st_maxpool({ 2, 2 }) };
+                        st_maxpool({ 3, 2 }, .stride = { 1, 2 }, .padding = { 2, 1 }),
+                        st_maxpool({ 5, 2 }, .stride = { 1, 1 }, .padding = { 2, 1 }), st_maxpool({ 2, 2 }) };
     const st_shape shapes[] = { ST_SHAPE(3, 5, 7, 9), ST_SHAPE(2, 3, 5, 2), ST_SHAPE(2, 3, 2, 4098),
-                                ST_SHAPE(1, 2, 4200, 3) };
-    for (int m = 0; m < 4 * 4; m++) {
-        st_layer *l = all[m % 4];
-        assert_as_the_reference(NULL, l, shapes[m / 4]);
-        auto_tensor x = full(shapes[m / 4], -INFINITY);
+                                ST_SHAPE(1, 2, 4200, 3), ST_SHAPE(1, 1, 521, 517) };
+    for (int m = 0; m < 5 * 5; m++) {
+        st_layer *l = all[m % 5];
+        assert_as_the_reference(NULL, l, shapes[m / 5]);
+        auto_tensor x = full(shapes[m / 5], -INFINITY);
         results reference = run_layer("reference", st_layer_clone(l), x, (dice){ { 1 } });
         for (int i = 1; i < ENGINES; i++) {
             if (!choose_engine(engines[i])) continue;
@@ -208,7 +209,7 @@ TEST(maxima_and_their_gradients_are_those_of_the_reference)
         }
         free_results(reference);
     }
-    for (int i = 0; i < 4; i++) st_layer_free(all[i]);
+    for (int i = 0; i < 5; i++) st_layer_free(all[i]);
     use_engine(NULL);
 }
 
