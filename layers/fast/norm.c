@@ -12,6 +12,15 @@
 #include <math.h>
 #include <string.h>
 
+/* A function that is not inlined in WIDE ones. Where gcc knows which registers a function uses, it leaves out
+ * vzeroupper before the call, and Intel's processors wait some hundred cycles for the first instruction of
+ * SSE, and again for the next one of AVX. */
+#if defined(__clang__) || !defined(__GNUC__)
+#define APART __attribute__((noinline))
+#else
+#define APART __attribute__((noipa))
+#endif
+
 enum { MOST = 512 / sizeof(st_real) }; /* sets that one thread processes at once, but for those by columns */
 /* Scratch: a channel or an image of x; norm_room; a tile's gradients or sums of segments; weights, biases and
  * their gradients of each element. */
@@ -292,7 +301,7 @@ INLINE void add_columns(norm_sums *to, const norm_columns *c)
 }
 
 /* The moments in a unit whose squares neither overflow nor underflow: in double the square of 1e155 does. */
-static __attribute__((noinline)) set_moments measure_extreme(norm_set s, const st_real *x, bool centred)
+APART static set_moments measure_extreme(norm_set s, const st_real *x, bool centred)
 {
     set_moments m = { .unit = 1e-60 };
     const double count = (double)(s.rows * s.length);
@@ -589,9 +598,8 @@ WIDE static void apply_piece(ptrdiff_t n, st_real *const at[], const ptrdiff_t s
     norm_apply(n, at[0], at[1], a->mean, a->scale, a->shift);
 }
 
-static __attribute__((noinline)) void stream_applied(const norm_pass *p, ptrdiff_t n, st_real *y,
-                                                     const st_real *x, double mean, double scale,
-                                                     double shift)
+APART static void stream_applied(const norm_pass *p, ptrdiff_t n, st_real *y, const st_real *x, double mean,
+                                 double scale, double shift)
 {
     applied_row a = { mean, scale, shift, p->plan->norm.of_batch ? p->together * p->set.length : 0 };
     stream_row(n, 2, (st_real *const[]){ y, (st_real *)x }, apply_piece, &a);
@@ -609,9 +617,8 @@ WIDE static void adjoint_piece(ptrdiff_t n, st_real *const at[], const ptrdiff_t
     norm_adjoint(n, at[0], at[1], at[3], a->weight, at[2], a->slopes);
 }
 
-static __attribute__((noinline)) void stream_adjoint(ptrdiff_t n, st_real *dx, const st_real *dy,
-                                                     const st_real *weights, double w, const st_real *x,
-                                                     norm_slopes s)
+APART static void stream_adjoint(ptrdiff_t n, st_real *dx, const st_real *dy, const st_real *weights,
+                                 double w, const st_real *x, norm_slopes s)
 {
     adjoined_row a = { w, s };
     stream_row(n, weights ? 4 : 3, (st_real *const[]){ dx, (st_real *)dy, (st_real *)x, (st_real *)weights },
@@ -784,7 +791,7 @@ INLINE void add_lanes(int octets, const isa_bits *kept, ptrdiff_t count, ptrdiff
 }
 
 /* Not inlined: gcc would warn that a scale may not have been set. */
-static __attribute__((noinline)) void set_scales(st_real *scale, ptrdiff_t count, const st_real *deviation)
+APART static void set_scales(st_real *scale, ptrdiff_t count, const st_real *deviation)
 {
     for (ptrdiff_t r = 0; r < count; r++) scale[r] = 1 / deviation[r];
 }
