@@ -410,15 +410,17 @@ typedef struct set_division {
 
 /* Sets that are processed at once: channels of a batch that stay in the cache from the first loop to the
  * second, by each thread; or whole sets of few elements: fewer backward, so that x and dy are read while dx
- * is written, rather than in turns. */
-static ptrdiff_t together(const set_division *p, ptrdiff_t images, int threads, bool backward)
+ * is written, rather than in turns. Where dx is written past the caches, short sets would be read and written
+ * in turns that are too short: more are processed, and the next ones are fetched meanwhile. */
+static ptrdiff_t together(const set_division *p, ptrdiff_t images, int threads, bool backward, bool streams)
 {
     enum { FEW = 4096, FEW_BACK = 1000, CACHED = 1 << 16, SOME = 32 };
     const ptrdiff_t least = p->length > BLOCK ? 1 : OCTET, /* rows that add_rows takes at once */
         cached = largest(CACHED / (images * p->length * least), 1) * least,
                     most = p->narrow ? COLUMNS / p->length : smallest(SOME, cached);
     if (p->norm.of_batch) return smallest(ceil_div(p->norm.sets, threads), most);
-    return largest(smallest((backward ? FEW_BACK : FEW) / p->length, SOME), 1);
+    const bool few = backward && !(streams && p->length < FEW_BACK);
+    return largest(smallest((few ? FEW_BACK : FEW) / p->length, SOME), 1);
 }
 
 /* How many sets a tile has: there is room for their gradients, or their elements stay in the cache; a
@@ -426,7 +428,7 @@ static ptrdiff_t together(const set_division *p, ptrdiff_t images, int threads, 
 static ptrdiff_t tile_of(const set_division *p, ptrdiff_t images)
 {
     enum { GRADIENTS = 1 << 13, ELEMENTS = 1 << 17 };
-    const ptrdiff_t some = together(p, images, 1, true),
+    const ptrdiff_t some = together(p, images, 1, true, false),
                     most = p->by_element ? ELEMENTS / p->length : GRADIENTS / p->parts;
     return smallest(largest(most / some, 1), ceil_div(images * p->norm.sets, some)) * some;
 }
@@ -520,7 +522,6 @@ static norm_pass pass_over(const st_call *c, st_tensor x, st_tensor dy, st_tenso
                     .plan = plan,
                     .set = { rows, length, stride },
                     .end = batch ? plan->norm.sets : c->images * plan->norm.sets,
-                    .together = together(plan, c->images, c->layer->impl->run->threads, !st_is_null(dy)),
                     .x = st_data(x),
                     .dy = st_data(dy),
                     .weight = c->layer->params > NORM_WEIGHT ? st_data(c->param[NORM_WEIGHT]) : NULL,
@@ -534,6 +535,7 @@ static norm_pass pass_over(const st_call *c, st_tensor x, st_tensor dy, st_tenso
     /* A short set that was just read is in the first cache: nothing is read while it is written. */
     const ptrdiff_t least = batch || p.dy ? STREAM_PIECE : NEARBY;
     p.streams = layer_streams(c) && p.to != p.x && p.to != p.dy && length / plan->parts >= least;
+    p.together = together(plan, c->images, c->layer->impl->run->threads, p.dy != NULL, p.streams);
     p.alike = plan->side_by_side ? p.together : 1;
     if (plan->by_element && plan->apart == 0 && !p.to)
         p.together = p.alike = largest(p.together, SIDE_BY_SIDE);
@@ -608,19 +610,21 @@ APART static void stream_applied(const norm_pass *p, ptrdiff_t n, st_real *y, co
 typedef struct adjoined_row {
     double weight;
     norm_slopes slopes;
+    ptrdiff_t ahead; /* to the elements that are fetched meanwhile; 0: none */
 } adjoined_row;
 
 WIDE static void adjoint_piece(ptrdiff_t n, st_real *const at[], const ptrdiff_t stride[], void *context)
 {
     const adjoined_row *a = context;
     (void)stride;
+    if (a->ahead) prefetch(n, at[1] + a->ahead), prefetch(n, at[2] + a->ahead);
     norm_adjoint(n, at[0], at[1], at[3], a->weight, at[2], a->slopes);
 }
 
 APART static void stream_adjoint(ptrdiff_t n, st_real *dx, const st_real *dy, const st_real *weights,
-                                 double w, const st_real *x, norm_slopes s)
+                                 double w, const st_real *x, norm_slopes s, ptrdiff_t ahead)
 {
-    adjoined_row a = { w, s };
+    adjoined_row a = { w, s, ahead };
     stream_row(n, weights ? 4 : 3, (st_real *const[]){ dx, (st_real *)dy, (st_real *)x, (st_real *)weights },
                adjoint_piece, &a);
 }
@@ -634,9 +638,9 @@ INLINE void run_apply(bool streams, const norm_pass *p, ptrdiff_t n, st_real *y,
 }
 
 INLINE void run_adjoint(bool streams, ptrdiff_t n, st_real *dx, const st_real *dy, const st_real *weights,
-                        double w, const st_real *x, norm_slopes s)
+                        double w, const st_real *x, norm_slopes s, ptrdiff_t ahead)
 {
-    if (__builtin_expect(streams, false)) stream_adjoint(n, dx, dy, weights, w, x, s);
+    if (__builtin_expect(streams, false)) stream_adjoint(n, dx, dy, weights, w, x, s, ahead);
     else norm_adjoint(n, dx, dy, weights, w, x, s);
 }
 
@@ -918,10 +922,12 @@ INLINE void adjoint_sets(const norm_pass *p, ptrdiff_t first, ptrdiff_t count, c
         slopes[k] =
             slopes_of((double)mean[k], (double)deviation[k], total[k], 1 / (double)(s.rows * s.length));
     if (narrow && p->to) adjoint_columns(p, &columns, first, slopes, constants, p->to + first * s.length);
+    const bool more = count > 1 && !plan->norm.of_batch && first + 2 * count <= p->end;
+    const ptrdiff_t ahead = more ? count * s.length : 0; /* to as many sets, which are next */
     for (ptrdiff_t k = 0; k < count && p->to && plain; k++) {
         const ptrdiff_t at = k * s.length;
         run_adjoint(streams, s.length, p->to + first * s.length + at, dy + at, weights_of(p, first + k), 1,
-                    x + at, slopes[k]);
+                    x + at, slopes[k], ahead);
     }
     for (ptrdiff_t r = 0; r < s.rows && p->to && !narrow && !plain; r++)
         for (ptrdiff_t k = 0; k < count; k++)
@@ -932,7 +938,8 @@ INLINE void adjoint_sets(const norm_pass *p, ptrdiff_t first, ptrdiff_t count, c
                 if (constants)
                     run_apply(streams, p, part, p->to + to, g, 0, weight / (double)deviation[k], 0);
                 else
-                    run_adjoint(streams, part, p->to + to, g, NULL, weight, x + r * stride_x + at, slopes[k]);
+                    run_adjoint(streams, part, p->to + to, g, NULL, weight, x + r * stride_x + at, slopes[k],
+                                ahead);
             }
 }
 
@@ -949,7 +956,7 @@ INLINE void run_segment(const norm_pass *p, ptrdiff_t i)
     if (!p->slopes) {
         p->sums[i] = (norm_sums){ 0 };
         add_rows(&p->sums[i], (norm_rows){ 1, n, n, g, x, &mean, !p->dy, .weight = weights });
-    } else if (p->dy) run_adjoint(p->streams, n, to, g, weights, 1, x, *p->slopes);
+    } else if (p->dy) run_adjoint(p->streams, n, to, g, weights, 1, x, *p->slopes, 0);
     else if (p->plan->by_element) apply_elements(p, k, begin, n, to, x);
     else run_apply(p->streams, p, n, to, x, (double)mean, 1 / (double)p->deviation[k], 0);
 }
