@@ -192,14 +192,12 @@ INLINE ptrdiff_t taps_of(const lanes_call *b, ptrdiff_t n)
             s[pair[i][0]] = BY(M, max, high, low), s[pair[i][1]] = BY(M, min, low, high);                    \
         }                                                                                                    \
     }                                                                                                        \
-    /* Element i in order: adds weight[i] x to the total, or with d to sums[i] d x. */                       \
+    /* Element i in order. */                                                                                \
     M##_TARGET INLINE void M##_add_sorted(const lanes_call *b, ptrdiff_t i, int k, M##_vector x,             \
-                                          const st_real *weight, const M##_vector *d, M##_test inside,       \
-                                          M##_vector *total)                                                 \
+                                          const st_real *weight, const st_real *d, M##_vector *total)        \
     {                                                                                                        \
-        const M##_mask is = x > (M##_vector){ 0 } - (st_real)INFINITY;                                       \
-        if (d) *total = AT(M, b->sums[i] + k);                                                               \
-        if (d) AT(M, b->sums[i] + k) = CHOOSE(M, inside, *total + *d * x, *total);                           \
+        const M##_mask inside = AT(M, b->inside + k) > 0, is = x > (M##_vector){ 0 } - (st_real)INFINITY;    \
+        if (d) AT(M, b->sums[i] + k) += (M##_vector)(inside & (M##_mask)(AT(M, d + k) * x));                 \
         else *total += weight[i] * (b->full ? x : (M##_vector)(is & (M##_mask)x));                           \
     }                                                                                                        \
     M##_TARGET INLINE void M##_sorted_of(const lanes_call *b, int n, const exchange *pair, int count,        \
@@ -207,14 +205,11 @@ INLINE ptrdiff_t taps_of(const lanes_call *b, ptrdiff_t n)
     {                                                                                                        \
         EACH_VECTOR(M, k)                                                                                    \
         {                                                                                                    \
-            const M##_vector zero = { 0 }, each = AT(M, (d ? d : b->inside) + k);                            \
-            const M##_vector *const own = d ? &each : NULL;                                                  \
-            const M##_test inside = EXCEEDS(M, AT(M, b->inside + k), zero);                                  \
-            M##_vector s[FEW_RANKED], total = zero;                                                          \
+            M##_vector s[FEW_RANKED], total = { 0 };                                                         \
             if (n > 0) M##_sort_few(b, n, pair, count, k, s);                                                \
-            EACH(i, n) M##_add_sorted(b, i, k, s[i], weight, own, inside, &total);                           \
+            EACH(i, n) M##_add_sorted(b, i, k, s[i], weight, d, &total);                                     \
             for (ptrdiff_t i = 0; n == 0 && i < b->taps; i++)                                                \
-                M##_add_sorted(b, i, k, AT(M, b->room[i] + k), weight, own, inside, &total);                 \
+                M##_add_sorted(b, i, k, AT(M, b->room[i] + k), weight, d, &total);                           \
             if (!d) AT(M, sum + k) = total;                                                                  \
         }                                                                                                    \
     }                                                                                                        \
