@@ -31,7 +31,7 @@
 
 enum { TOGETHER = 16 };                  /* taps that are added up first */
 enum { AHEAD = 8192 / sizeof(st_real) }; /* rows are fetched so far before they are read or written, */
-enum { SOON = 1024 / sizeof(st_real) };  /* and those of two taps or more so far before they are read */
+enum { SOON = 2048 / sizeof(st_real) };  /* and those of sums so far before they are read */
 enum { LINE = 64 / sizeof(st_real) };    /* is fetched at once */
 enum { AT_ONCE = 8 };                    /* vectors of rows that are added up at once: see SUM */
 enum { BESIDE = 4 };                     /* other vectors at once */
@@ -161,12 +161,12 @@ static bool is_far(ptrdiff_t n, ptrdiff_t bytes)
     return n > bytes / (ptrdiff_t)sizeof(st_real);
 }
 
-/* Fetches the rows of x that two taps or more read, and some elements more, from `fetched` on; returns where
- * it ended. NULL: none, as they stay in the third cache. */
+/* Fetches the rows of x that taps read, and some elements more, from `fetched` on; returns where it ended.
+ * NULL: none, as they stay in the third cache. */
 INLINE const st_real *fetch(const st_real *fetched, const tap *t, ptrdiff_t count, const st_real *x,
                             ptrdiff_t pitch, const st_real *end)
 {
-    if (!fetched || count < 2) return fetched;
+    if (!fetched || count == 0) return fetched;
     const st_real *first = x + t->from * pitch, *last = x + (t[count - 1].from + 1) * pitch;
     const st_real *to = end - last < SOON ? end : last + SOON;
     if (fetched < first) fetched = first;
@@ -587,7 +587,7 @@ static ptrdiff_t planes_of_block(ptrdiff_t size)
         const st_real *fetched = is_far(w->plan->planes * area, THIRD) ? from : NULL;                        \
         groups b = { .pitch = k->rows * k->step, .none = value, .to = to };                                  \
         b.end = to + total * out;                                                                            \
-        b.to_far = is_far(total * out, THIRD);                                                               \
+        b.to_far = is_far(total * out, SECOND);                                                              \
         if (w->plan->means) b.share = w->share, b.shared = k->rows * out;                                    \
         for (ptrdiff_t r = 0, oh = 0, n; r < total; r += n, b.to += n * out) {                               \
             n = smallest(most, total - r);                                                                   \
@@ -688,7 +688,7 @@ enum { CACHE = 48 << 10 }; /* bytes that picks and their planes should fit */
         };                                                                                                   \
         if (!halved) b.share = share, b.none = value;                                                        \
         b.far = is_far(w->planes * a->size, SECOND);                                                         \
-        b.to_far = is_far(b.end - to, THIRD);                                                                \
+        b.to_far = is_far(b.end - to, SECOND);                                                               \
         for (ptrdiff_t g = 0; g < all; g += b.count) {                                                       \
             b.count = g >= direct ? 1 : halved ? smallest(BESIDE, direct - g) : direct;                      \
             b.from = g < direct ? from + g * step : w->block;                                                \
