@@ -854,6 +854,7 @@ static bool is_wide(const column_run *r, ptrdiff_t lanes)
         st_real *sums = back ? w->out_rows : w->rows, *aside = back ? w->rows : w->out_rows;                 \
         const bool far = jumps(&rows) && area >= LINE * rows.out && is_far(w->planes * area, SECOND) &&      \
                          !is_far(2 * area, SECOND);                                                          \
+        const bool ahead = is_far(w->planes * area, SECOND), to_ahead = is_far(y_end - y, SECOND);           \
         const ptrdiff_t some = area / largest(rows.out, 1) + 1; /* elements of the next image */             \
         const st_real *fetched = x;                                                                          \
         const column_run *longest = NULL;                                                                    \
@@ -867,7 +868,7 @@ static bool is_wide(const column_run *r, ptrdiff_t lanes)
             const ptrdiff_t count = rows.begin[i + 1] - rows.begin[i];                                       \
             const bool goes_on = x + area + LANES <= end, last = y + out + LANES > y_end;                    \
             const bool one = count == 1 && t->weight == 1;                                                   \
-            const st_real *row = count > 0 ? x + t->from * wide : x;                                         \
+            const st_real *first = count > 0 ? x + t->from * wide : x, *row = first;                         \
             st_real *to = last ? aside : y;                                                                  \
             n = v > 0 && count < 2 ? smallest(rows.alike[i], (y_end - y - LANES) / out) : 0;                 \
             if (n > 0 && count == 1)                                                                         \
@@ -896,6 +897,10 @@ static bool is_wide(const column_run *r, ptrdiff_t lanes)
                 else M##_copy_runs(p, count > 0 ? row : NULL, to);                                           \
                 if (last) memcpy(y, to, (size_t)out * sizeof *y);                                            \
             }                                                                                                \
+            for (ptrdiff_t k = largest(n * wide, AHEAD); ahead && k < n * wide + AHEAD; k += LINE)           \
+                __builtin_prefetch(first + k);                                                               \
+            for (ptrdiff_t k = largest(n * out, AHEAD); to_ahead && k < n * out + AHEAD; k += LINE)          \
+                __builtin_prefetch(y + k, 1);                                                                \
             for (ptrdiff_t k = 0; far && k < n * some; k += LINE, fetched += LINE)                           \
                 __builtin_prefetch(fetched + area);                                                          \
             i += n;                                                                                          \
