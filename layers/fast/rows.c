@@ -37,7 +37,7 @@ enum { AT_ONCE = 8 };                    /* vectors of rows that are added up at
 enum { BESIDE = 4 };                     /* other vectors at once */
 enum { JOINED = 4 };                     /* vectors that joined rows fill, at least */
 enum { MOST_PICKS = 12 };                /* of an element */
-enum { MOST_PARTS = 4 };                 /* of a pick of groups that are moved one after the other, */
+enum { FEW_PARTS = 4 };                  /* of a pick that takes few instructions, and may move groups, */
 enum { TABLE = 16 << 10 };               /* bytes of all their picks, which the first cache keeps, */
 enum { MOVED = 1024 / sizeof(st_real) }; /* and elements of a row that is longer than what it makes */
 enum { BLOCK = 8192 / sizeof(st_real) }; /* elements of rows that are summed before they are picked from */
@@ -1996,7 +1996,8 @@ static double find_pick(const sparse *a, const matrix *m, picking how, ptrdiff_t
     const double each = shuffles ? p->parts + (p->parts + 1) / 2 * 2 - 1 : 2 * lanes;
     if (how != SUMS)
         return (m->rows ? 6 : 10) + (how == BACK || !m->rows ? 2 : 1) * (p->parts == 0 ? 0 : each);
-    return (!shuffles || p->parts > 4 ? 6 + each : p->parts > 2 ? 9 : 4) + (p->lacks ? 1 : 0);
+    const double shuffled = p->parts > FEW_PARTS ? 6 + 4.0 * p->parts : p->parts > 2 ? 9 : 4;
+    return (shuffles ? shuffled : 6 + each) + (p->lacks ? 1 : 0);
 }
 
 /* The picks of rows or planes that are joined; returns about how many instructions one takes. */
@@ -2016,7 +2017,7 @@ static double find_picks(sparse *a, const matrix *m, picking how, int most, int 
             picked += find_pick(a, m, how, i, k, lanes, shuffles, to, p->index + at * lanes,
                                 p->weight + at * lanes);
             taps = to->taps;
-            p->moves = p->moves && taps == 1 && to->ones && to->parts <= MOST_PARTS;
+            p->moves = p->moves && taps == 1 && to->ones && to->parts <= FEW_PARTS;
             for (int j = 0; j < LANES_MOST; j++) p->reach = largest(p->reach, to->from[j] + lanes);
         }
     }
@@ -2045,7 +2046,8 @@ static double choose_columns(sparse *a, bool maxima, int lanes, bool shuffles, d
         p->rows < 1 ? INFINITY : find_picks(a, &m, maxima ? MAXIMA : SUMS, MOST_PICKS, lanes, shuffles);
     double parts = 0;
     for (ptrdiff_t k = 0; k < p->room && picked < INFINITY && !maxima; k++)
-        if (p->pick[k].parts > 2) parts += 2.0 * p->pick[k].parts / (double)p->rows;
+        if (p->pick[k].parts > 2 && p->pick[k].parts <= FEW_PARTS)
+            parts += 2.0 * p->pick[k].parts / (double)p->rows;
     p->used = picked + parts < transposed && p->reach - p->low <= LANES_MOST * a->pitch;
     return fmin(picked, transposed);
 }
