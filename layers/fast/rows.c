@@ -161,12 +161,12 @@ static bool is_far(ptrdiff_t n, ptrdiff_t bytes)
     return n > bytes / (ptrdiff_t)sizeof(st_real);
 }
 
-/* Fetches the rows of x that taps read, and some elements more, from `fetched` on; returns where it ended.
- * NULL: none, as they stay in the third cache. */
+/* Fetches the rows of x that `least` taps or more read, and some elements more, from `fetched` on; returns
+ * where it ended. NULL: none, as they stay in the third cache. */
 INLINE const st_real *fetch(const st_real *fetched, const tap *t, ptrdiff_t count, const st_real *x,
-                            ptrdiff_t pitch, const st_real *end)
+                            ptrdiff_t pitch, const st_real *end, ptrdiff_t least)
 {
-    if (!fetched || count == 0) return fetched;
+    if (!fetched || count < least) return fetched;
     const st_real *first = x + t->from * pitch, *last = x + (t[count - 1].from + 1) * pitch;
     const st_real *to = end - last < SOON ? end : last + SOON;
     if (fetched < first) fetched = first;
@@ -324,7 +324,7 @@ INLINE const st_real *fetch(const st_real *fetched, const tap *t, ptrdiff_t coun
                     const ptrdiff_t oh = (r + l) % rows.out, count = rows.begin[oh + 1] - rows.begin[oh];    \
                     const tap *t = rows.taps + rows.begin[oh];                                               \
                     const st_real *image = x + (r + l) / rows.out * area;                                    \
-                    fetched = fetch(fetched, t, count, image, columns.size, end);                            \
+                    fetched = fetch(fetched, t, count, image, columns.size, end, 2);                         \
                     M##_sum_rows(columns.size, t, count, image, columns.size, image + area + LANES <= end,   \
                                  !fetched, w->rows + l * columns.pitch);                                     \
                 }                                                                                            \
@@ -585,6 +585,8 @@ static ptrdiff_t planes_of_block(ptrdiff_t size)
                         total = w->planes * rows->out, most = rows_of_block(k, rows->out);                   \
         const st_real *end = from + w->planes * area;                                                        \
         const st_real *fetched = is_far(w->plan->planes * area, THIRD) ? from : NULL;                        \
+        /* Where a third of the rows are left out, they would be fetched between others of one tap. */       \
+        const ptrdiff_t least = 2 * rows->size > 3 * rows->out ? 2 : 1;                                      \
         groups b = { .pitch = k->rows * k->step, .none = value, .to = to };                                  \
         b.end = to + total * out;                                                                            \
         b.to_far = is_far(total * out, SECOND);                                                              \
@@ -601,7 +603,7 @@ static ptrdiff_t planes_of_block(ptrdiff_t size)
             for (ptrdiff_t l = 0; l < n; l++) {                                                              \
                 const tap *t = rows->taps + rows->begin[oh];                                                 \
                 const ptrdiff_t count = rows->begin[oh + 1] - rows->begin[oh];                               \
-                if (copied) fetched = fetch(fetched, t, count, from, wide, end);                             \
+                if (copied) fetched = fetch(fetched, t, count, from, wide, end, least);                      \
                 const bool soon = copied && !fetched && count > 0 && count < 3 && oh + 1 < rows->out;        \
                 for (ptrdiff_t i = 0; i < wide && soon; i += LINE) /* the next row's last tap */             \
                     __builtin_prefetch(from + rows->taps[rows->begin[oh + 2] - 1].from * wide + i);          \
