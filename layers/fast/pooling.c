@@ -245,6 +245,15 @@ INLINE void spread_mean(ptrdiff_t area, st_real part, st_real *dx)
         return !any;                                                                                         \
     }                                                                                                        \
                                                                                                              \
+    /* Functions of their own: in one with the others, the compiler keeps less in registers. */              \
+    M##_TARGET static __attribute__((noinline)) bool M##_find_again(const pooling *p, bool exact, bool far,  \
+                                                                    ptrdiff_t channels, const st_real *x,    \
+                                                                    st_real *y, st_real *place)              \
+    {                                                                                                        \
+        const form f = { p->f.high, p->f.wide, p->f.down, 1, 1, 0, true, true };                             \
+        if (exact) return M##_find(p, f, true, false, channels, x, y, place);                                \
+        return M##_find(p, f, false, far, channels, x, y, place);                                            \
+    }                                                                                                        \
     M##_TARGET INLINE bool M##_find_form(const pooling *p, bool exact, bool far, ptrdiff_t channels,         \
                                          const st_real *x, st_real *y, st_real *place)                       \
     {                                                                                                        \
@@ -255,13 +264,11 @@ INLINE void spread_mean(ptrdiff_t area, st_real part, st_real *dx)
         if (p->three)                                                                                        \
             return M##_find(p, (form){ 3, 3, 1, 1, 1, 0, true, true }, exact, far, channels, x, y, place);   \
         if (p->two) return M##_find(p, (form){ 2, 2, 1, 1, 1, 0, true }, exact, far, channels, x, y, place); \
-        f = (form){ f.high, f.wide, f.down, 1, 1, 0, true, f.high > f.down + 1 };                            \
-        if (!f.again) return M##_find(p, f, exact, far, channels, x, y, place);                              \
-        f.again = true;                                                                                      \
+        if (f.high > f.down + 1) return M##_find_again(p, exact, far, channels, x, y, place);                \
+        f = (form){ f.high, f.wide, f.down, 1, 1, 0, true };                                                 \
         return M##_find(p, f, exact, far, channels, x, y, place);                                            \
     }                                                                                                        \
                                                                                                              \
-    /* Functions of their own: in one with the others, the compiler keeps less in registers. */              \
     M##_TARGET static __attribute__((noinline)) bool M##_find_far(                                           \
         const pooling *p, ptrdiff_t channels, const st_real *x, st_real *y, st_real *place)                  \
     {                                                                                                        \
