@@ -9,21 +9,24 @@
 #include <string.h>
 
 enum {
-    BLOCK = 1 << 18,                   /* bytes of the sums of some groups, which stay in cache */
-    PLANE = 5,                         /* the cost of a plane, in products of vectors, */
-    PHASE = 30,                        /* or of one of its phases; */
-    TILE = 20,                         /* of a tile, */
-    SUMS = 60,                         /* or of one of sums, */
-    WAIT = 35,                         /* more of each that adds to those of several before it; */
-    COLUMN = 3,                        /* of a tile's column of one tap, */
-    CHAIN = 15,                        /* or of one of sums, which wait for each other; */
-    WEAVE = 8,                         /* of moving the results of a row that are apart, */
-    APART = 2,                         /* and of each element of them if they are farther apart; */
-    REST = 10,                         /* of filling a vector of those that no part has; */
-    NEAR = (1 << 15) / sizeof(st_real) /* elements that stay in the first cache */
+    BLOCK = 1 << 18,                    /* bytes of the sums of some groups, which stay in cache */
+    PLANE = 5,                          /* the cost of a plane, in products of vectors, */
+    PHASE = 30,                         /* or of one of its phases; */
+    TILE = 20,                          /* of a tile, */
+    SUMS = 60,                          /* or of one of sums, */
+    WAIT = 35,                          /* more of each that adds to those of several before it; */
+    COLUMN = 3,                         /* of a tile's column of one tap, */
+    CHAIN = 15,                         /* or of one of sums, which wait for each other; */
+    WEAVE = 8,                          /* of moving the results of a row that are apart, */
+    APART = 2,                          /* and of each element of them if they are farther apart; */
+    REST = 10,                          /* of filling a vector of those that no part has; */
+    NEAR = (1 << 15) / sizeof(st_real), /* elements that stay in the first cache; */
+    FAR = (1 << 19) / sizeof(st_real)   /* more than so many do not stay in the second one */
 };
-/* The cost of reading a vector, meanwhile, and of reading every other element of two. */
-static const double READ = 2, SPLIT = 2.2;
+/* The cost of reading a vector, meanwhile, and of reading every other element of two; for several channels,
+ * which are made one after another, that of reading one from the first cache, and from beyond the second one,
+ * too. */
+static const double READ = 2, SPLIT = 2.2, READ_NEAR = 1, READ_FAR = 4;
 
 /* ---- plan ------------------------------------------------------------------------------------------- */
 
@@ -73,14 +76,16 @@ static double part_cost(const implicit_plan *d, const pass *p, ptrdiff_t number,
     const double moved = p->apart[0] * p->apart[1] == 1 ? 0
                          : p->apart[1] <= 2             ? (double)(WEAVE * (ceil_div(width, d->k->lanes) + 1))
                                                         : (double)width * APART;
-    const bool near = p->read * read_size(d, p, 0) * read_size(d, p, 1) <= NEAR || p->made == 1;
-    const double products = high * SLIDE_ROWS * r.taps * row,
-                 column = r.stride > 1 ? products + read * SPLIT
-                          : near       ? fmax(products, read * READ * row / vectors)
-                                       : products + read * READ * row / vectors;
+    const ptrdiff_t image = p->read * read_size(d, p, 0) * read_size(d, p, 1);
+    const bool several = p->made > 1 && tile == TILE, near = image <= NEAR || p->made == 1;
+    const double products = high * SLIDE_ROWS * r.taps * row, reading = read * row / vectors,
+                 column = r.stride > 1       ? products + read * SPLIT
+                          : near && !several ? fmax(products, reading * READ)
+                                             : products + reading * (near ? READ_NEAR : READ),
+                 again = several && image > FAR ? (double)image / d->k->lanes * READ_FAR : 0;
     const double each = r.taps > 1 ? 0 : tiles * (tile == SUMS ? CHAIN : COLUMN);
     return (double)p->made * ((moved > 0 ? PHASE : PLANE) + (double)rows * moved + tiles * tile + waits +
-                              (double)(p->read * r.lines * r.columns.taps) * (column + each));
+                              (double)(p->read * r.lines * r.columns.taps) * (column + each) + again);
 }
 
 double implicit_slides_cost(const implicit_plan *d, const pass *p, ptrdiff_t parts)
