@@ -94,8 +94,11 @@
         EACH(j, D) at[j] = b + row[j];                                                                       \
         EACH(u, R *D) sum[u] = (M##_vector){ 0 };                                                            \
         for (ptrdiff_t k = 0; k < depth; k++) {                                                              \
-            M##_mask kept = (M##_mask)VECTOR_AT(M, keep - skip[k], 0);                                       \
-            EACH(i, R) x[i] = (M##_vector)(kept & (M##_mask)VECTOR_AT(M, a + i * step + from[k], 0));        \
+            EACH(i, R) x[i] = VECTOR_AT(M, a + i * step + from[k], 0);                                       \
+            if (skip[k] > 0) {                                                                               \
+                const M##_mask kept = (M##_mask)VECTOR_AT(M, keep - skip[k], 0);                             \
+                EACH(i, R) x[i] = (M##_vector)(kept & (M##_mask)x[i]);                                       \
+            }                                                                                                \
             EACH(j, D)                                                                                       \
             {                                                                                                \
                 M##_vector y = VECTOR_AT(M, at[j] + offset[k], 0);                                           \
