@@ -12,8 +12,10 @@
 
 #ifdef STRIDE_DOUBLE
 #define blas_gemm cblas_dgemm
+#define blas_gemv cblas_dgemv
 #else
 #define blas_gemm cblas_sgemm
+#define blas_gemv cblas_sgemv
 #endif
 
 /* Stride runs images in parallel, each product on one thread, so that results do not depend on how BLAS would
@@ -118,11 +120,34 @@ static bool sizes_fit(st_tensor c, st_tensor a, st_tensor b)
     return false;
 }
 
+/* A product that has one column: BLAS's product of matrices would copy a. False: BLAS does not take these. */
+static bool vector_product(st_tensor c, st_real alpha, st_tensor a, st_tensor b, st_real beta)
+{
+    matrix m;
+    const ptrdiff_t rows = a.shape.n[0], columns = a.shape.n[1], step_b = columns == 1 ? 1 : b.stride[0],
+                    step_c = rows == 1 ? 1 : c.stride[0];
+    if (step_b < 1 || step_c < 1 || step_b > INT_MAX || step_c > INT_MAX || !blas_takes(a, &m)) return false;
+    if (beta == 0) st_fill(c, 0), beta = 1; /* some libraries multiply what c holds */
+    int threads = begin_product();
+    if (m.transposed)
+        blas_gemv(CblasRowMajor, CblasTrans, (int)columns, (int)rows, alpha, m.data, m.leading, st_data(b),
+                  (int)step_b, beta, st_data(c), (int)step_c);
+    else
+        blas_gemv(CblasRowMajor, CblasNoTrans, (int)rows, (int)columns, alpha, m.data, m.leading, st_data(b),
+                  (int)step_b, beta, st_data(c), (int)step_c);
+    end_product(threads);
+    return true;
+}
+
 /* In c's order, rows or columns first, a matrix in the other order is transposed. */
 static void product(st_tensor c, st_real alpha, st_tensor a, st_tensor b, st_real beta)
 {
     matrix mc, ma, mb;
     if (!sizes_fit(c, a, b) || !has_memory()) return;
+    if (c.shape.n[1] == 1 && vector_product(c, alpha, a, b, beta)) return;
+    if (c.shape.n[0] == 1 &&
+        vector_product(st_transpose(c, 0, 1), alpha, st_transpose(b, 0, 1), st_transpose(a, 0, 1), beta))
+        return;
     const st_tensor pc = packed(c, &mc), pa = packed(a, &ma), pb = packed(b, &mb);
     if (!st_is_null(pc) && !st_is_null(pa) && !st_is_null(pb)) {
         int threads = begin_product();
