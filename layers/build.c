@@ -155,12 +155,11 @@ static int allocate_run(st_layer_run *run, const st_layer_needs *needs, bool par
                        allocate(&run->gradients, needs->parameters, "their gradients") ||
                        allocate(&run->states, needs->state, "states")))
         return -1;
-    return allocate(&run->memory, needs->memory, "activations") ||
-                   allocate(&run->scratch, largest(scratch, needs->whole), "scratch") ||
-                   allocate(&run->partial, needs->partial, "gradients of chunks") ||
-                   allocate(&run->tables, needs->tables, "tables of algorithms")
-               ? -1
-               : 0;
+    if (allocate(&run->memory, needs->memory, "activations") ||
+        allocate(&run->scratch, largest(scratch, needs->whole), "scratch") ||
+        allocate(&run->partial, needs->partial, "gradients of chunks"))
+        return -1;
+    return allocate(&run->tables, needs->tables, "tables of algorithms");
 }
 
 /* ---- building ------------------------------------------------------------------------------------ */

@@ -503,7 +503,6 @@ static const char *hint(const job *j)
 
 static int print_head(const job *j)
 {
-    const char *advice = hint(j);
     text_put(stdout, j->from.text);
     printf(": %td samples to train on", j->training->count);
     if (j->validation) printf(", %td to validate", j->validation->count);
@@ -524,6 +523,7 @@ static int print_head(const job *j)
         printf("\n\n");
     }
     if (j->target_scale) printf("Targets are normalised: so are the losses of training and validation.\n\n");
+    const char *advice = hint(j);
     if (advice) printf("%s\n\n", advice);
     return fflush(stdout);
 }

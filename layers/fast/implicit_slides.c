@@ -23,9 +23,9 @@ enum {
     NEAR = (1 << 15) / sizeof(st_real), /* elements that stay in the first cache; */
     FAR = (1 << 19) / sizeof(st_real)   /* more than so many do not stay in the second one */
 };
-/* The cost of reading a vector, meanwhile, and of reading every other element of two; for several channels,
- * which are made one after another, that of reading one from the first cache, and from beyond the second one,
- * too. */
+/* The cost of reading a vector, meanwhile, and of reading every other element of two. For several channels,
+ * which are made one after another: that of reading one from the first cache, and of fetching one from beyond
+ * the second. */
 static const double READ = 2, SPLIT = 2.2, READ_NEAR = 1, READ_FAR = 4;
 
 /* ---- plan ------------------------------------------------------------------------------------------- */

@@ -257,7 +257,7 @@ INLINE void spread_mean(ptrdiff_t area, st_real part, st_real *dx)
     M##_TARGET INLINE bool M##_find_form(const pooling *p, bool exact, bool far, ptrdiff_t channels,         \
                                          const st_real *x, st_real *y, st_real *place)                       \
     {                                                                                                        \
-        form f = p->f;                                                                                       \
+        const form f = p->f;                                                                                 \
         if (p->pairs) return M##_find(p, TWO_BY_TWO, exact, far, channels, x, y, place);                     \
         if (p->three && f.right == 2)                                                                        \
             return M##_find(p, (form){ 3, 3, 2, 2, 2, 0, true }, exact, far, channels, x, y, place);         \
@@ -265,8 +265,8 @@ INLINE void spread_mean(ptrdiff_t area, st_real part, st_real *dx)
             return M##_find(p, (form){ 3, 3, 1, 1, 1, 0, true, true }, exact, far, channels, x, y, place);   \
         if (p->two) return M##_find(p, (form){ 2, 2, 1, 1, 1, 0, true }, exact, far, channels, x, y, place); \
         if (f.high > f.down + 1) return M##_find_again(p, exact, far, channels, x, y, place);                \
-        f = (form){ f.high, f.wide, f.down, 1, 1, 0, true };                                                 \
-        return M##_find(p, f, exact, far, channels, x, y, place);                                            \
+        return M##_find(p, (form){ f.high, f.wide, f.down, 1, 1, 0, true }, exact, far, channels, x, y,      \
+                        place);                                                                              \
     }                                                                                                        \
                                                                                                              \
     M##_TARGET static __attribute__((noinline)) bool M##_find_far(                                           \
@@ -369,6 +369,7 @@ INLINE ptrdiff_t away_of(const window *w, form f, int kw)
                     M##_gather_down(p, f, w, far, top, smallest(top + some, all), i, dy, place, dx);         \
                 }                                                                                            \
     }                                                                                                        \
+                                                                                                             \
     M##_TARGET static __attribute__((noinline)) void M##_gather_two(                                         \
         const pooling *p, ptrdiff_t channels, const st_real *dy, const st_real *place, st_real *dx)          \
     {                                                                                                        \

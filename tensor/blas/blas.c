@@ -129,12 +129,9 @@ static bool vector_product(st_tensor c, st_real alpha, st_tensor a, st_tensor b,
     if (step_b < 1 || step_c < 1 || step_b > INT_MAX || step_c > INT_MAX || !blas_takes(a, &m)) return false;
     if (beta == 0) st_fill(c, 0), beta = 1; /* some libraries multiply what c holds */
     int threads = begin_product();
-    if (m.transposed)
-        blas_gemv(CblasRowMajor, CblasTrans, (int)columns, (int)rows, alpha, m.data, m.leading, st_data(b),
-                  (int)step_b, beta, st_data(c), (int)step_c);
-    else
-        blas_gemv(CblasRowMajor, CblasNoTrans, (int)rows, (int)columns, alpha, m.data, m.leading, st_data(b),
-                  (int)step_b, beta, st_data(c), (int)step_c);
+    blas_gemv(CblasRowMajor, m.transposed ? CblasTrans : CblasNoTrans, (int)(m.transposed ? columns : rows),
+              (int)(m.transposed ? rows : columns), alpha, m.data, m.leading, st_data(b), (int)step_b, beta,
+              st_data(c), (int)step_c);
     end_product(threads);
     return true;
 }

@@ -44,24 +44,20 @@
 GEMM(cblas_sgemm, float)
 GEMM(cblas_dgemm, double)
 
-#define GEMV(NAME, TYPE)                                                                                     \
+/* blas.c gives matrices by rows. */
+#define GEMV(NAME, MATRICES, TYPE)                                                                           \
     void NAME(OPENBLAS_CONST enum CBLAS_ORDER order, OPENBLAS_CONST enum CBLAS_TRANSPOSE turn_a,             \
               OPENBLAS_CONST blasint m, OPENBLAS_CONST blasint n, OPENBLAS_CONST TYPE alpha,                 \
               OPENBLAS_CONST TYPE *a, OPENBLAS_CONST blasint lda, OPENBLAS_CONST TYPE *x,                    \
               OPENBLAS_CONST blasint step_x, OPENBLAS_CONST TYPE beta, TYPE *y,                              \
               OPENBLAS_CONST blasint step_y)                                                                 \
     {                                                                                                        \
-        const bool turns = turn_a == CblasTrans, by_rows = (order == CblasRowMajor) != turns;                \
-        const ptrdiff_t rows = turns ? n : m, columns = turns ? m : n;                                       \
-        for (ptrdiff_t i = 0; i < rows; i++) {                                                               \
-            TYPE sum = 0, *to = y + i * step_y;                                                              \
-            for (ptrdiff_t p = 0; p < columns; p++)                                                          \
-                sum += a[by_rows ? i * lda + p : p * lda + i] * x[p * step_x];                               \
-            *to = beta == 0 ? alpha * sum : alpha * sum + beta * *to;                                        \
-        }                                                                                                    \
+        const bool turns = turn_a == CblasTrans;                                                             \
+        MATRICES(order, turn_a, CblasNoTrans, turns ? n : m, 1, turns ? m : n, alpha, a, lda, x, step_x,     \
+                 beta, y, step_y);                                                                           \
     }
-GEMV(cblas_sgemv, float)
-GEMV(cblas_dgemv, double)
+GEMV(cblas_sgemv, cblas_sgemm, float)
+GEMV(cblas_dgemv, cblas_dgemm, double)
 
 /* ---- memory ------------------------------------------------------------------------------------------ */
 
