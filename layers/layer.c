@@ -16,12 +16,6 @@ bool layer_given(const st_layer *l, const char *who)
     return l && l->impl;
 }
 
-int layer_check_images(const st_layer *l, st_shape x)
-{
-    if (x.rank == 4) return 0;
-    return st_layer_refuse(l, "the input is %s, expected [N, C, H, W]", st_shape_text(x).text);
-}
-
 bool layer_call_given(const st_call *c, const char *who)
 {
     return layer_given(c ? c->layer : NULL, who);
@@ -37,8 +31,15 @@ static bool repeated(st_layer *const child[], int i)
     return false;
 }
 
-static int may_hold(const st_layer_type *type, int children, st_layer *const child[])
+static int check(const st_layer_type *type, int children, st_layer *const child[])
 {
+    if (!type) return st_error_set("st_layer_new: the type is NULL");
+    if (!type->name || !type->plan || !type->forward || !type->backward)
+        return st_error_set("st_layer_new: type %s lacks %s", type->name ? type->name : "?",
+                            !type->name      ? "a name"
+                            : !type->plan    ? "plan"
+                            : !type->forward ? "forward"
+                                             : "backward");
     if (children > 0 && !child) return st_error_set("%s: the list of layers is NULL", type->name);
     if (type->children == ST_LAYER_ANY ? children < 0 : children != type->children)
         return st_error_set("%s: holds %d layer%s, expected %s%d", type->name, children,
@@ -65,20 +66,7 @@ static int may_hold(const st_layer_type *type, int children, st_layer *const chi
 static st_layer *allocate(const st_layer_type *type, const void *options, bool resolved, int children,
                           st_layer *const child[])
 {
-    if (!type) {
-        st_error_set("st_layer_new: the type is NULL");
-        return NULL;
-    }
-    const char *lacks = !type->name       ? "a name"
-                        : !type->plan     ? "plan"
-                        : !type->forward  ? "forward"
-                        : !type->backward ? "backward"
-                                          : NULL;
-    if (lacks) {
-        st_error_set("st_layer_new: type %s lacks %s", type->name ? type->name : "?", lacks);
-        return NULL;
-    }
-    if (may_hold(type, children, child)) return NULL;
+    if (check(type, children, child)) return NULL;
     st_layer *l = array_new(type->name, 1, sizeof *l);
     if (!l) return NULL;
     l->type = type;

@@ -90,9 +90,6 @@ static inline st_layer_run *layer_run_of(const st_layer *root)
 bool layer_given(const st_layer *l, const char *who);
 bool layer_call_given(const st_call *c, const char *who);
 
-/* Refuses an input that is not [N, C, H, W]: -1 with an error. */
-int layer_check_images(const st_layer *l, st_shape x);
-
 /* The option of that name as a number; 0: there is none. */
 double layer_option(const st_layer *l, const char *name);
 

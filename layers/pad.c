@@ -4,6 +4,7 @@
 #include "layers/layer_impl.h"
 #include "layers/separable.h"
 #include "layers/types.h"
+#include "layers/window.h"
 
 /* The pixel of the image, along one axis, that pixel `at` of y repeats; `at` counts from the image's first
  * pixel. Returns the number of taps: 0 in a border of zeros. */

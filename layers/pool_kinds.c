@@ -2,7 +2,7 @@
  * adaptive_avgpool. */
 #include "layers/pool_impl.h"
 #include "layers/types.h"
-#include "tensor/sum.h"
+#include "tensor/tables.h"
 
 #include <math.h>
 #include <string.h>

@@ -3,6 +3,7 @@
 #include "layers/layer_impl.h"
 #include "layers/separable.h"
 #include "layers/types.h"
+#include "layers/window.h"
 
 #include <math.h>
 

@@ -1,4 +1,4 @@
-/* window.c: padding and windows. */
+/* window.c: images, their padding and windows. */
 #include "layers/window.h"
 #include "layers/layer_impl.h"
 #include "tensor/counts.h"
@@ -6,6 +6,12 @@
 #include <limits.h>
 #include <stdint.h>
 #include <stdio.h>
+
+int layer_check_images(const st_layer *l, st_shape x)
+{
+    if (x.rank == 4) return 0;
+    return st_layer_refuse(l, "the input is %s, expected [N, C, H, W]", st_shape_text(x).text);
+}
 
 static ptrdiff_t reach(const window *w, int axis)
 {

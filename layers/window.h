@@ -1,8 +1,11 @@
-/* window.h: what convolution and pooling share: padding and windows. */
+/* window.h: what layers of images [N, C, H, W] share: their check, padding and windows. */
 #ifndef STRIDE_LAYERS_WINDOW_H
 #define STRIDE_LAYERS_WINDOW_H
 
 #include "layers/layer.h"
+
+/* Refuses an input that is not [N, C, H, W]: -1 with an error. */
+int layer_check_images(const st_layer *l, st_shape x);
 
 /* The geometry of a layer's windows; pairs are height, width. */
 typedef struct window {

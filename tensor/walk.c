@@ -2,7 +2,6 @@
 #include "tensor/error.h"
 #include "tensor/tables.h"
 #include "tensor/storage.h"
-#include "tensor/sum.h"
 
 #include <math.h>
 #include <string.h>
