@@ -122,11 +122,12 @@ tells_goals() {
 leaves_out() { # PATTERN COMMAND
     succeeds "$BENCH/bench" --quick --peer="none=$2" relu && grep -qE "^none: relu .*: $1" "$out" || because "$2"
 }
-absent_peers() { # Stride's own copy is given no longer, on a busy machine as well
-    leaves_out 'it is not here' 'echo skip it is not here' && leaves_out 'it does not start' true &&
-        BENCH_PATIENCE=3 leaves_out 'it gave no answer in time' 'sh -c "echo ready; cat >/dev/null"' &&
-        leaves_out 'it ended' 'echo ready' && leaves_out 'out of order' 'sh -c "echo ready; while read -r _; do echo error out of order; done"'
+absent_peers() {
+    leaves_out 'it is not here' 'echo skip it is not here' && leaves_out 'it does not start' true && leaves_out 'it ended' 'echo ready' &&
+        leaves_out 'out of order' 'sh -c "echo ready; while read -r _; do echo error out of order; done"'
 }
+# Stride's own copy is given no longer, on a busy machine as well.
+late_peers() { BENCH_FOLDER=$tmp BENCH_PATIENCE=3 leaves_out 'it gave no answer in time' 'sh -c "echo ready; cat >/dev/null"'; }
 # A peer whose results are spoilt when it has written them, by a command.
 cat >"$tmp/spoilt" <<'END'
 echo 'to stderr' >&2
@@ -220,7 +221,7 @@ stops_others() {
 # A peer that never answers: the driver waits for it, and is killed.
 ends_with_driver() {
     rm -f "$tmp/id"
-    "$BENCH/bench" --quick --peer="mute=sh -c 'echo \$\$ >>\"$tmp/id\"; echo ready; while read -r _; do :; done'" relu >"$out" 2>"$err" &
+    BENCH_FOLDER=$tmp "$BENCH/bench" --quick --peer="mute=sh -c 'echo \$\$ >>\"$tmp/id\"; echo ready; while read -r _; do :; done'" relu >"$out" 2>"$err" &
     local driver=$! tries=0
     while [ "$(cat "$tmp/id" 2>/dev/null | wc -l)" -lt 2 ] && [ $((tries += 1)) -lt 100 ]; do sleep 0.1; done
     kill -KILL $driver && wait $driver 2>/dev/null
@@ -232,9 +233,10 @@ ends_with_driver() {
 claim "ratios are those to a peer's best setting" compares
 claim "a setting that is much slower is measured once, and one for some subjects on those only" gives_up
 claim "while one is measured, the others are stopped" stops_others
-claim "peers end with the driver, even if that is killed" ends_with_driver
+claim_beside "peers end with the driver, even if that is killed" ends_with_driver
 claim "goals that were not measured are said to be so" tells_goals
 claim "a peer that cannot run is left out, with its reason" absent_peers
+claim_beside "so is a peer that does not answer in time" late_peers
 claim "a peer's time counts only after a result that is Stride's; chatter goes to a log" compares_results
 claim "training MNIST and predicting once are run, and their figures read" runs_programs
 claim "a process is busy while training is measured beside it, and ended" keeps_busy
@@ -293,13 +295,15 @@ while read -r line; do
     echo "$line"
 done | "$@"
 END
+hangs=$tmp/hangs
 goes_on() {
+    export BENCH_FOLDER=$tmp
     list 'layer 2x3x8x8 conv 4 3' 'layer 2x3 relu'
-    BENCH_PATIENCE=2 listed --peer="hangs=sh '$tmp/hangs' '$BENCH/stride_peer'"
+    BENCH_PATIENCE=2 listed --peer="hangs=sh '$hangs' '$BENCH/stride_peer'"
     [ $status = 1 ] && grep -q '^bench: results that are missing, .*: 1' "$err" && grep -q '^FAIL 2x3x8x8 conv.* forward, hangs: it gave no answer in time$' "$out" &&
         [ "$(grep -c relu "$tmp/csv")" = 2 ] && ! grep conv "$tmp/csv" || { cat "$out"; because "a peer"; } || return
     mkdir -p "$tmp/hung" && cp "$BENCH/bench" "$tmp/hung" &&
-        printf '#!/bin/sh\nexec sh "%s" "%s"\n' "$tmp/hangs" "$BENCH/stride_peer" >"$tmp/hung/stride_peer" && chmod +x "$tmp/hung/stride_peer" || return
+        printf '#!/bin/sh\nexec sh "%s" "%s"\n' "$hangs" "$BENCH/stride_peer" >"$tmp/hung/stride_peer" && chmod +x "$tmp/hung/stride_peer" || return
     BENCH_PATIENCE=2 run "$tmp/hung/bench" --quick --threads=1 --cpu-time --list="$tmp/list" --csv="$tmp/csv" --log="$tmp/list.log" --peer="good='$BENCH/stride_peer'"
     [ $status = 1 ] && grep -q '^bench: results that are missing, .*: 3' "$err" && [ "$(grep -c '^FAIL 2x3x8x8 conv.*, stride: it gave no answer in time$' "$out")" = 3 ] &&
         [ "$(grep -c relu "$tmp/csv")" = 2 ] && ! grep conv "$tmp/csv" || { cat "$out"; because "Stride"; }
@@ -319,7 +323,7 @@ claim "a list's layers and networks are measured, and means and rows printed" re
 claim "the limits of a layer follow from its multiply-adds and bytes" prints_limits
 claim "a list that makes no sense is refused, with its line" refuses_lists
 claim "what a peer computes differently is a failure that is named, not a row" names_failures
-claim "a layer that is not answered in time fails, and the next ones are measured" goes_on
+claim_beside "a layer that is not answered in time fails, and the next ones are measured" goes_on
 claim "drawn layers are the same for the same seed" draws_layers
 claim "drawn layers and the networks of the list can be read" reads_what_is_drawn
 
@@ -395,4 +399,5 @@ scales_too_well() {
 }
 claim "scaling prints its curves, and ok within the limit" scales
 claim "beyond the limit it fails" scales_too_well
+end_claims
 exit $failed

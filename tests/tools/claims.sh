@@ -1,8 +1,11 @@
 # claims.sh: how a script of tests/ tells what it holds; sourced, with $tmp set, in the project's folder.
 #
-#     claim "NAME" COMMAND...     ok where the command succeeds; else what it said, and its last line again
+#     claim "NAME" COMMAND...          ok where the command succeeds; else what it said, and its last line again
+#     claim_beside "NAME" COMMAND...   the same, beside the claims that follow: for what waits rather than computes
+#     end_claims                       waits for these, and prints their lines
 #     exit $failed
 failed=0
+beside=0
 
 # Ends a script that tells nothing new, or does not work, in a sanitizer's build.
 skip_sanitized() { # WHAT: REASON
@@ -19,6 +22,21 @@ claim() { # NAME COMMAND...
         echo "not ok $name: $(tail -n 1 "$tmp/log")"
         failed=1
     fi
+}
+
+# Its $tmp, $out and $err are its own.
+claim_beside() { # NAME COMMAND...
+    local own=$tmp/beside-$((beside += 1))
+    mkdir -p "$own"
+    (tmp=$own out=$own/out err=$own/err && claim "$@") >"$own.said" 2>&1 &
+}
+end_claims() {
+    local i
+    wait
+    for ((i = 1; i <= beside; i++)); do
+        cat "$tmp/beside-$i.said"
+        ! grep -q '^not ok' "$tmp/beside-$i.said" || failed=1
+    done
 }
 
 # A claim about the library in double, or a skip if only float is built, as for a sanitizer with TESTED=float.
