@@ -16,7 +16,7 @@ fi
 count=30
 [ "${STRIDE_FAST:-0}" = 1 ] && count=2
 
-# Importing them takes seconds.
+# Importing them takes seconds: torch/steps.py imports PyTorch once.
 finds() { "$1" -c 'import importlib.util as u, sys; sys.exit(not u.find_spec(sys.argv[1]))' "$2" >/dev/null 2>&1; } # PYTHON PACKAGE
 python=
 for candidate in ${PYTHON:-python3 /usr/bin/python3}; do
@@ -64,7 +64,7 @@ write_onnx() {
     [ -d "$data" ] || { echo "skip onnx: there is no $data (make deps-conformance)"; return; }
     finds "$python" onnx || { echo "skip onnx: no python3 imports onnx (make deps-onnx)"; return; }
     [ "${STRIDE_FAST:-0}" = 1 ] && skipped=true
-    "$python" "$here/onnx_cases.py" "$data" "$tmp/onnx" >"$tmp/skipped" || echo "not ok ONNX's cases are read"
+    step onnx "$data" "$tmp/onnx" >"$tmp/skipped" || echo "not ok ONNX's cases are read"
     $skipped "$tmp/skipped"
     claim "as many of ONNX's cases are claimed as there were" test "$(find "$tmp/onnx" -name '*.safetensors' | wc -l)" -ge 453
 }
@@ -86,7 +86,21 @@ all_with() { # ENGINE PROGRAM: the cases that fail
 
 rm -rf "${tmp:?}"/* # an earlier run's
 mkdir -p "$tmp/cases" "$tmp/onnx"
-claim "PyTorch writes the cases" "$python" "$here/cases.py" write "$tmp/cases" "$count"
+coproc steps { "$python" "$here/steps.py" 2>&1; }
+exec 3<&"${steps[0]}" 4>&"${steps[1]}"
+# shellcheck disable=SC2317
+step() { # WORDS...: of steps.py, until it says "done STATUS"
+    local line
+    (echo "$*" >&4) # a subshell, as a write to a process that has ended ends the shell
+    while IFS= read -r line <&3; do
+        case $line in
+            'done '*) return "${line#done }" ;;
+            *) echo "$line" ;;
+        esac
+    done
+    return 1
+}
+claim "PyTorch writes the cases" step write "$tmp/cases" "$count"
 write_onnx
 shopt -s nullglob
 # parity.c calls private readers of files, which only the tests' libraries show.
@@ -102,5 +116,7 @@ for precision in float32 float64; do
     done
     both_ways "$program" "$tmp/$precision"
 done
-"$python" "$here/cases.py" loads "$tmp"/float32 "$tmp"/float64 || failed=1
+step loads "$tmp"/float32 "$tmp"/float64 || failed=1
+eval "exec 4>&- ${steps[1]}>&-"
+wait
 exit $failed

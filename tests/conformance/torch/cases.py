@@ -925,10 +925,13 @@ def load_all(folder):
     return failed
 
 
+def main(step=None, *words):
+    if step == "write":
+        return write_all(words[0], int(words[1]))
+    if step == "loads":
+        return any([load_all(folder) for folder in words])
+    return __doc__
+
+
 if __name__ == "__main__":
-    if sys.argv[1:2] == ["write"]:
-        write_all(sys.argv[2], int(sys.argv[3]))
-    elif sys.argv[1:2] == ["loads"]:
-        sys.exit(any([load_all(folder) for folder in sys.argv[2:]]))
-    else:
-        sys.exit(__doc__)
+    sys.exit(main(*sys.argv[1:]))
