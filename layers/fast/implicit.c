@@ -193,7 +193,7 @@ static void make(const st_call *c, const pass *p, st_tensor from, st_tensor to, 
     const implicit_plan *d = c->plan;
     const bool wide = p->by_taps && p == &d->scatter;
     job j = { c, p, from, to, bias, .by = layer_undivided(c) };
-    ptrdiff_t unit = p->channels ? d->k->lanes : wide ? ceil_div(d->k->lanes, d->area) : 1;
+    ptrdiff_t unit = p->channels || p->turned ? d->k->lanes : wide ? ceil_div(d->k->lanes, d->area) : 1;
     if (p->groups || (wide && p->made % unit)) unit = p->made;
     layer_try_axis(&j.by, GROUPS, d->groups, p->groups ? implicit_group_lanes(d) : 1, 0);
     layer_try_axis(&j.by, IMAGES, c->images, p->images, 0);
@@ -243,7 +243,7 @@ static void prepare(const st_layer *l, bool backward)
             d->k->move(kernels_of(d), row, st_data(used) + i * used.stride[2], used.stride[1],
                        d->kept + i * row, d->area);
     }
-    if (p->channels) implicit_pack_channels(l, p);
+    if (p->channels || p->turned) implicit_pack_channels(l, p);
     if (p->groups) implicit_pack_groups(l, p);
 }
 

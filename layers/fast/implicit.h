@@ -32,22 +32,23 @@ typedef struct arena {
 ptrdiff_t *arena_take(arena *a, ptrdiff_t count);
 
 /* How vectors cover the windows of an image: row by row; from the first to the last, with the positions
- * between rows, which are dropped; or exactly, those of several images, from panels that are packed. */
-typedef enum cover { BY_ROWS, FLAT, PACKED } cover;
+ * between rows, which are dropped; or exactly, those of several images, from panels that are packed. Or
+ * lanes are channels, and results are transposed. */
+typedef enum cover { BY_ROWS, FLAT, PACKED, BY_CHANNELS } cover;
 
 /* A part of the images that are made: all of them, or a phase. */
 typedef struct part {
     lattice of;
     ptrdiff_t depth, *tap, *weight; /* offsets of each k: in planes, in the weights, */
-    ptrdiff_t *number;              /* and, with channels or groups as lanes, in those that are packed; */
+    ptrdiff_t *number;              /* and, with groups as lanes or BY_CHANNELS, in those that are packed; */
     ptrdiff_t *step;                /* with groups, in a block */
     cover how;
-    bool straight;            /* vectors are stored where they belong */
-    ptrdiff_t rows;           /* of a block, PACKED: all */
-    ptrdiff_t line;           /* elements of a row in the results */
-    ptrdiff_t columns, split; /* PACKED: windows of a panel, and the k of one */
-    ptrdiff_t vectors, *from, *to;
-    const slide *slide; /* of a pass that slides */
+    bool straight;                 /* vectors are stored where they belong */
+    ptrdiff_t rows;                /* of a block, PACKED: all */
+    ptrdiff_t line;                /* elements of a row in the results */
+    ptrdiff_t columns, split;      /* PACKED: windows of a panel, and the k of one */
+    ptrdiff_t vectors, *from, *to; /* BY_CHANNELS: windows of a block, and where they are in planes */
+    const slide *slide;            /* of a pass that slides */
     slide_columns slid;
     int stride, taps;
 } part;
@@ -75,7 +76,8 @@ typedef struct pass {
     ptrdiff_t images; /* laid out, or made, together */
     bool slides;      /* lanes are windows of a row, a channel at a time, */
     bool groups;      /* groups, */
-    bool by_taps;     /* or taps; else any windows */
+    bool by_taps;     /* or taps; else any windows, */
+    bool turned;      /* some of which are made BY_CHANNELS */
     bool channels;    /* lanes are channels: */
     span *span[2];    /* of each axis, their number, and that of all their taps; */
     ptrdiff_t spans[2], taps[2];
@@ -186,6 +188,14 @@ void implicit_pack_channels(const st_layer *l, const pass *p);
 void implicit_make_channels(const st_call *c, const pass *p, ptrdiff_t group, const share *s,
                             const st_real *from, ptrdiff_t images, st_real *to, ptrdiff_t next,
                             const st_real *bias);
+
+/* The same of a part that is made BY_CHANNELS, from planes: the cost; the tables; and windows of a block, the
+ * first of which is at `plane`. Results of two channels are `next` apart. */
+double implicit_turned_cost(const implicit_plan *d, const pass *p, const part *q);
+void implicit_plan_turned(const implicit_plan *d, pass *p, part *q, arena *a);
+void implicit_make_turned(const st_call *c, const pass *p, const part *q, ptrdiff_t group, const share *s,
+                          ptrdiff_t windows, const st_real *plane, st_real *to, ptrdiff_t next,
+                          const st_real *bias);
 
 /* Takes room for packed weights. */
 st_real *implicit_take_packed(arena *a, ptrdiff_t count);

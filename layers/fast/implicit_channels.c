@@ -11,8 +11,9 @@
 
 #include <math.h>
 
-/* The cost of a product, in those of windows as lanes: tiles are not always full. */
-static const double PRODUCT = 1.05;
+/* The cost of a product, in those of windows as lanes: tiles are not always full; and of one with a single
+ * vector of channels, which loads an element for each product. */
+static const double PRODUCT = 1.05, SINGLE = 1.4;
 
 enum {
     CHANNELS = 64,                 /* the most channels of a panel of weights */
@@ -128,6 +129,13 @@ static double moving_cost(const implicit_plan *d, const pass *p)
     return vectors * (area * moved + depth * packed / (double)d->batch);
 }
 
+double implicit_turned_cost(const implicit_plan *d, const pass *p, const part *q)
+{
+    const double vectors = (double)(kernel_padded(d->k, p->made) / d->k->lanes),
+                 windows = (double)(q->of.count[0] * q->of.count[1]);
+    return (double)q->depth * windows * vectors * (vectors > 1 ? PRODUCT : SINGLE) + moving_cost(d, p);
+}
+
 /* Each element of an image is multiplied with its taps alone. Tiles of few sums, at the border, wait. */
 double implicit_channels_cost(const implicit_plan *d, const pass *p)
 {
@@ -194,6 +202,27 @@ st_real *implicit_take_packed(arena *a, ptrdiff_t count)
     return (st_real *)arena_take(a, ceil_div(count * (ptrdiff_t)sizeof(st_real), sizeof(ptrdiff_t)));
 }
 
+/* Takes room for the panels of all weights. */
+static void take_panels(const implicit_plan *d, pass *p, arena *a)
+{
+    const ptrdiff_t panel = panel_of(d, p);
+    p->packed = implicit_take_packed(a, d->groups * ceil_div(p->made, panel) * p->read * d->area * panel);
+}
+
+void implicit_plan_turned(const implicit_plan *d, pass *p, part *q, arena *a)
+{
+    const ptrdiff_t panel = panel_of(d, p), width = q->of.count[1];
+    q->rows = smallest(q->of.count[0], largest(1, RESULTS / (width * panel)));
+    q->vectors = q->rows * width;
+    q->from = arena_take(a, q->vectors);
+    for (ptrdiff_t i = 0; q->from && i < q->vectors; i++) q->from[i] = i / width * p->p.pitch + i % width;
+    q->number = arena_take(a, q->depth);
+    if (q->number) iota(q->number, q->depth, panel); /* weights are in the same order */
+    take_panels(d, p, a);
+    p->each = largest(p->each, q->vectors * panel);
+    p->turned = true;
+}
+
 /* Images that are made together, and rows of a block of their results; the offsets of its windows. */
 void implicit_plan_channels(implicit_plan *d, pass *p, arena *a)
 {
@@ -211,7 +240,7 @@ void implicit_plan_channels(implicit_plan *d, pass *p, arena *a)
     }
     p->across = arena_take(a, width);
     if (p->across) iota(p->across, width, read_stride(d, p, 1));
-    p->packed = implicit_take_packed(a, d->groups * ceil_div(p->made, panel) * p->read * d->area * panel);
+    take_panels(d, p, a);
     p->result = p->rows * width * p->images * panel;
     p->plane = p->images * image * d->groups;
 }
@@ -306,13 +335,14 @@ static void make_block(const made *j, ptrdiff_t first, ptrdiff_t rows)
     }
 }
 
-/* Results begin with the bias of some channels. */
-static void begin_with(const made *j, ptrdiff_t rows, const st_real *bias, ptrdiff_t channels)
+/* Results of so many windows begin with the bias of some channels. */
+static void begin_with(const kernel *k, ptrdiff_t windows, const st_real *bias, ptrdiff_t channels,
+                       st_real *result, ptrdiff_t panel)
 {
-    const pass *p = j->p;
+    const ptrdiff_t all = kernel_padded(k, channels);
     st_real row[CHANNELS];
-    for (ptrdiff_t m = 0; m < j->channels; m++) row[m] = m < channels ? bias[m] : 0;
-    j->d->k->move(rows * p->size[1] * p->images, j->channels, row, 0, j->result, panel_of(j->d, p));
+    for (ptrdiff_t m = 0; m < all; m++) row[m] = m < channels ? bias[m] : 0;
+    k->move(windows, all, row, 0, result, panel);
 }
 
 /* ---- of some images ------------------------------------------------------------------------------------ */
@@ -333,12 +363,30 @@ void implicit_make_channels(const st_call *c, const pass *p, ptrdiff_t group, co
         for (ptrdiff_t first = 0, rows; first < height; first += rows) {
             j.channels = kernel_padded(d->k, channels);
             rows = smallest(p->rows, height - first);
-            if (bias) begin_with(&j, rows, bias + m, channels);
+            if (bias) begin_with(d->k, rows * width * p->images, bias + m, channels, j.result, panel);
             else if (!p->whole) st_fill(st_narrow(st_scratch(c, RESULT), 0, 0, p->result), 0);
             make_block(&j, first, rows);
             for (ptrdiff_t i = 0; i < images; i++)
                 kernel_transpose(d->k, rows * width, channels, j.result + i * panel, p->images * panel,
                                  to + i * next + (m * height + first) * width, height * width, NULL);
         }
+    }
+}
+
+/* The same of planes, whose windows have all taps. */
+void implicit_make_turned(const st_call *c, const pass *p, const part *q, ptrdiff_t group, const share *s,
+                          ptrdiff_t windows, const st_real *plane, st_real *to, ptrdiff_t next,
+                          const st_real *bias)
+{
+    const implicit_plan *d = c->plan;
+    const ptrdiff_t panel = panel_of(d, p), each = p->read * d->area * panel;
+    st_real *result = st_data(st_scratch(c, RESULT));
+    for (ptrdiff_t m = s->first, end = m + s->made, channels; m < end; m += channels) {
+        channels = smallest(panel - m % panel, end - m);
+        const st_real *weight = p->packed + (group * ceil_div(p->made, panel) + m / panel) * each + m % panel;
+        if (bias) begin_with(d->k, windows, bias + m - s->first, channels, result, panel);
+        kernel_product(d->k, windows, kernel_padded(d->k, channels), q->depth, plane, q->from, q->tap, weight,
+                       q->number, result, panel, bias);
+        kernel_transpose(d->k, windows, channels, result, panel, to + (m - s->first) * next, next, NULL);
     }
 }

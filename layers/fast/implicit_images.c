@@ -4,7 +4,8 @@
  *
  * Vectors of windows are read straight from the planes where most of their lanes are windows. Else a panel
  * of windows, of several images and of some k, is packed from them, which costs as much as products of a
- * few channels. Results that are not where they belong are moved there row by row. */
+ * few channels. Results that are not where they belong are moved there row by row. Many channels may be the
+ * lanes instead: whole vectors of weights are read, and single windows (implicit_channels.c). */
 #include "layers/fast/implicit.h"
 
 #include <math.h>
@@ -70,6 +71,7 @@ static bool together(const pass *p)
 static double cost(const implicit_plan *d, const pass *p, const part *q, cover how)
 {
     const ptrdiff_t lanes = d->k->lanes, *n = q->of.count;
+    if (how == BY_CHANNELS) return implicit_turned_cost(d, p, q);
     /* Loads of vectors that few channels share take longer than their products. */
     const double made = (double)p->made * (p->made == 1 ? 2.5 : p->made == 2 ? 1.5 : p->made == 3 ? 1.2 : 1);
     const ptrdiff_t packed = ceil_div(d->chunk * n[0] * n[1], lanes),
@@ -102,11 +104,11 @@ static double choose_cover(const implicit_plan *d, const pass *p, part *q)
     const ptrdiff_t lanes = d->k->lanes, *n = q->of.count;
     const bool all = p->p.pitch == n[1];
     double least = -1;
-    for (cover how = BY_ROWS; how <= PACKED; how++) {
+    for (cover how = BY_ROWS; how <= BY_CHANNELS; how++) {
         part tried = *q;
         tried.how = how;
         tried.straight = together(p) && (how == BY_ROWS || (how == FLAT && all && n[0] * n[1] >= lanes));
-        if (how == BY_ROWS && n[1] < lanes) continue;
+        if (how == BY_CHANNELS ? !together(p) : how == BY_ROWS && n[1] < lanes) continue;
         const double time = cost(d, p, &tried, how);
         if (least >= 0 && time >= least) continue;
         least = time;
@@ -121,6 +123,10 @@ static void plan_block(const implicit_plan *d, pass *p, part *q, arena *a)
     const ptrdiff_t lanes = d->k->lanes, *n = q->of.count, high = smallest(n[0], p->band);
     q->line = q->how == FLAT ? p->p.pitch : n[1];
     q->rows = high;
+    if (q->how == BY_CHANNELS) {
+        implicit_plan_turned(d, p, q, a);
+        return;
+    }
     if (q->how == PACKED) {
         q->split = ceil_div(q->depth, ceil_div(q->depth, DEPTH));
         const ptrdiff_t tile = d->k->high * lanes, images = largest(1, ceil_div(WINDOWS, n[0] * n[1]));
@@ -361,6 +367,8 @@ typedef struct job {
     st_real *to;           /* those of the first image */
     ptrdiff_t next;        /* from there to those of the next one */
     const st_real *bias;   /* of the group */
+    ptrdiff_t group;
+    const share *s;
 } job;
 
 /* Moves the results of runs that follow each other in an image, of all channels, to where they belong. */
@@ -417,6 +425,20 @@ static void make_rows(const job *j, const part *q, ptrdiff_t image)
         first = smallest(first, end - q->rows); /* the last block overlaps the previous one */
         compute(j, q, image, first, result, pitch);
         place(j, q, (run){ .length = q->of.count[1], .image = image, .row = first }, q->rows, result, pitch);
+    }
+}
+
+/* The same of windows with channels as lanes. */
+static void make_turned(const job *j, const part *q, ptrdiff_t image)
+{
+    const pass *p = j->p;
+    const ptrdiff_t width = p->size[1], area = p->size[0] * width;
+    ptrdiff_t end, first = rows_of(j, q, &end);
+    for (ptrdiff_t rows; first < end; first += rows) {
+        rows = smallest(q->rows, end - first);
+        implicit_make_turned(j->c, p, q, j->group, j->s, rows * width,
+                             j->from.plane + image * j->from.apart + (first - j->laid) * p->p.pitch,
+                             j->to + image * j->next + first * width, area, j->bias);
     }
 }
 
@@ -547,7 +569,8 @@ static ptrdiff_t make_parts(const job *j, const part *q)
         return 1;
     }
     const bool pair = is_pair(j->p, q);
-    for (ptrdiff_t image = 0; image < j->images; image++) (pair ? make_pair : make_rows)(j, q, image);
+    for (ptrdiff_t image = 0; image < j->images; image++)
+        (q->how == BY_CHANNELS ? make_turned : pair ? make_pair : make_rows)(j, q, image);
     return pair ? 2 : 1;
 }
 
@@ -593,11 +616,12 @@ void implicit_make(const st_call *c, const pass *p, const share *s, st_tensor fr
     const st_real *weight = implicit_weights(c->layer);
     st_real *room = st_data(st_scratch(c, PLANES));
     if (!(p->p.in_place && images.contiguous)) implicit_begin(c, p, p->images);
-    job j = { .c = c, .d = d, .p = p, .made = s->made, .next = d->groups * p->made * area };
+    job j = { .c = c, .d = d, .p = p, .made = s->made, .next = d->groups * p->made * area, .s = s };
     for (ptrdiff_t i = 0; i < images.count; i += p->images)
         for (ptrdiff_t g = s->group; g < s->end; g++) {
             const ptrdiff_t channel = g * p->made + s->first;
             j.images = smallest(p->images, images.count - i);
+            j.group = g;
             j.weight = weight + g * weights + s->first * p->row;
             j.to = st_data(to) + i * j.next + channel * area;
             j.bias = bias ? bias + channel : NULL;
