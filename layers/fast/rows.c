@@ -746,6 +746,25 @@ static bool jumps(const sparse *rows)
     return 2 * count >= rows->out;
 }
 
+/* Rows are fetched so many elements before they are read: those of a later image, if images are small or rows
+ * jump, so that rows that are left out are not fetched. */
+static ptrdiff_t apart_of(const sparse *rows, ptrdiff_t area)
+{
+    const bool later = area < AHEAD || (jumps(rows) && !is_far(2 * area, SECOND));
+    return later ? ceil_div(AHEAD, largest(area, 1)) * area : AHEAD;
+}
+
+INLINE void fetch_between(const st_real *from, ptrdiff_t begin, ptrdiff_t end)
+{
+    for (ptrdiff_t k = begin; k < end; k += LINE) __builtin_prefetch(from + k);
+}
+
+/* At most n, as many as fit `room`; often n is 1, and divisions take long. */
+INLINE ptrdiff_t fitting(ptrdiff_t n, ptrdiff_t room, ptrdiff_t each)
+{
+    return n * each <= room ? n : room / each;
+}
+
 enum { NARROW = 3 }; /* vectors of a narrow run */
 
 /* The run of columns, forward or backward, if there is one alone, it is narrow, and the columns before and
@@ -854,11 +873,9 @@ static bool is_wide(const column_run *r, ptrdiff_t lanes)
                         total = w->planes * rows.out;                                                        \
         const st_real *end = x + w->planes * area, *y_end = y + total * out;                                 \
         st_real *sums = back ? w->out_rows : w->rows, *aside = back ? w->rows : w->out_rows;                 \
-        const bool far = jumps(&rows) && area >= LINE * rows.out && is_far(w->planes * area, SECOND) &&      \
-                         !is_far(2 * area, SECOND);                                                          \
-        const bool ahead = is_far(w->planes * area, SECOND), to_ahead = is_far(y_end - y, SECOND);           \
-        const ptrdiff_t some = area / largest(rows.out, 1) + 1; /* elements of the next image */             \
-        const st_real *fetched = x;                                                                          \
+        const bool far = is_far(w->planes * area, SECOND), to_far = is_far(y_end - y, SECOND);               \
+        const ptrdiff_t apart = apart_of(&rows, area);                                                       \
+        const bool every = back && jumps(&rows);                                                             \
         const column_run *longest = NULL;                                                                    \
         for (const column_run *r = p->runs; r < p->runs + p->run_count; r++)                                 \
             if (r->step == 1 && (!longest || r->count > longest->count)) longest = r;                        \
@@ -870,11 +887,10 @@ static bool is_wide(const column_run *r, ptrdiff_t lanes)
             const ptrdiff_t count = rows.begin[i + 1] - rows.begin[i];                                       \
             const bool goes_on = x + area + LANES <= end, last = y + out + LANES > y_end;                    \
             const bool one = count == 1 && t->weight == 1;                                                   \
-            const st_real *first = count > 0 ? x + t->from * wide : x, *row = first;                         \
+            const st_real *row = count > 0 ? x + t->from * wide : x;                                         \
             st_real *to = last ? aside : y;                                                                  \
-            n = v > 0 && count < 2 ? smallest(rows.alike[i], (y_end - y - LANES) / out) : 0;                 \
-            if (n > 0 && count == 1)                                                                         \
-                n = one ? smallest(n, (end - row - narrow.from - v * LANES) / wide) : 0;                     \
+            n = v > 0 && (count == 0 || one) ? fitting(rows.alike[i], y_end - y - LANES, out) : 0;           \
+            if (n > 0 && one) n = fitting(n, end - row - narrow.from - v * LANES, wide);                     \
             if (n > 0 && count == 0) {                                                                       \
                 for (ptrdiff_t k = 0; k < n * out; k += LANES) AT(M, y + k) = (M##_vector){ 0 } + value;     \
             } else if (n > 0 && v == 1) {                                                                    \
@@ -899,14 +915,12 @@ static bool is_wide(const column_run *r, ptrdiff_t lanes)
                 else M##_copy_runs(p, count > 0 ? row : NULL, to);                                           \
                 if (last) memcpy(y, to, (size_t)out * sizeof *y);                                            \
             }                                                                                                \
-            for (ptrdiff_t k = largest(n * wide, AHEAD); ahead && k < n * wide + AHEAD; k += LINE)           \
-                __builtin_prefetch(first + k);                                                               \
-            for (ptrdiff_t k = largest(n * out, AHEAD); to_ahead && k < n * out + AHEAD; k += LINE)          \
+            for (ptrdiff_t k = 0; far && k < (every ? count : smallest(count, 1)); k++)                      \
+                fetch_between(x + t[k].from * wide, largest(n * wide, apart), n * wide + apart);             \
+            for (ptrdiff_t k = largest(n * out, AHEAD); to_far && k < n * out + AHEAD; k += LINE)            \
                 __builtin_prefetch(y + k, 1);                                                                \
-            for (ptrdiff_t k = 0; far && k < n * some; k += LINE, fetched += LINE)                           \
-                __builtin_prefetch(fetched + area);                                                          \
             i += n;                                                                                          \
-            if (i == rows.out) i = 0, x += area, fetched = x;                                                \
+            if (i == rows.out) i = 0, x += area;                                                             \
         }                                                                                                    \
     }
 
