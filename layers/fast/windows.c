@@ -696,6 +696,8 @@ static room room_of(const st_call *c, bool draws)
         p->lanes->prepare(c->options, draws, p->taps, r.counted, r.weight);
         for (ptrdiff_t i = 0; i < whole(p->windows); i++) r.first[i] = r.counted[(ptrdiff_t)p->inside[i]];
     }
+    /* Lanes without a window read also what no channel writes. */
+    if (p->lanes) memset(r.phases, 0, (size_t)(p->phases + POOL_LANES) * sizeof *r.phases);
     if (p->lanes) memset(r.sums_of, 0, (size_t)p->taps * sizeof *r.sums_of);
     if (p->lanes) memset(r.totals, 0, (size_t)p->taps * sizeof *r.totals);
     if (p->lanes && !p->apart) memset(r.adjoints, 0, (size_t)(p->taps * p->run) * sizeof *r.adjoints);
