@@ -10,8 +10,8 @@ root=$PWD
 mkdir -p "$tmp/away"
 cd "$tmp/away" || exit 1
 own=$root/tests/door
-archive_float=$LIB
-archive_double=$LIB_DOUBLE
+archive_float=$(lighter "$LIB")
+archive_double=$(lighter "$LIB_DOUBLE")
 shared_float="-L${LIB%/*} -lstride -Wl,-rpath,${LIB%/*}"
 shared_double="-L${LIB_DOUBLE%/*} -lstride-double -Wl,-rpath,${LIB_DOUBLE%/*}"
 
@@ -29,8 +29,8 @@ halves() { # SUFFIX COMPILER FLAG...
     from="-I$root -I$own half.$suffix"
     "$@" -Werror $from -c -o float.o && "$@" -Werror -DSTRIDE_DOUBLE $from -c -o double.o &&
         ${CC:-cc} "$own/both.c" -c -o main.o || return
-    alone float $1 float.o "$LIB" $LIBS && ./alone >expected &&
-        alone double $1 double.o "$LIB_DOUBLE" $LIBS && ./alone >>expected || return
+    alone float $1 float.o "$archive_float" $LIBS && ./alone >expected &&
+        alone double $1 double.o "$archive_double" $LIBS && ./alone >>expected || return
     cat expected
     grep -q '^float32 4 loss 0x1' expected && grep -q '^float64 8 loss 0x1' expected
 }
@@ -63,14 +63,14 @@ in_language cc g++ -std=c++20 -O0
 in_language cc clang++ -std=c++20 -O0
 
 # One half with the other's library alone.
-does_not_mix() { # SUFFIX COMPILER FLAG...
-    local suffix=$1
-    shift
+does_not_mix() { # SUFFIX COMPILER, which may be several words
+    local suffix=$1 compiler="$2"
+    set -- $compiler -std=c11
     "$@" -I"$root" -I"$own" half.$suffix -c -o float.o && "$@" -DSTRIDE_DOUBLE -I"$root" -I"$own" half.$suffix -c -o double.o || return
-    ! alone float $1 float.o $archive_double $LIBS 2>out && grep -q st_precision_is_float out &&
-        grep -q st_net_new_of out && ! alone float $1 float.o $shared_double 2>out && grep -q st_precision_is_float out &&
-        ! alone double $1 double.o $archive_float $LIBS 2>out && grep -q st_precision_is_double out &&
-        grep -q st_double_net_new_of out && ! alone double $1 double.o $shared_float 2>out && grep -q st_precision_is_double out
+    ! alone float "$compiler" float.o $archive_double $LIBS 2>out && grep -q st_precision_is_float out &&
+        grep -q st_net_new_of out && ! alone float "$compiler" float.o $shared_double 2>out && grep -q st_precision_is_float out &&
+        ! alone double "$compiler" double.o $archive_float $LIBS 2>out && grep -q st_precision_is_double out &&
+        grep -q st_double_net_new_of out && ! alone double "$compiler" double.o $shared_float 2>out && grep -q st_precision_is_double out
 }
-claim "a file of one precision does not link with the other's library alone, and the linker says why" does_not_mix c ${CC:-cc} -std=c11
+claim "a file of one precision does not link with the other's library alone, and the linker says why" does_not_mix c "${CC:-cc}"
 exit $failed

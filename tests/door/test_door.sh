@@ -9,14 +9,20 @@ skip_sanitized "programs in C and C++: a sanitizer's library needs the sanitizer
 root=$PWD
 mkdir -p "$tmp/away"
 cd "$tmp/away" || exit 1
+archive=$(lighter "$LIB")
 shared="-L${LIB%/*} -lstride -Wl,-rpath,${LIB%/*}"
 
-# SOURCE COMPILER FLAG...: compiles, links with the archive and with the shared library, and both run.
+# SOURCE COMPILER FLAG...: compiles, links with the shared library, and runs.
 runs() {
     local source=$1
     shift
-    "$@" -Werror -I"$root" -c "$source" -o program.o && "$@" program.o "$LIB" $LIBS -pthread -o static &&
-        "$@" program.o $shared -o shared && ./static && ./shared
+    "$@" -Werror -I"$root" -c "$source" -o program.o && "$@" program.o $shared -o shared && ./shared
+}
+# The same, and with the archive.
+runs_either() {
+    runs "$@" || return
+    shift
+    "$@" program.o "$archive" $LIBS -pthread -o static && ./static
 }
 # COMPILER FLAG...: each public header alone, which one compiler of a language tells.
 headers_compile() {
@@ -56,7 +62,7 @@ cp options.c options.cc
 warnings='-Wall -Wextra -pedantic -Wshadow'
 suffix=c
 for flags in "gcc -std=c11 $warnings" "clang -std=c17 $warnings"; do
-    where_there_is ${flags%% *} "the first program runs: $flags" runs first.c $flags
+    where_there_is ${flags%% *} "the first program runs: $flags" runs_either first.c $flags
     where_there_is ${flags%% *} "options may be left out: $flags" runs options.c $flags
     where_there_is ${flags%% *} "all headers: $flags" all_compile $flags
 done
@@ -65,7 +71,7 @@ suffix=cc
 for compiler in g++ clang++; do
     flags="$compiler -std=c++17 $warnings -Wold-style-cast"
     strict="$compiler -std=c++20 $warnings -Wold-style-cast"
-    where_there_is $compiler "the same program runs as C++20: $strict" runs first.cc $strict
+    where_there_is $compiler "the same program runs as C++20: $strict" runs_either first.cc $strict
     where_there_is $compiler "options may be left out: $strict" runs options.cc $strict
     where_there_is $compiler "with functions for the macros: $flags" runs "$root/tests/door/first17.cc" $flags
     where_there_is $compiler "all headers: $flags" all_compile $flags
@@ -106,7 +112,7 @@ names_are_free() {
         sed 's/.*/    & != 7 ||/' names
         echo '0; }'
     } >names.c
-    runs "$PWD/names.c" ${CC:-cc} -std=c11 -Wall
+    runs_either "$PWD/names.c" ${CC:-cc} -std=c11 -Wall
 }
 if nm --version >/dev/null 2>&1 && objcopy --version >/dev/null 2>&1; then
     claim "a program may define every name without the prefix" names_are_free

@@ -44,6 +44,11 @@ claim_in_double() { # NAME COMMAND...
     if [ -n "$LIB_DOUBLE" ]; then claim "$@"; else echo "skip $1: double is not built"; fi
 }
 
+# A library without what debuggers read, of which links take half the time.
+lighter() { # ARCHIVE: prints the path of a copy, or its own where there is no objcopy
+    if objcopy -g "$1" "$tmp/${1##*/}" 2>/dev/null; then echo "$tmp/${1##*/}"; else echo "$1"; fi
+}
+
 # The last command that a script has run: its output in $out and $err and its status in $status.
 because() { # WHAT: tells what it did, and fails
     echo "$1; status $status, stdout and stderr:"
