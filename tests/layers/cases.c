@@ -66,7 +66,8 @@ static st_layer *roll_one_sided(dice *d, st_shape *x)
 static st_layer *roll_depthwise(dice *d, st_shape *x)
 {
     const int channels = (int)roll_channels(d, 2, chance(d, 30) ? 40 : 9);
-    st_conv2d_options o = { .out_channels = channels * (int)roll(d, 1, 3), .groups = channels };
+    st_conv2d_options o = { .out_channels = channels * (int)roll(d, 1, channels > 9 ? 1 : 3),
+                            .groups = channels };
     o.no_bias = chance(d, 50);
     *x = ST_SHAPE(roll_batch(d), channels * (chance(d, 80) ? 1 : 2), 0, 0);
     for (int axis = 0; axis < 2; axis++) {

@@ -230,7 +230,7 @@ static void tiles_are_exact(void)
     const layer_case *c = layer_cases;
     while (strcmp(c->name, "conv2d, 3x3, 5x5") != 0) c++;
     first_engine = 1;
-    each_of(c, "tiles of 4x4", 8 + tries(), is_its_definition);
+    each_of(c, "tiles of 4x4", tries() < 8 ? 11 : 27, is_its_definition); /* every size at which they end */
     first_engine = 0;
 }
 
@@ -383,7 +383,7 @@ static void gradients_are_differences(const layer_case *c, dice *d, st_layer *l,
     checked++;
     if (is_finite(y) && st_numel(x) + st_numel(st_layer_parameters(l)) < 8000) {
         st_gradcheck_options options = {
-            .most = 40, .inference = chance(d, 20), .seed = d->rolls, .kinks = 0.3
+            .most = 24, .inference = chance(d, 20), .seed = d->rolls, .kinks = 0.3
         };
         st_gradcheck_result r = st_gradcheck_layer_at(l, x, options);
         if (!r.passed && strstr(r.text, "VACUOUS")) vacuous++;

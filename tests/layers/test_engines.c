@@ -323,8 +323,9 @@ static void assert_close_to_the_reference(const char *engine, const st_layer *l,
 TEST(sums_of_exponentials_are_those_of_the_reference_in_windows_far_below)
 {
     st_layer *all[] = { st_logsumexp_pool(.kernel = { 2, 30 }), st_soft_pool(.kernel = { 2, 30 }) };
-    for (int i = 1; i < ENGINES; i++)
-        for (int below = 60; below < 760 && choose_engine(engines[i]); below++)
+    for (int i = 1; i < ENGINES; i++) /* By one where the exponentials of float and of double end. */
+        for (int below = 60; below < 760 && choose_engine(engines[i]);
+             below += below > 130 && below < 690 ? 7 : 1)
             for (int alone = 0; alone < 2; alone++) {
                 auto_tensor x = full(ST_SHAPE(1, 1, 2, 60), 0);
                 st_fill(st_narrow(x, 3, 30, 30), (st_real)(alone ? -below - 200 : -below));
