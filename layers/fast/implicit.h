@@ -234,6 +234,9 @@ void implicit_sum_slides(const st_call *c, const share *s, st_tensor wide, st_te
 void implicit_make(const st_call *c, const pass *p, const share *s, st_tensor from, st_tensor to,
                    const st_real *bias);
 
+/* Gives a channel's elements that no part has, which no tap reads, that value. */
+void implicit_fill_rest(const pass *p, st_real *to, st_real value);
+
 /* Images [N, C, H, W] of any strides. */
 typedef struct implicit_images {
     const st_real *data;

@@ -523,16 +523,24 @@ static void make_packed(const job *j, const part *q)
 
 /* ---- images ------------------------------------------------------------------------------------------- */
 
-/* Elements that no tap reads are the bias. */
-static void fill_rest(const job *j)
+/* Tests if a part has columns of that phase of the rows of another phase; column < 0: of any phase. */
+static bool has_part(const pass *p, ptrdiff_t row, ptrdiff_t column)
 {
-    const ptrdiff_t area = j->p->size[0] * j->p->size[1];
-    for (ptrdiff_t i = 0; i < j->images; i++)
-        for (ptrdiff_t m = 0; m < j->made; m++) {
-            st_real *to = j->to + i * j->next + m * area;
-            const st_real value = j->bias ? j->bias[m] : 0;
-            for (ptrdiff_t k = 0; k < area; k++) to[k] = value;
-        }
+    bool has = false;
+    for (const part *q = p->part; q < p->part + p->parts; q++)
+        has |= q->of.first[0] == row && (column < 0 || q->of.first[1] == column);
+    return has;
+}
+
+void implicit_fill_rest(const pass *p, st_real *to, st_real value)
+{
+    const ptrdiff_t down = p->apart[0], width = p->size[1];
+    for (ptrdiff_t row = 0; row < down; row++) {
+        const ptrdiff_t across = has_part(p, row, -1) ? p->apart[1] : 1;
+        for (ptrdiff_t column = 0; column < across; column++)
+            for (ptrdiff_t r = row; r < p->size[0] && !has_part(p, row, column); r += down)
+                for (ptrdiff_t c = column; c < width; c += across) to[r * width + c] = value;
+    }
 }
 
 void implicit_begin(const st_call *c, const pass *p, ptrdiff_t images)
@@ -625,7 +633,9 @@ void implicit_make(const st_call *c, const pass *p, const share *s, st_tensor fr
             j.weight = weight + g * weights + s->first * p->row;
             j.to = st_data(to) + i * j.next + channel * area;
             j.bias = bias ? bias + channel : NULL;
-            if (!p->whole) fill_rest(&j);
+            for (ptrdiff_t k = 0; k < j.images * j.made && !p->whole; k++)
+                implicit_fill_rest(p, j.to + k / j.made * j.next + k % j.made * area,
+                                   j.bias ? j.bias[k % j.made] : 0);
             for (j.row = 0; j.row < p->height; j.row += p->band) {
                 j.row = smallest(j.row, p->height - p->band);
                 j.laid = p->p.band ? j.row - p->before : 0;

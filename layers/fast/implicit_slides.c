@@ -316,8 +316,7 @@ void implicit_make_slides(const st_call *c, const pass *p, const share *s, st_te
             st_real *image = (st_real *)st_data(to) + i * all + channel * area;
             for (ptrdiff_t k = 0; k < pair * set.count && !p->whole; k++) {
                 const ptrdiff_t m = k % set.count;
-                st_real *plane_to = image + k / set.count * all + m * area;
-                for (ptrdiff_t e = 0; e < area; e++) plane_to[e] = bias ? bias[channel + m] : 0;
+                implicit_fill_rest(p, image + k / set.count * all + m * area, bias ? bias[channel + m] : 0);
             }
             set.plus = bias ? bias + channel : NULL;
             if (!whole) {
