@@ -86,8 +86,9 @@ all_with() { # ENGINE PROGRAM: the cases that fail
 
 rm -rf "${tmp:?}"/* # an earlier run's
 mkdir -p "$tmp/cases" "$tmp/onnx"
-coproc steps { "$python" "$here/steps.py" 2>&1; }
-exec 3<&"${steps[0]}" 4>&"${steps[1]}"
+mkfifo "$tmp/asked" "$tmp/said"
+"$python" "$here/steps.py" <"$tmp/asked" >"$tmp/said" 2>&1 &
+exec 4>"$tmp/asked" 3<"$tmp/said"
 # shellcheck disable=SC2317
 step() { # WORDS...: of steps.py, until it says "done STATUS"
     local line
@@ -106,7 +107,7 @@ shopt -s nullglob
 # parity.c calls private readers of files, which only the tests' libraries show.
 for precision in float32 float64; do
     if [ $precision = float32 ]; then library=$LIB flags=; else library=$LIB_DOUBLE flags=-DSTRIDE_DOUBLE; fi
-    library=${library%.a}-all.a
+    library=$(lighter "${library%.a}-all.a")
     program=$tmp/parity_$precision
     claim "parity.c compiles $precision" build "$program" "$library" $flags
     [ -x "$program" ] || continue
@@ -117,6 +118,6 @@ for precision in float32 float64; do
     both_ways "$program" "$tmp/$precision"
 done
 step loads "$tmp"/float32 "$tmp"/float64 || failed=1
-eval "exec 4>&- ${steps[1]}>&-"
+exec 4>&-
 wait
 exit $failed
