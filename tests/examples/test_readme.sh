@@ -6,6 +6,7 @@ tmp=${STRIDE_TEST_TMP:-$(mktemp -d)}/readme
 skip_sanitized "the README: a sanitizer takes half a minute, and other tests run the same functions"
 mkdir -p "$tmp"
 root=$PWD
+archive=$(lighter "$LIB") archive_double=$(lighter "$LIB_DOUBLE")
 
 # The n-th C program of the README.
 awk -v dir="$tmp" '/^```c$/ { n++; inside = 1; next } /^```$/ { inside = 0 } inside { print > (dir "/program" n ".c") }' README.md
@@ -18,7 +19,7 @@ build() { # NAME LIBRARY FLAGS...
 }
 
 first_network() {
-    build program1 "$LIB" && (cd "$tmp" && ./program1 | tee out && [ -s digits.safetensors ]) &&
+    build program1 "$archive" && (cd "$tmp" && ./program1 | tee out && [ -s digits.safetensors ]) &&
         awk '/^accuracy/ { good = $2 >= 0.9 } END { exit !good }' "$tmp/out"
 }
 # The layer with a program that trains it, and with the README's own that checks it.
@@ -37,11 +38,11 @@ int main(void)
     return st_error() != NULL;
 }
 END
-    build trained "$LIB" && (cd "$tmp" && ./trained && [ -s square.safetensors ])
+    build trained "$archive" && (cd "$tmp" && ./trained && [ -s square.safetensors ])
 }
 gradient_check() {
     cat "$tmp/program2.c" "$tmp/program3.c" >"$tmp/check.c"
-    build check "$LIB_DOUBLE" -DSTRIDE_DOUBLE && [ "$("$tmp/check")" = passed ]
+    build check "$archive_double" -DSTRIDE_DOUBLE && [ "$("$tmp/check")" = passed ]
 }
 # The pooling, checked with a window that extends beyond the image, and trained.
 own_pooling() {
@@ -67,7 +68,7 @@ int main(void)
     return !r.passed || score.accuracy < 0.8;
 }
 END
-    build pooled "$LIB_DOUBLE" -DSTRIDE_DOUBLE -Wconversion -Wdouble-promotion && (cd "$tmp" && ./pooled) || return 1
+    build pooled "$archive_double" -DSTRIDE_DOUBLE -Wconversion -Wdouble-promotion && (cd "$tmp" && ./pooled) || return 1
     local lines
     lines=$(awk '/^static/ { begun = 1 } begun' "$tmp/program4.c" | wc -l)
     [ "$lines" -le 20 ] || { echo "$lines lines, expected at most 20"; return 1; }
@@ -96,7 +97,7 @@ int main(void)
 }
 END
     } >"$tmp/random.c"
-    build random "$LIB_DOUBLE" -DSTRIDE_DOUBLE -Wconversion -Wdouble-promotion && "$tmp/random"
+    build random "$archive_double" -DSTRIDE_DOUBLE -Wconversion -Wdouble-promotion && "$tmp/random"
 }
 pages="README.md CONTRIBUTING.md SECURITY.md $(echo docs/*.md)"
 names_are_targets() {
@@ -164,7 +165,7 @@ int main(void)
     return 0;
 }
 END
-    build types "$LIB" && "$tmp/types" | sed 's/e-0/e-/' >"$tmp/types.code" || return 1
+    build types "$archive" && "$tmp/types" | sed 's/e-0/e-/' >"$tmp/types.code" || return 1
     # Words in parentheses are for the reader; numbers are defaults.
     awk -F ' *[|] *' '/^[|] (layer|loss|optimizer|schedule) [|]/ { inside = $2; next } !/^[|]/ { inside = "" } inside && !/^[|]-/ {
         gsub(/ \([^-0-9)][^)]*\)/, "", $3)

@@ -57,4 +57,8 @@ because() { # WHAT: tells what it did, and fails
     tail -n 20 "$err"
     return 1
 }
-lines() { awk 'END { print NR }' "$1"; }
+lines() { # FILE: how many it has, by the shell itself
+    local line count=0
+    while IFS= read -r line || [ -n "$line" ]; do count=$((count + 1)); done <"$1"
+    echo $count
+}
