@@ -5,7 +5,7 @@
  *
  * This file is compiled with -ffp-contract=fast: multiply-adds are fused where the processor can. */
 #include "layers/fast/pooling_lanes.h"
-#include "layers/fast/powers.h"
+#include "layers/fast/powers_lanes.h"
 #include "layers/pooling/family.h"
 
 #include <math.h>
@@ -22,7 +22,7 @@ static const lanes numbers = { 0,  1,  2,  3,  4,  5,  6,  7,  8,  9,  10, 11, 1
  *     M_NAME_square_back  their adjoint from dy and what is kept; adds to a parameter's sums in `own` lanes
  *
  * of weights w [POOL_LANES], which NAME_weights fills. */
-enum { SQUARE = 4 };
+enum { SQUARE = 4, POWERS_AT_ONCE = 4 };
 
 INLINE void part_of(const st_real *from, const st_real *end, ptrdiff_t n, st_real *to)
 {
@@ -55,34 +55,31 @@ static int drawn_element(st_real uniform, const st_real *x, ptrdiff_t apart)
 /* 2 to the power of LEAST_NORMAL_POWER is a normal number, and beside 1 it is nothing. */
 #ifdef STRIDE_DOUBLE
 #define LEAST_NORMAL_POWER (-1010)
+#define EXPONENT_BITS 0x7ff0000000000000
 #else
 #define LEAST_NORMAL_POWER (-124)
+#define EXPONENT_BITS 0x7f800000
 #endif
+
+/* The greatest power that is taken of numbers below 2: logarithms of up to 1 cost it digits. */
+#define MOST_SCALED 4
 INLINE st_real normal_power(st_real x)
 {
     return exp2_power(x, 0);
 }
-INLINE st_real log2_of(st_real x)
-{
-    return fast_log2(x, 0);
-}
+/* Each vector of windows from column i on, of a row's `columns`: the last one ends with the last window. */
+#define EACH_SQUARES(M, i, last, columns)                                                                    \
+    for (ptrdiff_t next = 0, i = 0, last = 0; last = next + ISA_LANES(M) >= (columns),                       \
+                   i = last && (columns) > ISA_LANES(M) ? (columns)-ISA_LANES(M) : next, next < (columns);   \
+         next += ISA_LANES(M))
 
-/* M_NAME(v): `function` of each lane. */
-#define BY_EACH_LANE(M, NAME, function)                                                                      \
-    M##_TARGET INLINE M##_vector M##_##NAME(M##_vector v)                                                    \
-    {                                                                                                        \
-        st_real each[ISA_LANES(M)];                                                                          \
-        memcpy(each, &v, sizeof v);                                                                          \
-        _Pragma("GCC unroll 1") for (int l = 0; l < ISA_LANES(M); l++) each[l] = function(each[l]);          \
-        memcpy(&v, each, sizeof v);                                                                          \
-        return v;                                                                                            \
-    }
-
+/* Powers, of a, |t| or max(t, epsilon): y = scale (mean of ratio^p)^(1/p), ratio = a / scale, which is in range.
+ * Kept: dy/da times the derivative of a, and dy/dp. w: p, p - 1, 1 / p, dp by the parameter, epsilon. A NaN
+ * leaves the channel to the definition. As roots wait for powers, and powers for logarithms, so that the
+ * processor would wait, too, each step is one of some vectors of windows. */
 #define SQUARES(M)                                                                                           \
     BY_EACH_LANE(M, exp2_rest, exp2_rest)                                                                    \
-    BY_EACH_LANE(M, exp2, normal_exp2)                                                                       \
     BY_EACH_LANE(M, exp2_power, normal_power)                                                                \
-    BY_EACH_LANE(M, log2, log2_of)                                                                           \
     BY_EACH_LANE(M, log2_of_1_and, fast_log2_of_1_and)                                                       \
     M##_TARGET INLINE M##_vector M##_logistic(M##_vector x)                                                  \
     {                                                                                                        \
@@ -96,6 +93,15 @@ INLINE st_real log2_of(st_real x)
         isa_bits own[LANES];                                                                                 \
         for (int l = 0; l < LANES; l++) own[l] = l >= skip && l < columns ? -1 : 0;                          \
         return (M##_mask)AT(M, own);                                                                         \
+    }                                                                                                        \
+    /* Tests if a lane of the windows is not 0. */                                                           \
+    M##_TARGET INLINE bool M##_any_other(M##_vector zero, ptrdiff_t columns)                                 \
+    {                                                                                                        \
+        const M##_mask other =                                                                               \
+            (zero != 0) & (columns < ISA_LANES(M) ? M##_own_lanes(columns) : ~(M##_mask){ 0 });              \
+        isa_bits any = 0;                                                                                    \
+        EACH(l, ISA_LANES(M)) any |= other[l];                                                               \
+        return any != 0;                                                                                     \
     }                                                                                                        \
     M##_TARGET INLINE M##_vector M##_get(const st_real *from, const st_real *end)                            \
     {                                                                                                        \
@@ -370,33 +376,88 @@ INLINE st_real log2_of(st_real x)
     {                                                                                                        \
         M##_soft_square_back(b, at, w, dy, own, t, sum);                                                     \
     }                                                                                                        \
-    /* Of a >= 0: y = max a (mean of ratio^p)^(1/p), ratio = a / max a, which is in range. Kept: \
-     * dy/da times `side`, the derivative of a, and dy/dp. w: p, p - 1, 1 / p, dp by the parameter. A \
-     * NaN leaves the channel to the definition. */           \
-    M##_TARGET INLINE M##_vector M##_power_square(const squares_call *b, ptrdiff_t at, const st_real *w,     \
-                                                  const M##_vector *a, const M##_vector *side)               \
+    /* A number near `most`, exactly or the power of 2, and 1 divided by it. */                              \
+    M##_TARGET INLINE M##_vector M##_inverse_scale(M##_vector most, bool exactly, M##_vector *scale)         \
     {                                                                                                        \
-        const M##_vector zero = { 0 }, most = M##_most_of(a),                                                \
-                         scale = CHOOSE(M, EXCEEDS(M, most, zero), 1 / most, zero);                          \
-        M##_vector slope[SQUARE], sum = zero, weighted = zero, y = zero + w[0] * 0;                          \
+        const M##_vector zero = { 0 };                                                                       \
+        *scale = most;                                                                                       \
+        if (exactly) return CHOOSE(M, EXCEEDS(M, most, zero), 1 / most, zero);                               \
+        *scale = BY(M, max, BY(M, min, most, zero + 1 / LEAST_NORMAL), zero + LEAST_NORMAL);                 \
+        const M##_mask bits = (M##_mask) * scale & EXPONENT_BITS;                                            \
+        *scale = (M##_vector)bits;                                                                           \
+        return (M##_vector)(2 * (M##_mask)(zero + 1) - bits);                                                \
+    }                                                                                                        \
+    typedef struct M##_power {                                                                               \
+        M##_vector t[SQUARE], slope[SQUARE], inverse, sum, weighted, scale, not_finite;                      \
+        ptrdiff_t at;                                                                                        \
+    } M##_power;                                                                                             \
+    M##_TARGET INLINE void M##_base_of_powers(const st_real *w, bool sizes, M##_vector t, M##_vector *a)     \
+    {                                                                                                        \
+        const M##_vector zero = { 0 };                                                                       \
+        *a = sizes ? (M##_vector)((M##_mask)t & ~(M##_mask) - zero) : BY(M, max, t, zero + w[4]);            \
+    }                                                                                                        \
+    M##_TARGET INLINE void M##_scale_powers(const st_real *w, bool sizes, M##_power *of)                     \
+    {                                                                                                        \
+        M##_vector a[SQUARE];                                                                                \
+        EACH(i, SQUARE) M##_base_of_powers(w, sizes, of->t[i], &a[i]);                                       \
+        of->inverse = M##_inverse_scale(M##_most_of(a), !(w[0] <= MOST_SCALED), &of->scale);                 \
+    }                                                                                                        \
+    M##_TARGET INLINE void M##_sum_powers(const st_real *w, bool sizes, M##_power *of)                       \
+    {                                                                                                        \
+        const M##_vector zero = { 0 }, epsilon = zero + w[4], inverse = of->inverse, *t = of->t;             \
+        const M##_mask sign = (M##_mask) - zero;                                                             \
+        M##_vector a[SQUARE], f[SQUARE], log[SQUARE], lost = zero;                                           \
+        EACH(i, SQUARE) M##_base_of_powers(w, sizes, t[i], &a[i]);                                           \
         EACH(i, SQUARE)                                                                                      \
         {                                                                                                    \
-            const M##_vector ratio = a[i] * scale, log = M##_log2(ratio),                                    \
-                             power = BY(M, max, log * w[1], zero + LEAST_NORMAL_POWER);                      \
+            const M##_vector ratio = a[i] * inverse;                                                         \
             const M##_test some = EXCEEDS(M, ratio, zero);                                                   \
-            slope[i] = CHOOSE(M, some, M##_exp2(power), zero);                                               \
-            const M##_vector f = slope[i] * ratio;                                                           \
-            sum += f, weighted += f * log;                                                                   \
+            log[i] = M##_log2(some, ratio);                                                                  \
+            M##_vector slope = M##_exp2(BY(M, max, log[i] * w[1], zero + LEAST_NORMAL_POWER));               \
+            slope = CHOOSE(M, some, slope, zero);                                                            \
+            f[i] = slope * ratio;                                                                            \
+            of->slope[i] = sizes ? (M##_vector)((M##_mask)slope | ((M##_mask)t[i] & sign))                   \
+                                 : CHOOSE(M, EXCEEDS(M, t[i], epsilon), slope, zero);                        \
             if (w[0] < 2)                                                                                    \
-                y = CHOOSE(M, some & EXCEEDS(M, zero + LEAST_NORMAL, ratio), zero + (st_real)NAN, y);        \
+                lost = CHOOSE(M, some & EXCEEDS(M, zero + LEAST_NORMAL, ratio), zero + (st_real)NAN, lost);  \
         }                                                                                                    \
+        of->sum = (f[0] + f[1]) + (f[2] + f[3]);                                                             \
+        of->weighted = (f[0] * log[0] + f[1] * log[1]) + (f[2] * log[2] + f[3] * log[3]);                    \
+        of->not_finite = lost + M##_sum_of(t) * 0;                                                           \
+    }                                                                                                        \
+    M##_TARGET INLINE M##_vector M##_power_root(const squares_call *b, const st_real *w,                     \
+                                                const M##_power *of)                                         \
+    {                                                                                                        \
+        const M##_vector zero = { 0 }, sum = of->sum;                                                        \
         const M##_test some = EXCEEDS(M, sum, zero);                                                         \
-        const M##_vector over = CHOOSE(M, some, 1 / sum, zero), log = M##_log2(sum * (st_real)0.25) * w[2],  \
-                         root = M##_exp2(BY(M, max, log, zero + LEAST_NORMAL_POWER)), share = root * over;   \
-        y = y + CHOOSE(M, some, root * most, zero);                                                          \
-        EACH(i, SQUARE) M##_keep_run(b, i, at, side[i] * slope[i] * share);                                  \
-        M##_keep_run(b, SQUARE, at, y *(weighted * over - log) * (w[2] * LN_2));                             \
-        return y;                                                                                            \
+        const M##_vector over = CHOOSE(M, some, 1 / sum, zero),                                              \
+                         mean = M##_log2(some, sum * (st_real)0.25) * w[2],                                  \
+                         root = M##_exp2(BY(M, max, mean, zero + LEAST_NORMAL_POWER)), share = root * over,  \
+                         y = CHOOSE(M, some, root * of->scale, zero);                                        \
+        if (b->kept) {                                                                                       \
+            st_real *kept = b->kept + of->at;                                                                \
+            EACH(i, SQUARE) AT(M, kept + i * b->run) = of->slope[i] * share;                                 \
+            AT(M, kept + SQUARE * b->run) = y * (of->weighted * over - mean) * (w[2] * LN_2);                \
+        }                                                                                                    \
+        M##_put(y, b->y + of->at, b->y_end);                                                                 \
+        return y * 0 + of->not_finite;                                                                       \
+    }                                                                                                        \
+    M##_TARGET INLINE bool M##_power_squares(const squares_call *b, const st_real *w, bool sizes)            \
+    {                                                                                                        \
+        const ptrdiff_t columns = b->rows * b->columns;                                                      \
+        M##_vector zero = { 0 }; /* NaN of what is not finite */                                             \
+        M##_power of[POWERS_AT_ONCE];                                                                        \
+        int held = 0;                                                                                        \
+        EACH_SQUARES(M, i, last, columns)                                                                    \
+        {                                                                                                    \
+            M##_get_dense(b, of[held].at = i, of[held].t);                                                   \
+            M##_scale_powers(w, sizes, &of[held]);                                                           \
+            if (++held < POWERS_AT_ONCE && !last) continue;                                                  \
+            for (int k = 0; k < held; k++) M##_sum_powers(w, sizes, &of[k]);                                 \
+            for (int k = 0; k < held; k++) zero += M##_power_root(b, w, &of[k]);                             \
+            held = 0;                                                                                        \
+        }                                                                                                    \
+        return !M##_any_other(zero, columns) && w[0] > 0;                                                    \
     }                                                                                                        \
     M##_TARGET INLINE void M##_power_square_back(const squares_call *b, ptrdiff_t at, const st_real *w,      \
                                                  M##_vector dy, M##_test own, M##_vector *t,                 \
@@ -405,30 +466,10 @@ INLINE st_real log2_of(st_real x)
         M##_soft_square_back(b, at, w, dy, own, t, sum);                                                     \
         sum[0] = CHOOSE(M, own, sum[0] + dy * AT(M, b->kept + SQUARE * b->run + at) * w[3], sum[0]);         \
     }                                                                                                        \
-    M##_TARGET INLINE M##_vector M##_gem_square(const squares_call *b, ptrdiff_t at, const st_real *w,       \
-                                                const M##_vector *t)                                         \
-    {                                                                                                        \
-        const M##_vector zero = { 0 }, epsilon = zero + w[4];                                                \
-        M##_vector a[SQUARE], side[SQUARE];                                                                  \
-        EACH(i, SQUARE)                                                                                      \
-        a[i] = BY(M, max, t[i], epsilon), side[i] = CHOOSE(M, EXCEEDS(M, t[i], epsilon), zero + 1, zero);    \
-        return M##_power_square(b, at, w, a, side);                                                          \
-    }                                                                                                        \
     M##_TARGET INLINE void M##_gem_square_back(const squares_call *b, ptrdiff_t at, const st_real *w,        \
                                                M##_vector dy, M##_test own, M##_vector *t, M##_vector *sum)  \
     {                                                                                                        \
         M##_power_square_back(b, at, w, dy, own, t, sum);                                                    \
-    }                                                                                                        \
-    M##_TARGET INLINE M##_vector M##_learned_norm_square(const squares_call *b, ptrdiff_t at,                \
-                                                         const st_real *w, const M##_vector *t)              \
-    {                                                                                                        \
-        const M##_vector zero = { 0 };                                                                       \
-        const M##_mask sign = (M##_mask) - zero;                                                             \
-        M##_vector a[SQUARE], side[SQUARE];                                                                  \
-        EACH(i, SQUARE)                                                                                      \
-        a[i] = (M##_vector)((M##_mask)t[i] & ~sign),                                                         \
-        side[i] = (M##_vector)(((M##_mask)t[i] & sign) | (M##_mask)(zero + 1));                              \
-        return M##_power_square(b, at, w, a, side);                                                          \
     }                                                                                                        \
     M##_TARGET INLINE void M##_learned_norm_square_back(const squares_call *b, ptrdiff_t at,                 \
                                                         const st_real *w, M##_vector dy, M##_test own,       \
@@ -568,35 +609,34 @@ static void norm_order(const st_window *at, st_real to[2])
     to[1] = (st_real)(1 / (1 + exp(-rho)));
 }
 
-/* Each vector of windows from column i on, of a row's `columns`: the last one ends with the last window. */
-#define EACH_SQUARES(M, i, last, columns)                                                                    \
-    for (ptrdiff_t next = 0, i = 0, last = 0; last = next + ISA_LANES(M) >= (columns),                       \
-                   i = last && (columns) > ISA_LANES(M) ? (columns)-ISA_LANES(M) : next, next < (columns);   \
-         next += ISA_LANES(M))
+/* The values of each vector of windows: of rows, or, DENSELY, of a channel. */
+#define VALUES_OF(M, NAME, b, w, DENSE)                                                                      \
+    const ptrdiff_t rows = (DENSE) ? 1 : (b)->rows,                                                          \
+                    columns = (DENSE) ? (b)->rows * (b)->columns : (b)->columns;                             \
+    M##_vector zero = { 0 }; /* NaN of what is not finite */                                                 \
+    for (ptrdiff_t row = 0; row < rows; row++) EACH_SQUARES(M, i, last, columns)                             \
+        {                                                                                                    \
+            M##_vector t[SQUARE];                                                                            \
+            const ptrdiff_t at = row * columns + i;                                                          \
+            if (DENSE) M##_get_dense(b, at, t);                                                              \
+            else M##_get_square(b, (b)->x + 2 * row * (b)->wide + 2 * i, t);                                 \
+            const M##_vector y = M##_##NAME##_square(b, at, w, t);                                           \
+            zero += (M##_sum_of(t) + y) * 0;                                                                 \
+            M##_put(y, (b)->y + at, (b)->y_end);                                                             \
+        }                                                                                                    \
+    return !M##_any_other(zero, columns);
+#define BY_ROWS(M, NAME, b, w) VALUES_OF(M, NAME, b, w, false)
+#define DENSELY(M, NAME, b, w) VALUES_OF(M, NAME, b, w, true)
+#define POWERS_OF_SIZES(M, NAME, b, w) return M##_power_squares(b, w, true);
+#define POWERS_FROM_EPSILON(M, NAME, b, w) return M##_power_squares(b, w, false);
 
-#define SQUARES_OF(M, NAME, WEIGHTS, PARAMS, READS, DENSE)                                                   \
+#define SQUARES_OF(M, NAME, WEIGHTS, PARAMS, READS, VALUES)                                                  \
     M##_TARGET static bool M##_##NAME##_squares(const squares_call *b)                                       \
     {                                                                                                        \
         lanes w = { 0 };                                                                                     \
         if (PARAMS > 0 && !b->order) own_weights(b, PARAMS, w);                                              \
         WEIGHTS(b, w);                                                                                       \
-        const ptrdiff_t rows = DENSE ? 1 : b->rows, columns = DENSE ? b->rows * b->columns : b->columns;     \
-        const M##_mask own = M##_own_lanes(columns);                                                         \
-        M##_vector zero = { 0 }; /* NaN of what is not finite */                                             \
-        for (ptrdiff_t row = 0; row < rows; row++) EACH_SQUARES(M, i, last, columns)                         \
-            {                                                                                                \
-                M##_vector t[SQUARE];                                                                        \
-                const ptrdiff_t at = row * columns + i;                                                      \
-                if (DENSE) M##_get_dense(b, at, t);                                                          \
-                else M##_get_square(b, b->x + 2 * row * b->wide + 2 * i, t);                                 \
-                const M##_vector y = M##_##NAME##_square(b, at, w, t);                                       \
-                zero += (M##_sum_of(t) + y) * 0;                                                             \
-                M##_put(y, b->y + at, b->y_end);                                                             \
-            }                                                                                                \
-        const M##_mask other = (zero != 0) & (columns < ISA_LANES(M) ? own : ~(M##_mask){ 0 });              \
-        isa_bits any = 0;                                                                                    \
-        EACH(l, ISA_LANES(M)) any |= other[l];                                                               \
-        return any == 0;                                                                                     \
+        VALUES(M, NAME, b, w)                                                                                \
     }                                                                                                        \
     M##_TARGET static void M##_##NAME##_squares_back(const squares_call *b)                                  \
     {                                                                                                        \
@@ -624,25 +664,25 @@ static void norm_order(const st_window *at, st_real to[2])
     }
 
 #define EACH_SQUARE_POOLING(DO)                                                                              \
-    DO(mixed, no_weights, 1, false, false, .runs = 2)                                                        \
-    DO(gated, no_weights, SQUARE, true, false, .runs = 1)                                                    \
-    DO(ordinal, no_weights, SQUARE, true, false, .runs = 0)                                                  \
-    DO(rank, rank_square_weights, 0, false, false, .runs = 1)                                                \
-    DO(median, median_weights, 0, false, false, .runs = 1)                                                   \
-    DO(soft, no_weights, 0, false, true, .runs = SQUARE)                                                     \
-    DO(logsumexp, logsumexp_weights, 0, false, true, .runs = SQUARE)                                         \
-    DO(gem, gem_weights, 1, false, true, .runs = SQUARE + 1, .order = gem_order)                             \
-    DO(learned_norm, power_weights, 1, false, true, .runs = SQUARE + 1, .order = norm_order)                 \
-    DO(drawn_rank, drawn_weights, 0, false, false, .runs = 1)                                                \
-    DO(stochastic, no_weights, 0, false, false, .runs = 1)
+    DO(mixed, no_weights, 1, false, BY_ROWS, .runs = 2)                                                      \
+    DO(gated, no_weights, SQUARE, true, BY_ROWS, .runs = 1)                                                  \
+    DO(ordinal, no_weights, SQUARE, true, BY_ROWS, .runs = 0)                                                \
+    DO(rank, rank_square_weights, 0, false, BY_ROWS, .runs = 1)                                              \
+    DO(median, median_weights, 0, false, BY_ROWS, .runs = 1)                                                 \
+    DO(soft, no_weights, 0, false, DENSELY, .runs = SQUARE)                                                  \
+    DO(logsumexp, logsumexp_weights, 0, false, DENSELY, .runs = SQUARE)                                      \
+    DO(gem, gem_weights, 1, false, POWERS_FROM_EPSILON, .runs = SQUARE + 1, .order = gem_order)              \
+    DO(learned_norm, power_weights, 1, false, POWERS_OF_SIZES, .runs = SQUARE + 1, .order = norm_order)      \
+    DO(drawn_rank, drawn_weights, 0, false, BY_ROWS, .runs = 1)                                              \
+    DO(stochastic, no_weights, 0, false, BY_ROWS, .runs = 1)
 #define FUNCTIONS_OF_SQUARES(M, NAME) { M##_##NAME##_squares, M##_##NAME##_squares_back },
 #if defined(__x86_64__) && !defined(STRIDE_GENERIC)
 #define EACH_ISA_WITH(DO, ...) DO(avx512, __VA_ARGS__) DO(avx2, __VA_ARGS__) DO(generic, __VA_ARGS__)
 #else
 #define EACH_ISA_WITH(DO, ...) DO(generic, __VA_ARGS__)
 #endif
-#define SQUARE_POOLING(NAME, WEIGHTS, PARAMS, READS, DENSE, ...)                                             \
-    EACH_ISA_WITH(SQUARES_OF, NAME, WEIGHTS, PARAMS, READS, DENSE)                                           \
+#define SQUARE_POOLING(NAME, WEIGHTS, PARAMS, READS, VALUES, ...)                                            \
+    EACH_ISA_WITH(SQUARES_OF, NAME, WEIGHTS, PARAMS, READS, VALUES)                                          \
     static const squares_functions NAME##_squares_functions[] = { EACH_ISA_OF(FUNCTIONS_OF_SQUARES, NAME) }; \
     const squares_form NAME##_squares_form = { NAME##_squares_functions, .reads = READS, __VA_ARGS__ };
 EACH_SQUARE_POOLING(SQUARE_POOLING)

@@ -1,0 +1,111 @@
+/* powers_lanes.h: powers.h for vectors of each instruction set, M:
+ *
+ *     M_log2(some, v)  log2 of each lane where `some`, a normal number above 0; elsewhere any finite number
+ *     M_exp2(v)        2^v, which is normal
+ *
+ * AVX-512 looks numbers up in a register, in the float build: with c near 1 / m for each sixteenth of a
+ * mantissa m, r = c m - 1 is between -1/32 and 1/16, and log2(m) = -log2(c) + r p(r); beside m = 1, c is a power
+ * of 2, and the logarithms of the others are floats but for 2^-36. Of 2^v, 2^(k / 16) is looked up, and the rest
+ * is 1 + r q(r), |r| <= 1/32. p and r q have the smallest greatest errors (Remez's exchange): 2^-28. */
+#ifndef STRIDE_LAYERS_FAST_POWERS_LANES_H
+#define STRIDE_LAYERS_FAST_POWERS_LANES_H
+
+#include "layers/fast/pooling_lanes.h"
+#include "layers/fast/powers.h"
+
+/* M_NAME(v): `function` of each lane. */
+#define BY_EACH_LANE(M, NAME, function)                                                                      \
+    M##_TARGET INLINE M##_vector M##_##NAME(M##_vector v)                                                    \
+    {                                                                                                        \
+        st_real each[ISA_LANES(M)];                                                                          \
+        memcpy(each, &v, sizeof v);                                                                          \
+        _Pragma("GCC unroll 1") for (int l = 0; l < ISA_LANES(M); l++) each[l] = function(each[l]);          \
+        memcpy(&v, each, sizeof v);                                                                          \
+        return v;                                                                                            \
+    }
+
+INLINE st_real log2_of(st_real x)
+{
+    return fast_log2(x, 0);
+}
+
+#define POWERS_BY_LANE(M)                                                                                    \
+    BY_EACH_LANE(M, exp2, normal_exp2)                                                                       \
+    BY_EACH_LANE(M, log2_each, log2_of)                                                                      \
+    M##_TARGET INLINE M##_vector M##_log2(M##_test some, M##_vector v)                                       \
+    {                                                                                                        \
+        (void)some;                                                                                          \
+        return M##_log2_each(v);                                                                             \
+    }
+
+#if !defined(__x86_64__) || defined(STRIDE_GENERIC)
+EACH_ISA(POWERS_BY_LANE)
+#elif defined(STRIDE_DOUBLE)
+EACH_ISA(POWERS_BY_LANE)
+#else
+POWERS_BY_LANE(generic)
+POWERS_BY_LANE(avx2)
+
+static const float near_inverse[] = { 1,
+                                      0.9141801f,
+                                      0.864696205f,
+                                      0.820501029f,
+                                      0.780451536f,
+                                      0.744180262f,
+                                      0.71124357f,
+                                      0.680757821f,
+                                      0.653051615f,
+                                      0.627485931f,
+                                      0.603949189f,
+                                      0.581973791f,
+                                      0.561255217f,
+                                      0.542510867f,
+                                      0.524574697f,
+                                      0.5f },
+                   log2_of_near[] = { 0,
+                                      0.12944968f,
+                                      0.209734738f,
+                                      0.285422951f,
+                                      0.357619047f,
+                                      0.426275969f,
+                                      0.49158439f,
+                                      0.554786444f,
+                                      0.614731073f,
+                                      0.672344983f,
+                                      0.727500916f,
+                                      0.780973911f,
+                                      0.833271146f,
+                                      0.882276058f,
+                                      0.930779874f,
+                                      1 },
+                   exp2_of_16th[] = { 1,           1.04427373f, 1.09050775f, 1.13878858f,
+                                      1.18920708f, 1.24185777f, 1.29683959f, 1.35425556f,
+                                      1.41421354f, 1.47682619f, 1.54221082f, 1.61049032f,
+                                      1.68179286f, 1.75625217f, 1.8340081f,  1.91520655f };
+
+avx512_TARGET INLINE avx512_vector avx512_log2(__mmask16 some, avx512_vector v)
+{
+    const __m512 x = (__m512)v, n = _mm512_maskz_getexp_ps(some, x),
+                 m = _mm512_getmant_ps(x, _MM_MANT_NORM_1_2, _MM_MANT_SIGN_src);
+    const __m512i sixteenth = _mm512_srli_epi32(_mm512_castps_si512(x), MANTISSA - 4);
+    const __m512 c = _mm512_permutexvar_ps(sixteenth, _mm512_loadu_ps(near_inverse)),
+                 log = _mm512_permutexvar_ps(sixteenth, _mm512_loadu_ps(log2_of_near)),
+                 r = _mm512_fmsub_ps(m, c, _mm512_set1_ps(1)), r2 = _mm512_mul_ps(r, r);
+    const __m512 b = _mm512_fmadd_ps(_mm512_set1_ps(-0.360765483944f), r, _mm512_set1_ps(0.48091874791f)),
+                 a = _mm512_fmadd_ps(_mm512_set1_ps(-0.721347559303f), r, _mm512_set1_ps(1.44269503774f)),
+                 p = _mm512_fmadd_ps(_mm512_fmadd_ps(_mm512_set1_ps(0.271086700906f), r2, b), r2, a);
+    return (avx512_vector)_mm512_fmadd_ps(p, r, _mm512_add_ps(n, log));
+}
+
+avx512_TARGET INLINE avx512_vector avx512_exp2(avx512_vector v)
+{
+    const __m512 x = (__m512)v, round = _mm512_set1_ps(ROUND / 16), shifted = _mm512_add_ps(x, round),
+                 near = _mm512_sub_ps(shifted, round), r = _mm512_sub_ps(x, near);
+    const __m512 power = _mm512_permutexvar_ps(_mm512_castps_si512(shifted), _mm512_loadu_ps(exp2_of_16th));
+    __m512 q = _mm512_fmadd_ps(_mm512_set1_ps(0.0555041086653f), r, _mm512_set1_ps(0.240233551473f));
+    q = _mm512_fmadd_ps(q, r, _mm512_set1_ps(0.693147181037f));
+    return (avx512_vector)_mm512_scalef_ps(_mm512_fmadd_ps(_mm512_mul_ps(power, r), q, power), near);
+}
+#endif
+
+#endif
