@@ -73,10 +73,10 @@ INLINE st_real normal_power(st_real x)
                    i = last && (columns) > ISA_LANES(M) ? (columns)-ISA_LANES(M) : next, next < (columns);   \
          next += ISA_LANES(M))
 
-/* Powers, of a, |t| or max(t, epsilon): y = scale (mean of ratio^p)^(1/p), ratio = a / scale, which is in range.
- * Kept: dy/da times the derivative of a, and dy/dp. w: p, p - 1, 1 / p, dp by the parameter, epsilon. A NaN
- * leaves the channel to the definition. As roots wait for powers, and powers for logarithms, so that the
- * processor would wait, too, each step is one of some vectors of windows. */
+/* Powers, of a, |t| or max(t, epsilon): y = scale (mean of ratio^p)^(1/p), ratio = a / scale, which is in
+ * range. Kept: dy/da times the derivative of a, and dy/dp. w: p, p - 1, 1 / p, dp by the parameter, epsilon.
+ * A NaN leaves the channel to the definition. As roots wait for powers, and powers for logarithms, so that
+ * the processor would wait, too, each step is one of some vectors of windows. */
 #define SQUARES(M)                                                                                           \
     BY_EACH_LANE(M, exp2_rest, exp2_rest)                                                                    \
     BY_EACH_LANE(M, exp2_power, normal_power)                                                                \
@@ -84,7 +84,7 @@ INLINE st_real normal_power(st_real x)
     M##_TARGET INLINE M##_vector M##_logistic(M##_vector x)                                                  \
     {                                                                                                        \
         const M##_vector most = (M##_vector){ 0 } - LEAST_NORMAL_POWER;                                      \
-        return 1 / (1 + M##_exp2(BY(M, max, BY(M, min, x * -LOG2_E, most), -most)));                         \
+        return 1 / (1 + M##_exp2(BY(M, max, BY(M, min, x * -LOG2_E, most), -most), 0));                      \
     }                                                                                                        \
     M##_TARGET INLINE M##_mask M##_own_lanes(ptrdiff_t columns)                                              \
     {                                                                                                        \
@@ -339,7 +339,7 @@ INLINE st_real normal_power(st_real x)
         M##_vector z[SQUARE], e[SQUARE], sum = { 0 }, weighted = { 0 };                                      \
         EACH(i, SQUARE)                                                                                      \
         {                                                                                                    \
-            z[i] = BY(M, max, t[i] - most, least), e[i] = M##_exp2(z[i] * LOG2_E);                           \
+            z[i] = BY(M, max, t[i] - most, least), e[i] = M##_exp2(z[i] * LOG2_E, 0);                        \
             sum += e[i], weighted += e[i] * z[i];                                                            \
         }                                                                                                    \
         const M##_vector over = 1 / sum, mean = weighted * over, from = 1 - mean;                            \
@@ -413,7 +413,7 @@ INLINE st_real normal_power(st_real x)
             const M##_vector ratio = a[i] * inverse;                                                         \
             const M##_test some = EXCEEDS(M, ratio, zero);                                                   \
             log[i] = M##_log2(some, ratio);                                                                  \
-            M##_vector slope = M##_exp2(BY(M, max, log[i] * w[1], zero + LEAST_NORMAL_POWER));               \
+            M##_vector slope = M##_exp2(BY(M, max, log[i] * w[1], zero + LEAST_NORMAL_POWER), 0);            \
             slope = CHOOSE(M, some, slope, zero);                                                            \
             f[i] = slope * ratio;                                                                            \
             of->slope[i] = sizes ? (M##_vector)((M##_mask)slope | ((M##_mask)t[i] & sign))                   \
@@ -432,8 +432,8 @@ INLINE st_real normal_power(st_real x)
         const M##_test some = EXCEEDS(M, sum, zero);                                                         \
         const M##_vector over = CHOOSE(M, some, 1 / sum, zero),                                              \
                          mean = M##_log2(some, sum * (st_real)0.25) * w[2],                                  \
-                         root = M##_exp2(BY(M, max, mean, zero + LEAST_NORMAL_POWER)), share = root * over,  \
-                         y = CHOOSE(M, some, root * of->scale, zero);                                        \
+                         root = M##_exp2(BY(M, max, mean, zero + LEAST_NORMAL_POWER), 0),                    \
+                         share = root * over, y = CHOOSE(M, some, root * of->scale, zero);                   \
         if (b->kept) {                                                                                       \
             st_real *kept = b->kept + of->at;                                                                \
             EACH(i, SQUARE) AT(M, kept + i * b->run) = of->slope[i] * share;                                 \

@@ -7,7 +7,7 @@
  * the definition. Logarithms and divisions are the forward pass's: it keeps what the slopes are made of. */
 #include "layers/fast/windows.h"
 #include "layers/fast/functions.h"
-#include "layers/fast/powers.h"
+#include "layers/fast/powers_lanes.h"
 #include "layers/pooling/pooling.h"
 #include "layers/pooling/family.h"
 #include "tensor/counts.h"
@@ -22,6 +22,7 @@ enum { RAISED = 440 };
 #define LOWERED 0x1p-440
 #define FEWEST 1e-175
 #define LEAST_TERM 2.5e-175
+#define LEAST_POWER (-1442)
 #else
 enum { RAISED = 58 };
 #define LOWERED 0x1p-58f
@@ -31,18 +32,6 @@ enum { RAISED = 58 };
 #endif
 
 /* ---- powers in st_real --------------------------------------------------------------------------------- */
-
-/* 2^(x + RAISED), in the range of raised_exp. */
-INLINE st_real raised_exp2(st_real x)
-{
-#ifdef STRIDE_DOUBLE
-    const exponent e = exponent_of(x * LN_2);
-    return (1 + e.less_1) * power_of_2(e.far - FAR + RAISED);
-#else
-    const float in = x < LEAST_POWER ? LEAST_POWER : x;
-    return (1 + exp2_rest(in)) * exp2_power(in, RAISED);
-#endif
-}
 
 /* 2^RAISED exp(x) of x <= 0, or of x so little above it that the result is in range. */
 INLINE st_real raised_exp(st_real x)
@@ -192,36 +181,51 @@ INLINE st_real scale_of(st_real most)
 /* Keeps da/dx (a / shift)^(p - 1). The power of 0 is 0. Logarithms of other numbers below LEAST_NORMAL are
  * not right: powers p - 1 of those are nothing from p = 2 on; otherwise a NaN leaves the channel to the
  * definition. */
-INLINE void power_terms(const sums_call *b, bool sizes, st_real epsilon, st_real p)
-{
-    const st_real *x = b->x, scale = scale_of(greatest(b, sizes, epsilon)), less_1 = p - 1,
-                  lost = p < 2 ? (st_real)NAN : 0;
-    st_real *restrict power = b->f[0], *restrict weighted = b->f[1], *restrict slope = b->kept;
-    for (ptrdiff_t i = 0; i < b->n; i++) {
-        const st_real a = base(x[i], sizes, epsilon), ratio = a * scale, log = fast_log2(ratio, 0);
-        const st_real less = raised_exp2(less_1 * log), most = a > 0 ? less : 0,
-                      f = most * ratio + (a > 0 && ratio < LEAST_NORMAL ? lost : 0);
-        power[i] = f, weighted[i] = f * log;
-        slope[i] = sizes ? by_sign(x[i], -most, most) : x[i] > epsilon ? most : 0;
+#define POWERS(M)                                                                                            \
+    /* 2^(v + RAISED), in the range of raised_exp. */                                                        \
+    M##_TARGET INLINE M##_vector M##_raised_exp2(M##_vector v)                                               \
+    {                                                                                                        \
+        return M##_exp2(BY(M, max, v, (M##_vector){ 0 } + LEAST_POWER), RAISED);                             \
+    }                                                                                                        \
+    M##_TARGET INLINE void M##_power_terms(const sums_call *b, bool sizes, st_real epsilon, st_real p)       \
+    {                                                                                                        \
+        const st_real scale = scale_of(greatest(b, sizes, epsilon)), less_1 = p - 1;                         \
+        const M##_vector zero = { 0 }, least = zero + epsilon, lost = zero + (p < 2 ? (st_real)NAN : 0);     \
+        const M##_mask sign = (M##_mask) - zero;                                                             \
+        for (ptrdiff_t i = 0; i < b->n; i += ISA_LANES(M)) {                                                 \
+            const M##_vector x = AT(M, b->x + i),                                                            \
+                             a = sizes ? (M##_vector)((M##_mask)x & ~sign) : BY(M, max, x, least),           \
+                             ratio = a * scale;                                                              \
+            const M##_test some = EXCEEDS(M, ratio, zero),                                                   \
+                           other = EXCEEDS(M, a, zero) & EXCEEDS(M, zero + LEAST_NORMAL, ratio);             \
+            const M##_vector log = M##_log2(some, ratio),                                                    \
+                             slope = CHOOSE(M, some, M##_raised_exp2(less_1 * log), zero),                   \
+                             f = slope * ratio + CHOOSE(M, other, lost, zero);                               \
+            AT(M, b->f[0] + i) = f, AT(M, b->f[1] + i) = f * log;                                            \
+            AT(M, b->kept + i) = sizes ? (M##_vector)((M##_mask)slope | ((M##_mask)x & sign))                \
+                                       : CHOOSE(M, EXCEEDS(M, x, least), slope, zero);                       \
+        }                                                                                                    \
+    }                                                                                                        \
+    /* Leaves (y / shift) / s and dy/dp. */                                                                  \
+    M##_TARGET INLINE bool M##_power_values(const sums_call *b, bool sizes, st_real epsilon, st_real p)      \
+    {                                                                                                        \
+        const st_real over = 1 / p, most = greatest(b, sizes, epsilon);                                      \
+        const bool usable =                                                                                  \
+            (most == 0 || scale_of(most) > 0) && in_range(b, (st_real)b->taps * LEAST_TERM, true);           \
+        const M##_vector zero = { 0 };                                                                       \
+        for (ptrdiff_t i = 0; i < b->n; i += ISA_LANES(M)) {                                                 \
+            const M##_vector sum = AT(M, b->s[0] + i);                                                       \
+            const M##_test some = EXCEEDS(M, AT(M, b->inside + i), zero) & EXCEEDS(M, sum, zero);            \
+            const M##_vector share = CHOOSE(M, some, 1 / sum, zero),                                         \
+                             mean = sum * AT(M, b->over + i) * LOWERED, log = M##_log2(some, mean) * over,   \
+                             ratio = CHOOSE(M, some, M##_raised_exp2(log), zero) * LOWERED,                  \
+                             slope = (AT(M, b->s[1] + i) * share - log) * over;                              \
+            AT(M, b->y + i) = ratio * most, AT(M, b->s[0] + i) = ratio * share;                              \
+            AT(M, b->s[1] + i) = CHOOSE(M, some, ratio * most * LN_2 * slope, zero);                         \
+        }                                                                                                    \
+        return usable;                                                                                       \
     }
-}
-
-/* Leaves (y / shift) / s and dy/dp. */
-INLINE bool power_values(const sums_call *b, bool sizes, st_real epsilon, st_real p)
-{
-    const st_real *inside = b->inside, *each = b->over, over = 1 / p, most = greatest(b, sizes, epsilon);
-    const bool usable = (most == 0 || scale_of(most) > 0) && in_range(b, (st_real)b->taps * LEAST_TERM, true);
-    st_real *restrict s = b->s[0], *restrict weighted = b->s[1], *restrict y = b->y;
-    for (ptrdiff_t i = 0; i < b->n; i++) {
-        const st_real in = inside[i] > 0 ? s[i] : 0, share = in > 0 ? 1 / in : 0,
-                      log = log_of_mean(in, each[i]) * over, ratio = raised_exp2(log) * LOWERED,
-                      slope = (weighted[i] * share - log) * over;
-        y[i] = in > 0 ? ratio * most : 0;
-        s[i] = in > 0 ? ratio * share : 0;
-        weighted[i] = in > 0 ? ratio * most * LN_2 * slope : 0;
-    }
-    return usable;
-}
+EACH_ISA(POWERS)
 
 /* q = dy (y / shift) / s; returns dL/dp. */
 INLINE double power_slopes(const sums_call *b)
@@ -251,17 +255,18 @@ INLINE st_real gem_epsilon(const sums_call *b)
     return (st_real)((const st_gem_pool_options *)b->at->options)->epsilon;
 }
 
-INLINE void gem_terms(const sums_call *b)
-{
-    power_terms(b, false, gem_epsilon(b), b->at->param[0][0]);
-}
-
 /* Near p = 0, dy/dp is a difference of numbers that grow as 1 / p². */
-INLINE bool gem_values(const sums_call *b)
-{
-    const st_real p = b->at->param[0][0];
-    return power_values(b, false, gem_epsilon(b), p) && p > (st_real)0.5;
-}
+#define GEM_OF(M)                                                                                            \
+    M##_TARGET static void M##_gem_terms(const sums_call *b)                                                 \
+    {                                                                                                        \
+        M##_power_terms(b, false, gem_epsilon(b), b->at->param[0][0]);                                       \
+    }                                                                                                        \
+    M##_TARGET static bool M##_gem_values(const sums_call *b)                                                \
+    {                                                                                                        \
+        const st_real p = b->at->param[0][0];                                                                \
+        return M##_power_values(b, false, gem_epsilon(b), p) && p > (st_real)0.5;                            \
+    }
+EACH_ISA(GEM_OF)
 
 INLINE void gem_slopes(const sums_call *b)
 {
@@ -281,15 +286,16 @@ static double learned_norm_order(const st_window *at)
     return 1 + (rho > 0 ? rho + log1p(exp(-rho)) : log1p(exp(rho)));
 }
 
-INLINE void learned_norm_terms(const sums_call *b)
-{
-    power_terms(b, true, 0, b->order);
-}
-
-INLINE bool learned_norm_values(const sums_call *b)
-{
-    return power_values(b, true, 0, b->order);
-}
+#define LEARNED_NORM_OF(M)                                                                                   \
+    M##_TARGET static void M##_learned_norm_terms(const sums_call *b)                                        \
+    {                                                                                                        \
+        M##_power_terms(b, true, 0, b->order);                                                               \
+    }                                                                                                        \
+    M##_TARGET static bool M##_learned_norm_values(const sums_call *b)                                       \
+    {                                                                                                        \
+        return M##_power_values(b, true, 0, b->order);                                                       \
+    }
+EACH_ISA(LEARNED_NORM_OF)
 
 /* dp/drho is the logistic function. */
 INLINE void learned_norm_slopes(const sums_call *b)
@@ -348,7 +354,7 @@ static void importances_back(const st_call *c, bool gradient, st_tensor x, st_te
 
 /* ---- the algorithms ------------------------------------------------------------------------------------ */
 
-#define STAMP(M, NAME)                                                                                       \
+#define STAMP_FORWARD(M, NAME)                                                                               \
     M##_TARGET static void M##_##NAME##_terms(const sums_call *b)                                            \
     {                                                                                                        \
         NAME##_terms(b);                                                                                     \
@@ -356,7 +362,8 @@ static void importances_back(const st_call *c, bool gradient, st_tensor x, st_te
     M##_TARGET static bool M##_##NAME##_values(const sums_call *b)                                           \
     {                                                                                                        \
         return NAME##_values(b);                                                                             \
-    }                                                                                                        \
+    }
+#define STAMP_BACK(M, NAME)                                                                                  \
     M##_TARGET static void M##_##NAME##_slopes(const sums_call *b)                                           \
     {                                                                                                        \
         NAME##_slopes(b);                                                                                    \
@@ -367,8 +374,10 @@ static void importances_back(const st_call *c, bool gradient, st_tensor x, st_te
     }
 #define FORM_OF(M, NAME) { M##_##NAME##_terms, M##_##NAME##_values, M##_##NAME##_slopes, M##_##NAME##_back },
 
-#define ALGORITHM(NAME, SUMS, ...)                                                                           \
-    EACH_ISA_OF(STAMP, NAME)                                                                                 \
+#define STAMP(M, NAME) STAMP_FORWARD(M, NAME) STAMP_BACK(M, NAME)
+
+#define ALGORITHM(NAME, SUMS, STAMPS, ...)                                                                   \
+    EACH_ISA_OF(STAMPS, NAME)                                                                                \
     static const sums_functions NAME##_functions[] = { EACH_ISA_OF(FORM_OF, NAME) };                         \
     static int NAME##_plan(st_layer *l, const void *given)                                                   \
     {                                                                                                        \
@@ -380,9 +389,9 @@ static void importances_back(const st_call *c, bool gradient, st_tensor x, st_te
                                                .plan = NAME##_plan,                                          \
                                                .fill = windows_fill,                                         \
                                                .hooks = WINDOWS_HOOKS };
-ALGORITHM(soft, 2, .slopes = 2)
-ALGORITHM(logsumexp, 1, .slopes = 1)
-ALGORITHM(gem, 2, .slopes = 1, .keeps_elements = true)
-ALGORITHM(learned_norm, 2, .slopes = 1, .order = learned_norm_order, .keeps_elements = true)
-ALGORITHM(local_importance, 2, .slopes = 2, .keeps_elements = true, .logits = importances,
+ALGORITHM(soft, 2, STAMP, .slopes = 2)
+ALGORITHM(logsumexp, 1, STAMP, .slopes = 1)
+ALGORITHM(gem, 2, STAMP_BACK, .slopes = 1, .keeps_elements = true)
+ALGORITHM(learned_norm, 2, STAMP_BACK, .slopes = 1, .order = learned_norm_order, .keeps_elements = true)
+ALGORITHM(local_importance, 2, STAMP, .slopes = 2, .keeps_elements = true, .logits = importances,
           .end = importances_back)

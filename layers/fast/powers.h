@@ -101,11 +101,11 @@ INLINE st_real exp2_rest(st_real x)
 #endif
 }
 
-/* 2^x of an x so great that 2^x is normal: n is added to the exponent of 1 + r q(r). */
-INLINE st_real normal_exp2(st_real x)
+/* 2^(x + raised), which is normal: n + raised is added to the exponent of 1 + r q(r). */
+INLINE st_real normal_exp2(st_real x, int raised)
 {
 #ifdef STRIDE_DOUBLE
-    const st_real power = exp2_power(x, 0);
+    const st_real power = exp2_power(x, raised);
     return power * exp2_rest(x) + power;
 #else
     const float round = ROUND, shifted = x + round, r = x - (shifted - round);
@@ -115,7 +115,7 @@ INLINE st_real normal_exp2(st_real x)
     uint32_t bits, n;
     memcpy(&bits, &e, sizeof bits);
     memcpy(&n, &shifted, sizeof n);
-    bits += n << MANTISSA;
+    bits += (n + (uint32_t)raised) << MANTISSA;
     memcpy(&e, &bits, sizeof e);
     return e;
 #endif

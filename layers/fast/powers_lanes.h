@@ -1,12 +1,13 @@
 /* powers_lanes.h: powers.h for vectors of each instruction set, M:
  *
  *     M_log2(some, v)  log2 of each lane where `some`, a normal number above 0; elsewhere any finite number
- *     M_exp2(v)        2^v, which is normal
+ *     M_exp2(v, n)     2^(v + n), which is normal, of an integer n
  *
  * AVX-512 looks numbers up in a register, in the float build: with c near 1 / m for each sixteenth of a
- * mantissa m, r = c m - 1 is between -1/32 and 1/16, and log2(m) = -log2(c) + r p(r); beside m = 1, c is a power
- * of 2, and the logarithms of the others are floats but for 2^-36. Of 2^v, 2^(k / 16) is looked up, and the rest
- * is 1 + r q(r), |r| <= 1/32. p and r q have the smallest greatest errors (Remez's exchange): 2^-28. */
+ * mantissa m, r = c m - 1 is between -1/32 and 1/16, and log2(m) = -log2(c) + r p(r); beside m = 1, c is a
+ * power of 2, and the logarithms of the others are floats but for 2^-36. Of 2^v, 2^(k / 16) is looked up, and
+ * the rest is 1 + r q(r), |r| <= 1/32. The greatest errors of p and r q, which are least (Remez's exchange),
+ * are 2^-28. */
 #ifndef STRIDE_LAYERS_FAST_POWERS_LANES_H
 #define STRIDE_LAYERS_FAST_POWERS_LANES_H
 
@@ -30,7 +31,14 @@ INLINE st_real log2_of(st_real x)
 }
 
 #define POWERS_BY_LANE(M)                                                                                    \
-    BY_EACH_LANE(M, exp2, normal_exp2)                                                                       \
+    M##_TARGET INLINE M##_vector M##_exp2(M##_vector v, int n)                                               \
+    {                                                                                                        \
+        st_real each[ISA_LANES(M)];                                                                          \
+        memcpy(each, &v, sizeof v);                                                                          \
+        _Pragma("GCC unroll 1") for (int l = 0; l < ISA_LANES(M); l++) each[l] = normal_exp2(each[l], n);    \
+        memcpy(&v, each, sizeof v);                                                                          \
+        return v;                                                                                            \
+    }                                                                                                        \
     BY_EACH_LANE(M, log2_each, log2_of)                                                                      \
     M##_TARGET INLINE M##_vector M##_log2(M##_test some, M##_vector v)                                       \
     {                                                                                                        \
@@ -97,14 +105,15 @@ avx512_TARGET INLINE avx512_vector avx512_log2(__mmask16 some, avx512_vector v)
     return (avx512_vector)_mm512_fmadd_ps(p, r, _mm512_add_ps(n, log));
 }
 
-avx512_TARGET INLINE avx512_vector avx512_exp2(avx512_vector v)
+avx512_TARGET INLINE avx512_vector avx512_exp2(avx512_vector v, int n)
 {
     const __m512 x = (__m512)v, round = _mm512_set1_ps(ROUND / 16), shifted = _mm512_add_ps(x, round),
                  near = _mm512_sub_ps(shifted, round), r = _mm512_sub_ps(x, near);
     const __m512 power = _mm512_permutexvar_ps(_mm512_castps_si512(shifted), _mm512_loadu_ps(exp2_of_16th));
     __m512 q = _mm512_fmadd_ps(_mm512_set1_ps(0.0555041086653f), r, _mm512_set1_ps(0.240233551473f));
     q = _mm512_fmadd_ps(q, r, _mm512_set1_ps(0.693147181037f));
-    return (avx512_vector)_mm512_scalef_ps(_mm512_fmadd_ps(_mm512_mul_ps(power, r), q, power), near);
+    return (avx512_vector)_mm512_scalef_ps(_mm512_fmadd_ps(_mm512_mul_ps(power, r), q, power),
+                                           _mm512_add_ps(near, _mm512_set1_ps((float)n)));
 }
 #endif
 
