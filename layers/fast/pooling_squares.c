@@ -1,5 +1,5 @@
 /* pooling_squares.c: poolings of layers/pooling/ whose windows are squares, 2 x 2 elements that are apart:
- * all but local importance pooling, and max-unpooling. Their definitions are in files of these names.
+ * all of them, and max-unpooling. Their definitions are in files of these names.
  *
  * A vector of windows is read from two rows of x to registers, and y, what is kept, and dx are written once.
  *
@@ -687,6 +687,62 @@ static void norm_order(const st_window *at, st_real to[2])
     const squares_form NAME##_squares_form = { NAME##_squares_functions, .reads = READS, __VA_ARGS__ };
 EACH_SQUARE_POOLING(SQUARE_POOLING)
 
+/* Kept: the share of each element, e / sum of e, with e = exp(logit - max logit). */
+#define IMPORTANCES(M)                                                                                       \
+    M##_TARGET static bool M##_local_importance_squares(const squares_call *b)                               \
+    {                                                                                                        \
+        const ptrdiff_t columns = b->rows * b->columns;                                                      \
+        const M##_vector least = (M##_vector){ 0 } + LEAST_NORMAL_POWER;                                     \
+        M##_vector zero = { 0 }; /* NaN of what is not finite */                                             \
+        squares_call logits = *b;                                                                            \
+        logits.x = b->logits, logits.x_end = b->logits_end;                                                  \
+        EACH_SQUARES(M, i, last, columns)                                                                    \
+        {                                                                                                    \
+            M##_vector t[SQUARE], e[SQUARE];                                                                 \
+            M##_get_dense(b, i, t), M##_get_dense(&logits, i, e);                                            \
+            const M##_vector most = M##_most_of(e);                                                          \
+            zero += (M##_sum_of(t) + M##_sum_of(e)) * 0;                                                     \
+            EACH(k, SQUARE) e[k] = M##_exp2(BY(M, max, (e[k] - most) * LOG2_E, least), 0);                   \
+            const M##_vector over = 1 / M##_sum_of(e);                                                       \
+            EACH(k, SQUARE) e[k] *= over;                                                                    \
+            const M##_vector y = (e[0] * t[0] + e[1] * t[1]) + (e[2] * t[2] + e[3] * t[3]);                  \
+            EACH(k, SQUARE) M##_keep_run(b, k, i, e[k]);                                                     \
+            zero += y * 0;                                                                                   \
+            M##_put(y, b->y + i, b->y_end);                                                                  \
+        }                                                                                                    \
+        return !M##_any_other(zero, columns);                                                                \
+    }                                                                                                        \
+    M##_TARGET static void M##_local_importance_squares_back(const squares_call *b)                          \
+    {                                                                                                        \
+        const ptrdiff_t columns = b->columns;                                                                \
+        squares_call logits = *b;                                                                            \
+        logits.dx = b->dlogits, logits.dx_end = b->dlogits_end;                                              \
+        for (ptrdiff_t row = 0; row < b->rows; row++) {                                                      \
+            const ptrdiff_t first = 2 * row * b->wide, used = first + 2 * columns;                           \
+            EACH_SQUARES(M, i, last, columns)                                                                \
+            {                                                                                                \
+                M##_vector t[SQUARE], share[SQUARE];                                                         \
+                const ptrdiff_t at = row * columns + i;                                                      \
+                M##_get_square(b, b->x + first + 2 * i, t);                                                  \
+                EACH(k, SQUARE) share[k] = AT(M, b->kept + k * b->run + at);                                 \
+                const M##_vector dy = M##_get(b->dy + at, b->dy_end),                                        \
+                                 y = (share[0] * t[0] + share[1] * t[1]) +                                   \
+                                     (share[2] * t[2] + share[3] * t[3]);                                    \
+                EACH(k, SQUARE) share[k] *= dy, t[k] = share[k] * (t[k] - y);                                \
+                if (b->dx) M##_put_square(b, b->dx + first + 2 * i, share);                                  \
+                M##_put_square(&logits, b->dlogits + first + 2 * i, t);                                      \
+            }                                                                                                \
+            if (b->dx && 2 * columns < b->wide) b->dx[used] = b->dx[used + b->wide] = 0;                     \
+            if (2 * columns < b->wide) b->dlogits[used] = b->dlogits[used + b->wide] = 0;                    \
+        }                                                                                                    \
+    }
+
+EACH_ISA(IMPORTANCES)
+static const squares_functions local_importance_squares_functions[] = { EACH_ISA_OF(FUNCTIONS_OF_SQUARES,
+                                                                                    local_importance) };
+static const squares_form local_importance_squares_form = { local_importance_squares_functions,
+                                                            .runs = SQUARE, .reads = true };
+
 /* ---- types whose other windows have other algorithms --------------------------------------------------- */
 
 /* Where r is in range. */
@@ -701,10 +757,10 @@ static bool gem_suits(const st_layer *l)
     return ((const st_gem_pool_options *)l->options)->epsilon >= 0 && windows_are_squares(l);
 }
 
-#define ALGORITHM_OF_SQUARES(NAME, SUITS)                                                                    \
+#define ALGORITHM_OF_SQUARES(NAME, SUITS, ...)                                                               \
     static int NAME##_squares_plan(st_layer *l, const void *given)                                           \
     {                                                                                                        \
-        static const lanes_form form = { .squares = &NAME##_squares_form };                                  \
+        static const lanes_form form = { .squares = &NAME##_squares_form, __VA_ARGS__ };                     \
         return windows_plan_for(l, given, &form, NULL);                                                      \
     }                                                                                                        \
     const layer_algorithm NAME##_pool_lanes = { .type = &layer_type_##NAME##_pool,                           \
@@ -712,10 +768,11 @@ static bool gem_suits(const st_layer *l)
                                                 .plan = NAME##_squares_plan,                                 \
                                                 .fill = windows_fill,                                        \
                                                 .hooks = WINDOWS_HOOKS };
-ALGORITHM_OF_SQUARES(soft, windows_are_squares)
-ALGORITHM_OF_SQUARES(logsumexp, logsumexp_suits)
-ALGORITHM_OF_SQUARES(gem, gem_suits)
-ALGORITHM_OF_SQUARES(learned_norm, windows_are_squares)
+ALGORITHM_OF_SQUARES(soft, windows_are_squares, .logits = NULL)
+ALGORITHM_OF_SQUARES(logsumexp, logsumexp_suits, .logits = NULL)
+ALGORITHM_OF_SQUARES(gem, gem_suits, .logits = NULL)
+ALGORITHM_OF_SQUARES(learned_norm, windows_are_squares, .logits = NULL)
+ALGORITHM_OF_SQUARES(local_importance, windows_are_squares, .logits = &importances)
 
 /* ---- max-unpooling ------------------------------------------------------------------------------------- */
 

@@ -341,16 +341,18 @@ INLINE void local_importance_back(const sums_call *b)
     }
 }
 
-static void importances(const st_call *c, st_tensor x, st_tensor logits)
+static void logits_of(const st_call *c, st_tensor x, st_tensor logits)
 {
     st_gemm(logits, 1, c->param[0], x, 0);
 }
 
-static void importances_back(const st_call *c, bool gradient, st_tensor x, st_tensor dlogits, st_tensor dx)
+static void logits_back(const st_call *c, bool gradient, st_tensor x, st_tensor dlogits, st_tensor dx)
 {
     if (!st_is_null(dx)) st_gemm(dx, 1, st_transpose(c->param[0], 0, 1), dlogits, 1);
     if (gradient) st_gemm(st_grad(c, 0), 1, dlogits, st_transpose(x, 0, 1), 1);
 }
+
+const logits_form importances = { .logits = logits_of, .end = logits_back };
 
 /* ---- the algorithms ------------------------------------------------------------------------------------ */
 
@@ -393,5 +395,4 @@ ALGORITHM(soft, 2, STAMP, .slopes = 2)
 ALGORITHM(logsumexp, 1, STAMP, .slopes = 1)
 ALGORITHM(gem, 2, STAMP_BACK, .slopes = 1, .keeps_elements = true)
 ALGORITHM(learned_norm, 2, STAMP_BACK, .slopes = 1, .order = learned_norm_order, .keeps_elements = true)
-ALGORITHM(local_importance, 2, STAMP, .slopes = 2, .keeps_elements = true, .logits = importances,
-          .end = importances_back)
+ALGORITHM(local_importance, 2, STAMP, .slopes = 2, .keeps_elements = true, .logits = &importances)

@@ -673,8 +673,8 @@ static ptrdiff_t lay_out(const windows_plan *p, st_real *at, room *r)
     } else {
         TAKE(x, area);
         TAKE(dx, area);
-        TAKE(logits, p->sums->logits ? area : 0);
-        TAKE(dlogits, p->sums->logits ? area : 0);
+        TAKE(logits, p->logits ? area : 0);
+        TAKE(dlogits, p->logits ? area : 0);
         for (int j = 0; j < p->sums->sums; j++) {
             TAKE(f[j], area);
             TAKE(sums[j], area);
@@ -767,7 +767,7 @@ static batch batch_of(const st_call *c, bool gradient, st_tensor x, st_tensor y,
     b.contiguous = st_is_contiguous(x);
     b.channels = x.shape.n[1], b.area = x.shape.n[2] * x.shape.n[3],
     b.count = p->axis[0].out * p->axis[1].out;
-    b.has_logits = p->sums && p->sums->logits;
+    b.has_logits = p->logits != NULL;
     if (b.has_logits) {
         b.logits = st_data(st_scratch(c, p->scratch + LOGITS));
         b.dlogits = st_data(st_scratch(c, p->scratch + DLOGITS));
@@ -962,6 +962,9 @@ static squares_call squares_of(const batch *b, const channel *a, ptrdiff_t first
     if (a->dy) c.dy = a->dy + first * out, c.dy_end = b->dy_end;
     if (a->dx) c.dx = a->dx + 2 * first * wide, c.dx_end = b->dx_end;
     if (a->kept) c.kept = a->kept + first * out, c.run = grid_of(p);
+    if (a->logits) c.logits = a->logits + 2 * first * wide, c.logits_end = b->logits + b->channels * b->area;
+    if (a->logits)
+        c.dlogits = a->dlogits + 2 * first * wide, c.dlogits_end = b->dlogits + b->channels * b->area;
     c.uniform = r->uniform + first * out;
     c.sums = r->totals, c.first = r->counted, c.weight = r->weight,
     c.order = b->squares->order ? b->orders : NULL;
@@ -992,6 +995,7 @@ static void squares_adjoints(batch *b, const channel *a)
         b->totalled += call.rows * call.columns;
     }
     if (a->dx) memset(a->dx + used, 0, (size_t)(b->area - used) * sizeof *a->dx);
+    if (a->dlogits) memset(a->dlogits + used, 0, (size_t)(b->area - used) * sizeof *a->dlogits);
 }
 
 static void lanes_values(batch *b, const channel *a)
@@ -1150,14 +1154,15 @@ static st_tensor image_of(const batch *b, st_tensor x, ptrdiff_t i)
 /* Image i with logits. False: the definition is to compute it. */
 static bool image_with_logits(batch *b, ptrdiff_t i, bool back, bool gradient)
 {
-    const sums_form *form = b->plan->sums;
+    const logits_form *form = b->plan->logits;
     const st_tensor x = image_of(b, b->x, i), dlogits = st_scratch(b->call, b->plan->scratch + DLOGITS);
     if (!back) form->logits(b->call, x, st_scratch(b->call, b->plan->scratch + LOGITS));
     for (ptrdiff_t k = 0; k < b->channels; k++) {
         channel a;
         find_channel(b, i * b->channels + k, &a);
-        if (back && a.finite) sums_adjoints(b, &a);
-        else if (back || !a.finite || !sums_values(b, &a)) {
+        if (back && a.finite && b->squares) squares_adjoints(b, &a);
+        else if (back && a.finite) sums_adjoints(b, &a);
+        else if (back || !a.finite || !(b->squares ? squares_values(b, &a) : sums_values(b, &a))) {
             b->kept[i * b->channels * b->each + b->each - 1] = (st_real)NAN; /* the image's first */
             return false;
         }
@@ -1291,6 +1296,7 @@ int windows_plan_for(st_layer *l, const void *given, const lanes_form *by_lanes,
     windows_plan *p = st_layer_plan_data(l, sizeof *p);
     if (!p) return -1;
     *p = (windows_plan){ .pool = *(const pool_plan *)given, .lanes = by_lanes, .sums = by_sums };
+    p->logits = by_sums ? by_sums->logits : by_lanes->logits;
     for (int i = 0; i < 2; i++) p->axis[i] = axis_of(w, i);
     p->taps = (ptrdiff_t)w->kernel[0] * w->kernel[1];
     p->rows = w->out[0] + p->axis[0].reach, p->pitch = w->out[1] + p->axis[1].reach;
@@ -1317,7 +1323,7 @@ int windows_plan_for(st_layer *l, const void *given, const lanes_form *by_lanes,
         (size_t)(w->out[0] + w->out[1]) * sizeof(pool_span);
     room r;
     const st_shape image = ST_SHAPE(l->x.n[1], l->x.n[2] * l->x.n[3]);
-    const bool logits = by_sums && by_sums->logits;
+    const bool logits = p->logits != NULL;
     if (logits ? local_importance_scratch(l, &p->pool) : pool_request_scratch(l, &p->pool)) return -1;
     p->scratch = l->impl->scratches;
     if (st_layer_scratch(l, image) || st_layer_scratch(l, ST_SHAPE(lay_out(p, NULL, &r)))) return -1;

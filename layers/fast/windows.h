@@ -76,6 +76,8 @@ typedef struct squares_call {
     st_real *y, *y_end, *dx, *dx_end; /* dx NULL: it is not wanted */
     st_real *kept;                    /* of each window `run` apart; NULL: it is not to be kept */
     ptrdiff_t run;
+    const st_real *logits, *logits_end; /* of elements, where the pooling has some, and their adjoints */
+    st_real *dlogits, *dlogits_end;
     const st_real *uniform; /* of the windows, where elements are drawn */
     lanes *sums;            /* of the elements of the parameter */
     const st_real *first;   /* for each number of elements */
@@ -97,6 +99,14 @@ typedef struct squares_form {
     void (*order)(const st_window *at, st_real to[2]);
 } squares_form;
 
+/* Logits [C, HW] of an image x; and the end of their adjoint, which adds to dx, unless it is null, and with
+ * `gradient` to the parameters' gradients. */
+typedef struct logits_form {
+    void (*logits)(const st_call *c, st_tensor x, st_tensor logits);
+    void (*end)(const st_call *c, bool gradient, st_tensor x, st_tensor dlogits, st_tensor dx);
+} logits_form;
+extern const logits_form importances;
+
 /* The poolings of a type: values, which write y, and adjoints, which are 0 for windows without elements. */
 typedef struct lanes_form {
     lanes_function *const *values, *const *adjoints; /* one for each instruction set */
@@ -111,6 +121,7 @@ typedef struct lanes_form {
     /* NULL: there is none. A form without values has squares only. `drawn`: where training draws; the windows
      * of inference are lanes then. */
     const squares_form *squares, *drawn;
+    const logits_form *logits; /* NULL: there are none */
 } lanes_form;
 
 /* A function of sums over windows: y = v(s), s[j] the sum of f[j](x). Padding that is left out adds 0 to
@@ -149,11 +160,8 @@ typedef struct sums_form {
     const sums_functions *functions;
     int slopes;                           /* how many q there are */
     double (*order)(const st_window *at); /* a function of the parameter; NULL: there is none */
-    bool keeps_elements; /* `kept` is used; without logits, x is not read in the backward pass then */
-    /* Logits [C, HW] of an image x; and the end of their adjoint, which adds to dx, unless it is null, and
-     * with `gradient` to the parameters' gradients. NULL: there are none. */
-    void (*logits)(const st_call *c, st_tensor x, st_tensor logits);
-    void (*end)(const st_call *c, bool gradient, st_tensor x, st_tensor dlogits, st_tensor dx);
+    bool keeps_elements;       /* `kept` is used; without logits, x is not read in the backward pass then */
+    const logits_form *logits; /* NULL: there are none */
 } sums_form;
 
 /* ---- an axis, and the phases of a channel -------------------------------------------------------------- */
@@ -170,6 +178,7 @@ typedef struct windows_plan {
     pool_plan pool;          /* comes first, for the definition's functions */
     const lanes_form *lanes; /* one of these */
     const sums_form *sums;
+    const logits_form *logits; /* NULL: there are none */
     phase_axis axis[2];
     int runs;                    /* of what is kept of a channel's windows */
     bool draws;                  /* training draws elements */
@@ -209,7 +218,7 @@ void windows_both(const st_call *c, st_tensor x, st_tensor y, st_tensor dy, st_t
 #define EACH_POOLING_ALGORITHM(DO)                                                                           \
     DO(mixed_pool, lanes) DO(gated_pool, lanes) DO(ordinal_pool, lanes) DO(median_pool, lanes)               \
     DO(rank_pool, lanes) DO(stochastic_pool, lanes)                                                          \
-    DO(soft_pool, lanes) DO(logsumexp_pool, lanes) DO(gem_pool, lanes) DO(learned_norm_pool, lanes)          \
+    DO(local_importance_pool, lanes) DO(soft_pool, lanes) DO(logsumexp_pool, lanes) DO(gem_pool, lanes) DO(learned_norm_pool, lanes)          \
     DO(soft_pool, sums) DO(logsumexp_pool, sums) DO(gem_pool, sums) DO(learned_norm_pool, sums)              \
     DO(fractional_maxpool, peaks) DO(adaptive_maxpool, rows) DO(s3_pool, peaks)                              \
     DO(spatial_pyramid_pool, peaks) DO(max_unpool, lanes) DO(max_unpool, peaks)                              \
