@@ -40,7 +40,7 @@ typedef struct taps_functions {
                    const st_real *weight, const st_real *slope);
     /* dx = d for element `number`, and for `other`, which may be the same one. */
     void (*give)(const lanes_call *b, const st_real *number, const st_real *other, const st_real *d);
-    /* sum: of weight[i] times element i in order, the greatest first; or, with d, sums[i] += d times it. */
+    /* sum: of weight[i] times element i in order, the greatest first; or, without, sums[i] += d times it. */
     void (*sorted)(const lanes_call *b, const st_real *weight, const st_real *d, st_real *sum);
     /* The numbers and the mean of the elements that `rank` and `other` others come before, the greatest
      * first; equal ones keep their order. If both are the same array, `number` is the element's place. */
@@ -192,24 +192,28 @@ INLINE ptrdiff_t taps_of(const lanes_call *b, ptrdiff_t n)
             s[pair[i][0]] = BY(M, max, high, low), s[pair[i][1]] = BY(M, min, low, high);                    \
         }                                                                                                    \
     }                                                                                                        \
-    /* Element i in order. */                                                                                \
+    /* Element i in order, of windows that are `inside`. */                                                  \
     M##_TARGET INLINE void M##_add_sorted(const lanes_call *b, ptrdiff_t i, int k, M##_vector x,             \
-                                          const st_real *weight, const st_real *d, M##_vector *total)        \
+                                          M##_test inside, M##_vector d, const st_real *weight,              \
+                                          M##_vector *total)                                                 \
     {                                                                                                        \
-        const M##_mask inside = AT(M, b->inside + k) > 0, is = x > (M##_vector){ 0 } - (st_real)INFINITY;    \
-        if (d) AT(M, b->sums[i] + k) += (M##_vector)(inside & (M##_mask)(AT(M, d + k) * x));                 \
-        else *total += weight[i] * (b->full ? x : (M##_vector)(is & (M##_mask)x));                           \
+        const M##_mask is = x > (M##_vector){ 0 } - (st_real)INFINITY;                                       \
+        if (weight) *total += weight[i] * (b->full ? x : (M##_vector)(is & (M##_mask)x));                    \
+        else                                                                                                 \
+            AT(M, b->sums[i] + k) = CHOOSE(M, inside, AT(M, b->sums[i] + k) + d * x, AT(M, b->sums[i] + k)); \
     }                                                                                                        \
     M##_TARGET INLINE void M##_sorted_of(const lanes_call *b, int n, const exchange *pair, int count,        \
                                          const st_real *weight, const st_real *d, st_real *sum)              \
     {                                                                                                        \
         EACH_VECTOR(M, k)                                                                                    \
         {                                                                                                    \
-            M##_vector s[FEW_RANKED], total = { 0 };                                                         \
+            const M##_test inside = EXCEEDS(M, AT(M, b->inside + k), (M##_vector){ 0 });                     \
+            M##_vector s[FEW_RANKED], total = { 0 }, each = { 0 };                                           \
+            if (d) each = AT(M, d + k);                                                                      \
             if (n > 0) M##_sort_few(b, n, pair, count, k, s);                                                \
-            EACH(i, n) M##_add_sorted(b, i, k, s[i], weight, d, &total);                                     \
+            EACH(i, n) M##_add_sorted(b, i, k, s[i], inside, each, weight, &total);                          \
             for (ptrdiff_t i = 0; n == 0 && i < b->taps; i++)                                                \
-                M##_add_sorted(b, i, k, AT(M, b->room[i] + k), weight, d, &total);                           \
+                M##_add_sorted(b, i, k, AT(M, b->room[i] + k), inside, each, weight, &total);                \
             if (!d) AT(M, sum + k) = total;                                                                  \
         }                                                                                                    \
     }                                                                                                        \
@@ -478,7 +482,7 @@ INLINE void ordinal_values(const lanes_call *b, const taps_functions *by)
 
 INLINE void ordinal_adjoints(const lanes_call *b, const taps_functions *by)
 {
-    by->sorted(b, b->at->param[0], b->dy, b->y);
+    by->sorted(b, NULL, b->dy, b->y);
     by_ranks(b, by, b->at->param[0], b->dy);
 }
 

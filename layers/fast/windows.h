@@ -217,8 +217,8 @@ void windows_both(const st_call *c, st_tensor x, st_tensor y, st_tensor dy, st_t
 /* clang-format off */
 #define EACH_POOLING_ALGORITHM(DO)                                                                           \
     DO(mixed_pool, lanes) DO(gated_pool, lanes) DO(ordinal_pool, lanes) DO(median_pool, lanes)               \
-    DO(rank_pool, lanes) DO(stochastic_pool, lanes)                                                          \
-    DO(local_importance_pool, lanes) DO(soft_pool, lanes) DO(logsumexp_pool, lanes) DO(gem_pool, lanes) DO(learned_norm_pool, lanes)          \
+    DO(rank_pool, lanes) DO(stochastic_pool, lanes) DO(local_importance_pool, lanes)                         \
+    DO(soft_pool, lanes) DO(logsumexp_pool, lanes) DO(gem_pool, lanes) DO(learned_norm_pool, lanes)          \
     DO(soft_pool, sums) DO(logsumexp_pool, sums) DO(gem_pool, sums) DO(learned_norm_pool, sums)              \
     DO(fractional_maxpool, peaks) DO(adaptive_maxpool, rows) DO(s3_pool, peaks)                              \
     DO(spatial_pyramid_pool, peaks) DO(max_unpool, lanes) DO(max_unpool, peaks)                              \
