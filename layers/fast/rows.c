@@ -35,6 +35,7 @@ enum { SOON = 2048 / sizeof(st_real) };  /* and those of sums so far before they
 enum { LINE = 64 / sizeof(st_real) };    /* is fetched at once */
 enum { AT_ONCE = 8 };                    /* vectors of rows that are added up at once: see SUM */
 enum { BESIDE = 4 };                     /* other vectors at once */
+enum { NARROW = 3 };                     /* vectors of a narrow row */
 enum { JOINED = 4 };                     /* vectors that joined rows fill, at least */
 enum { MOST_PICKS = 12 };                /* of an element */
 enum { FEW_PARTS = 4 };                  /* of a pick that takes few instructions, and may move groups, */
@@ -179,6 +180,8 @@ INLINE const st_real *fetch(const st_real *fetched, const tap *t, ptrdiff_t coun
 
 /* sum_rows: weighted sums of rows of n elements. `loose`: vectors may be read and written beyond their ends;
  * `ahead`: what is read later is fetched.
+ * sum_pairs: n rows of v vectors, each the sum of two rows. sum_narrow: some rows from row i on, if they are
+ * narrow and sums of two each; returns how many. They fit `room`, and are few, as the next ones are fetched.
  * spread: adds weight times n elements, after which a vector's zeros follow, to `to`; vectors may pass its
  * end, to which they add zeros, up to `end`. */
 #define ROWS(M)                                                                                              \
@@ -246,6 +249,35 @@ INLINE const st_real *fetch(const st_real *fetched, const tap *t, ptrdiff_t coun
             __builtin_prefetch(to + i + AHEAD, 1);                                                           \
             AT(M, to + i) = sum;                                                                             \
         }                                                                                                    \
+    }                                                                                                        \
+                                                                                                             \
+    M##_TARGET INLINE void M##_sum_pairs(int v, ptrdiff_t n, const tap *t, ptrdiff_t wide, const st_real *x, \
+                                         st_real *to)                                                        \
+    {                                                                                                        \
+        enum { LANES = ISA_LANES(M) };                                                                       \
+        const ptrdiff_t last = largest(wide - LANES, 0);                                                     \
+        for (; n > 0; n--, t += 2, to += wide) {                                                             \
+            const st_real *a = x + t[0].from * wide, *b = x + t[1].from * wide;                              \
+            for (int q = 0; q < v; q++) {                                                                    \
+                const ptrdiff_t i = q == v - 1 ? last : q * LANES;                                           \
+                __builtin_prefetch(to + i + AHEAD, 1);                                                       \
+                AT(M, to + i) = t[0].weight * AT(M, a + i) + t[1].weight * AT(M, b + i);                     \
+            }                                                                                                \
+        }                                                                                                    \
+    }                                                                                                        \
+                                                                                                             \
+    M##_TARGET static __attribute__((noinline)) ptrdiff_t M##_sum_narrow(                                    \
+        const sparse *rows, ptrdiff_t i, ptrdiff_t room, ptrdiff_t wide, const st_real *x, st_real *to)      \
+    {                                                                                                        \
+        const ptrdiff_t v = ceil_div(wide, ISA_LANES(M)), *begin = rows->begin + i;                          \
+        const tap *t = rows->taps + *begin;                                                                  \
+        const ptrdiff_t most = smallest(rows->out - i, smallest(room, AHEAD / 16) / largest(wide, 1));       \
+        ptrdiff_t n = 0;                                                                                     \
+        while (v <= NARROW && n < most && begin[n + 1] - begin[n] == 2) n++;                                 \
+        if (v == 1) M##_sum_pairs(1, n, t, wide, x, to);                                                     \
+        else if (v == 2) M##_sum_pairs(2, n, t, wide, x, to);                                                \
+        else M##_sum_pairs(NARROW, n, t, wide, x, to);                                                       \
+        return n;                                                                                            \
     }                                                                                                        \
                                                                                                              \
     M##_TARGET INLINE void M##_spread(ptrdiff_t n, st_real *to, const st_real *end, st_real weight,          \
@@ -658,11 +690,14 @@ static ptrdiff_t planes_of_block(ptrdiff_t size)
             }                                                                                                \
             const st_real *half = w->half;                                                                   \
             for (ptrdiff_t i = 0, oh = 0, n; i < planes * rows->out; i += n, to += n * out) {                \
-                const ptrdiff_t first = rows->begin[oh];                                                     \
-                n = rows->alike[oh];                                                                         \
-                const ptrdiff_t length = out * n;                                                            \
-                M##_sum_rows(length, rows->taps + first, rows->begin[oh + 1] - first, half, out,             \
-                             to + length + LANES <= to_end, false, to);                                      \
+                const ptrdiff_t first = rows->begin[oh], count = rows->begin[oh + 1] - first;                \
+                n = count == 2 ? M##_sum_narrow(rows, oh, to_end - to - LANES, out, half, to) : 0;           \
+                if (n == 0) {                                                                                \
+                    n = rows->alike[oh];                                                                     \
+                    const ptrdiff_t length = out * n;                                                        \
+                    M##_sum_rows(length, rows->taps + first, count, half, out,                               \
+                                 to + length + LANES <= to_end, false, to);                                  \
+                }                                                                                            \
                 oh += n;                                                                                     \
                 if (oh == rows->out) oh = 0, half += high * out;                                             \
             }                                                                                                \
@@ -764,8 +799,6 @@ INLINE ptrdiff_t fitting(ptrdiff_t n, ptrdiff_t room, ptrdiff_t each)
 {
     return n * each <= room ? n : room / each;
 }
-
-enum { NARROW = 3 }; /* vectors of a narrow run */
 
 /* The run of columns, forward or backward, if there is one alone, it is narrow, and the columns before and
  * after it are a vector at most; otherwise its count is 0. */
@@ -899,6 +932,8 @@ static bool is_wide(const column_run *r, ptrdiff_t lanes)
                 M##_copy_narrow(2, n, narrow, value, row, wide, y, out);                                     \
             } else if (n > 0) {                                                                              \
                 M##_copy_narrow(NARROW, n, narrow, value, row, wide, y, out);                                \
+            } else if (columns.ordered && count == 2 && goes_on &&                                           \
+                       (n = M##_sum_narrow(&rows, i, y_end - y - LANES, wide, x, y)) > 0) {                  \
             } else if (columns.ordered && (back || count > 0)) {                                             \
                 n = rows.alike[i];                                                                           \
                 const ptrdiff_t all = out * n;                                                               \
