@@ -71,9 +71,11 @@ typedef struct element_rows {
     st_row_function *row;
     const constants *o;
     bool streams; /* past the caches */
+    bool far;     /* past the second cache: each line is fetched before its time */
 } element_rows;
 
 enum { PAGE = 4096, LINE = 64, PAGES = 2, PIECE = PAGES * PAGE / sizeof(st_real) };
+enum { BLOCK = STREAM_PIECE, AHEAD = 2 * BLOCK, FAR_FROM = (1 << 22) / sizeof(st_real) };
 
 /* Fetches the first lines of the page after the one at `at`, where the processor's own prefetching begins
  * anew. Elements that take many instructions would wait for them. */
@@ -83,17 +85,24 @@ INLINE void prefetch_page(const st_real *at, ptrdiff_t page)
     for (int k = 0; k < 4; k++) __builtin_prefetch((const char *)next + k * LINE, 0, 2);
 }
 
+INLINE void prefetch_block(const st_real *at)
+{
+    for (int k = 0; k < BLOCK; k += LINE / (int)sizeof *at) __builtin_prefetch(at + k);
+}
+
 static void run_elements(ptrdiff_t i, void *context)
 {
     const element_rows *e = context;
-    const ptrdiff_t end = smallest((i + 1) * e->item, e->n);
+    const ptrdiff_t end = smallest((i + 1) * e->item, e->n), step = e->far ? BLOCK : PIECE;
     constants o = *e->o;
-    for (ptrdiff_t first = i * e->item; first < end; first += PIECE) {
-        const ptrdiff_t n = smallest(PIECE, end - first);
+    for (ptrdiff_t first = i * e->item; first < end; first += step) {
+        const ptrdiff_t n = smallest(step, end - first);
         st_real *at[3] = { 0 };
         for (int v = 0; v < e->views; v++) at[v] = e->at[v] + first;
         for (int v = e->streams; v < e->views; v++)
-            for (int page = 0; page < PAGES; page++) prefetch_page(at[v], page);
+            if (e->far) prefetch_block(at[v] + AHEAD);
+            else
+                for (int page = 0; page < PAGES; page++) prefetch_page(at[v], page);
         if (e->streams) stream_row(n, e->views, at, e->row, &o);
         else e->row(n, at, (ptrdiff_t[]){ 1, 1, 1 }, &o);
     }
@@ -112,6 +121,7 @@ static void each_element(const st_call *c, int views, const st_tensor view[], st
         contiguous = contiguous && st_is_contiguous(view[v]);
         if (v > 0 && e.at[v] == e.at[0]) e.streams = false;
     }
+    e.far = e.n * views > FAR_FROM && (views > 2 || !e.streams); /* one input arrives while stores leave */
     e.item = e.streams ? STREAM_ITEM : PIECE;
     if (contiguous) st_parallel_for(c, ceil_div(e.n, e.item), run_elements, &e);
     else st_walk(views, view, ST_ANY_ORDER, row, &o);
