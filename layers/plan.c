@@ -26,6 +26,9 @@ static int request(st_layer *l, st_tensor slot[], int *used, st_shape s, const c
 static int request_kept(st_layer *l, st_tensor slot[], int *used, st_shape s, const char *name)
 {
     if (!name) return st_layer_refuse(l, "requests a parameter or a state without a name");
+    for (int i = 0; i < l->params + l->states; i++)
+        if (strcmp(i < l->params ? l->param_name[i] : l->state_name[i - l->params], name) == 0)
+            return st_layer_refuse(l, "requests two parameters or states called %s", name);
     const st_tensor bound = l->impl->run && *used < ST_LAYER_SLOTS ? slot[*used] : (st_tensor){ 0 };
     if (!st_is_null(bound) && !st_shape_equal(bound.shape, s))
         return st_layer_refuse(l, "%s is %s, an input of %s needs %s", name, st_shape_text(bound.shape).text,

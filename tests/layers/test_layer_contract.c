@@ -979,6 +979,20 @@ static int nameless_state_plan(st_layer *l, st_shape x, st_shape *y)
     return st_layer_state(l, NULL, ST_SHAPE(2), 0);
 }
 
+static int two_of_a_name_plan(st_layer *l, st_shape x, st_shape *y)
+{
+    *y = x;
+    return st_layer_parameter(l, "scale", ST_SHAPE(2), (st_init){ 0 }) ||
+           st_layer_state(l, "mean", ST_SHAPE(2), 0) || st_layer_state(l, "mean", ST_SHAPE(2), 0);
+}
+
+static int parameter_and_state_of_a_name_plan(st_layer *l, st_shape x, st_shape *y)
+{
+    *y = x;
+    return st_layer_parameter(l, "scale", ST_SHAPE(2), (st_init){ 0 }) ||
+           st_layer_state(l, "scale", ST_SHAPE(2), 0);
+}
+
 TEST(bad_types_are_refused)
 {
     const st_layer_type good = { "odd", .plan = same_shape, .forward = no_forward, .backward = no_backward };
@@ -989,6 +1003,9 @@ TEST(bad_types_are_refused)
     } plans[] = { { silent_plan, "odd: plan failed without an error" },
                   { nameless_parameter_plan, "odd: requests a parameter or a state without a name" },
                   { nameless_state_plan, "odd: requests a parameter or a state without a name" },
+                  { two_of_a_name_plan, "odd: requests two parameters or states called mean" },
+                  { parameter_and_state_of_a_name_plan,
+                    "odd: requests two parameters or states called scale" },
                   { greedy_plan, "odd: requests more than 8 slots of memory" },
                   { misshapen_plan, "odd: requests memory [3], expected [2, ...]" },
                   { careless_plan, "odd: plan ignored a failed request: odd: requests memory [3]" },
@@ -1057,9 +1074,10 @@ TEST(a_type_that_is_missing_or_holds_no_layers_is_refused)
 
 static int one_for_each_feature(st_layer *l, st_shape x, st_shape *y)
 {
+    static const char *const names[ST_LAYER_SLOTS + 1] = { "a", "b", "c", "d", "e", "f", "g", "h", "weight" };
     *y = x;
     for (ptrdiff_t i = 0; i < x.n[1]; i++)
-        if (st_layer_parameter(l, "weight", ST_SHAPE(i + 1), (st_init){ 0 })) return -1;
+        if (st_layer_parameter(l, names[i], ST_SHAPE(i + 1), (st_init){ 0 })) return -1;
     return 0;
 }
 static int batch_only(st_layer *l, st_shape x, st_shape *y)
