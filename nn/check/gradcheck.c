@@ -212,7 +212,9 @@ static void judge(const subject *s, const comparison *t, st_tensor x)
                 st_is_null(x) ? "" : st_shape_text(x.shape).text, t->checked, t->kinks, t->worst);
     if (!r->passed) return; /* the first failure is told */
     const st_shape_string at = t->at.rank > 0 ? st_shape_text(t->at) : (st_shape_string){ "" };
-    if (t->worst > s->options.tolerance)
+    if (isnan(t->analytic) && t->worst > 0)
+        fail(s, "%s%s: NaN: the backward pass computes it, or leaves it unwritten", t->name, at.text);
+    else if (t->worst > s->options.tolerance)
         fail(s, "%s%s: analytic %.10g, numeric %.10g, relative error %.1e, tolerance %.1e", t->name, at.text,
              t->analytic, t->numeric, t->worst, s->options.tolerance);
     else if ((double)t->kinks > s->options.kinks * (double)t->checked)

@@ -214,7 +214,7 @@ static const struct {
     { FORGETS_W, "x[", "]: analytic " }, /* w is 1 before it is moved for the check */
     { SIGN_OF_LAST, "x[2, 3]: analytic ", "relative error 2.0e+00" },
     { ZEROES_DX, "x[", "]: analytic 0, numeric " },
-    { NAN_IN_DX, "x[1, 2]: analytic ", "relative error inf" },
+    { NAN_IN_DX, "x[1, 2]: NaN", "" },
     { MEMORY_OF_NEIGHBOUR, "x[", "]: analytic " },
     /* gradients */
     { NO_BIAS_GRADIENT, "bias[1]: analytic 0, numeric ", "relative error 1.0e+00" },
@@ -224,7 +224,7 @@ static const struct {
     { GRADIENT_TWICE, "weight[", "relative error 5.0e-01" },
     { OVERWRITES_WEIGHT, "gradient does not add to what is there, 1: element [0] is", "" },
     { OVERWRITES_BIAS, "gradient does not add to what is there, 1: element [16] is", "" },
-    { NAN_IN_GRADIENT, "weight[3, 0]: analytic ", "relative error inf" },
+    { NAN_IN_GRADIENT, "weight[3, 0]: NaN", "" },
     /* zero on both sides proves nothing */
     { IGNORES_X, "x: VACUOUS", "zero on both sides" },
     { IGNORES_W, "weight: VACUOUS", "" },
@@ -232,7 +232,7 @@ static const struct {
     /* right until another pass has used the memory, or the scratch */
     { KEEPS_FIRST_X, "x[", "]: analytic " },
 #ifndef SEES_SCRATCH
-    { X_FROM_SCRATCH, "x[", "]: analytic " },
+    { X_FROM_SCRATCH, "x[", "]: NaN" },
 #endif
 };
 
@@ -443,7 +443,7 @@ TEST(a_direction_finds_what_elements_find)
         { TRANSPOSED, "x: analytic " },
         { SIGN_OF_LAST, "x: analytic " },
         { ZEROES_DX, "x: analytic 0, numeric " },
-        { NAN_IN_DX, "x: analytic " },
+        { NAN_IN_DX, "x: NaN" },
         { MEMORY_OF_NEIGHBOUR, "x: analytic " },
         { NO_BIAS_GRADIENT, "bias: analytic " },
         { FIRST_IMAGE_ONLY, "weight: analytic " },
