@@ -74,11 +74,11 @@ typedef struct st_pool_options {
 extern const st_field st_pool_fields[];
 
 /* A window. Parameters are those of its channel, and so are the sums to which the adjoint adds dy
- * (dy/dparameter). */
+ * (dy/dparameter), also for frozen parameters. Each thread has its own sums. */
 typedef struct st_window {
     const void *options; /* the layer's */
     const st_real *x;    /* its elements, row by row */
-    ptrdiff_t n;         /* their number; 0: all are padding, which is left out */
+    ptrdiff_t n; /* their number; 0: a dilated window whose elements are all padding that is left out */
     ptrdiff_t rows, columns;
     ptrdiff_t whole; /* elements in the image and its padding, also where x has no padding: an average's n */
     ptrdiff_t channel, row, column; /* its position in y[n] */
@@ -99,13 +99,13 @@ typedef struct st_pooling {
     const char *
         parameter; /* the name of a number for each channel, which begins as `initial`; NULL: there is none */
     double initial;
-    /* Requests other parameters, which have the shape [1, ...], one for all channels, or [C, ...], one for
-     * each, and may refuse. They follow `parameter`. n: the elements of the largest window. NULL: there are
-     * none. */
-    int (*plan)(st_layer *l, ptrdiff_t channels, ptrdiff_t n);
+    /* Requests other parameters, which have the shape [1] or [1, ...], one for all channels, or [C] or
+     * [C, ...], one for each, and may refuse. They follow `parameter`. `largest` is the number of elements of
+     * the largest window. NULL: there are no others. */
+    int (*plan)(st_layer *l, ptrdiff_t channels, ptrdiff_t largest);
     st_real (*value)(const st_window *w);
-    /* Writes all of dx[i] = dy (dy/dx[i]). NULL, if there are no parameters: central differences, for
-     * prototypes. */
+    /* Writes all of dx[i] = dy (dy/dx[i]); dx is undefined before. NULL, if there are no parameters: central
+     * differences, for prototypes. */
     void (*adjoint)(const st_window *w, st_real y, st_real dy, st_real *dx);
     const st_grid *grid;    /* NULL: the regular one */
     st_pad_value pad_value; /* the default of the option; ST_PAD_DEFAULT: ST_PAD_ZERO */
