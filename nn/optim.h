@@ -38,7 +38,7 @@ typedef struct st_optim_call {
  *         st_real *m = c->state[0];
  *         for (ptrdiff_t i = 0; i < n; i++) {
  *             double d = o->beta1 * m[i] + (1 - o->beta1) * g[i];
- *             w[i] -= (st_real)(c->lr * ((d > 0) - (d < 0)));
+ *             w[i] -= (st_real)(c->lr * (isfinite(d) ? (d > 0) - (d < 0) : d));
  *             m[i] = (st_real)(o->beta2 * m[i] + (1 - o->beta2) * g[i]);
  *         }
  *     }
@@ -52,7 +52,8 @@ typedef struct st_optim_kind {
     int states;             /* numbers kept for each parameter, 0 at the first step; 0 to ST_OPTIM_STATES */
     /* Checks the options, and may set o->states to fewer. 0, or -1 with an error. NULL: nothing to check. */
     int (*plan)(st_optim *o);
-    /* Updates n parameters w with gradients g. Several threads call it. */
+    /* Updates n parameters w with gradients g. Several threads call it. A gradient that is NaN or infinite
+     * must leave w NaN or infinite, by which st_optim_step finds it. */
     void (*step)(const st_optim_call *c, ptrdiff_t n, st_real *w, const st_real *g);
 } st_optim_kind;
 

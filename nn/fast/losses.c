@@ -378,6 +378,7 @@ static double sum_of_row(part_function *run, ptrdiff_t n, ptrdiff_t unit, ptrdif
     ROW_OF(M, binary, mean, BLOCK, 1, 4, elements_part(a, LOSS_BINARY))
 #define ROWS_OF_TABLE(M) { M##_logits_row, M##_squared_row, M##_huber_row, M##_binary_row },
 EACH_ISA(ROWS_OF)
+_Static_assert(LOSS_ROWS == 4, "ROWS_OF_TABLE has one function for each loss_row");
 
 static st_row_function *by_vectors(loss_row which)
 {

@@ -65,20 +65,20 @@ static st_callback checkpoint(int rank)
 }
 
 /* A callback of the library as a run takes it. One that sets the run's rates ends it, and resumes from
- * nothing. */
+ * nothing. One that watches leaves the run as it is, the others change it. */
 static const struct row {
     const char *name;
     st_callback (*make)(int rank);
-    bool ends;
+    bool ends, watches;
 } rows[] = {
     { "clip", clip },
     { "early_stopping", early_stopping },
     { "ema", ema },
     { "lr_finder", lr_finder, .ends = true },
-    { "progress", progress },
-    { "log", log_lines },
-    { "detect_anomaly", detect_anomaly },
-    { "checkpoint", checkpoint },
+    { "progress", progress, .watches = true },
+    { "log", log_lines, .watches = true },
+    { "detect_anomaly", detect_anomaly, .watches = true },
+    { "checkpoint", checkpoint, .watches = true },
 };
 enum { ROWS = sizeof rows / sizeof *rows };
 
@@ -119,11 +119,16 @@ static void assert_same_run(const outcome *got, const outcome *expected)
 TEST(the_bits_of_a_run_depend_on_neither_threads_nor_ranks)
 {
     const int threads = st_num_threads();
+    outcome alone = train_together(&(together){ .micro_batches = 2 }, NULL);
     for (row = rows; row < rows + ROWS; row++) {
         const together what = { .micro_batches = 2, .change = with_it };
         st_set_num_threads(1);
         outcome expected = train_together(&what, NULL);
         if (expected.status) fail_msg("%s: %s", row->name, expected.error);
+        if (row->watches) assert_same_run(&expected, &alone);
+        else if (same_bytes(expected.parameters, alone.parameters) &&
+                 expected.result.steps == alone.result.steps)
+            fail_msg("%s: test_callbacks.c has it do nothing in this run", row->name);
         st_set_num_threads(3);
         outcome other = train_together(&what, NULL), out[MOST_RANKS];
         assert_same_run(&other, &expected);
@@ -132,6 +137,7 @@ TEST(the_bits_of_a_run_depend_on_neither_threads_nor_ranks)
         for (int q = 0; q < 2; q++) assert_same_run(&out[q], &expected), outcome_free(&out[q]);
         outcome_free(&expected), outcome_free(&other);
     }
+    outcome_free(&alone);
 }
 
 /* ---- checkpoints --------------------------------------------------------------------------------------- */

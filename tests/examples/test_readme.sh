@@ -171,7 +171,17 @@ END
         gsub(/ \([^-0-9)][^)]*\)/, "", $3)
         print inside " " $2 ":" ($3 == "" ? "" : " " $3)
     }' docs/layers.md >"$tmp/types.readme"
-    diff "$tmp/types.code" "$tmp/types.readme"
+    diff "$tmp/types.code" "$tmp/types.readme" && return
+    echo "docs/layers.md lacks the lines <, which are in the code's order, and has the lines > too many"
+    return 1
+}
+
+# A format of your own for the program is a row of DATASET_KINDS.
+program_opens_every_format() {
+    local name
+    for name in $(sed -n 's/^st_dataset [*]\(st_dataset_[a-z0-9_]*\)(.*/\1/p' nn/data/formats.h); do
+        grep -q "\<$name\>" examples/stride/dataset.c || { echo "examples/stride/dataset.c does not call $name"; return 1; }
+    done
 }
 
 # "layer conv2d" is st_conv2d, "schedule step" is st_step_lr.
@@ -193,5 +203,6 @@ claim "files that the documents name are there, and so are pages that they link"
 claim "every folder of the library is on the README's map" folders_are_on_the_map
 claim "names in the documents are declared" names_are_declared
 claim "the tables of layers, losses, optimizers and schedules are those of the code" layers_are_the_table
+claim "the program opens every format of nn/data/formats.h" program_opens_every_format
 claim "docs/pytorch.md has every layer, loss, optimizer and schedule" pytorch_has_every_kind
 exit $failed

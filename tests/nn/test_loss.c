@@ -297,7 +297,7 @@ TEST(every_kind_of_loss_has_a_row)
             auto_problem p = roll_problem(&d, (kind)of);
             found |= p.loss.kind == *k;
         }
-        if (!found) fail_msg("roll_problem has no row for the loss %s", (*k)->name);
+        if (!found) fail_msg("test_loss.c: roll_problem has no case of the loss %s", (*k)->name);
     }
 }
 

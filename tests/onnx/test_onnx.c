@@ -307,7 +307,7 @@ TEST(no_shipped_layer_is_forgotten)
     bool met[MOST_TYPES] = { false };
     samples_visit(meet_sample, met);
     for (int i = 0; st_layer_types[i]; i++)
-        if (!met[i]) fail_msg("no sample of %s", st_layer_types[i]->name);
+        if (!met[i]) fail_msg("tests/onnx/samples.c has no sample of %s", st_layer_types[i]->name);
 }
 
 /* ---- what is refused ----------------------------------------------------------------------------- */
