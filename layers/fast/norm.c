@@ -207,8 +207,9 @@ INLINE void add_rows(norm_sums *to, norm_rows rows)
 }
 
 /* Rows shorter than an octet, of adjacent sets: each column is added up from row to row, in st_real within a
- * block of rows. */
-enum { COLUMNS = 1024, TALL = 64, ARRAYS = 5 };
+ * block of rows. So many columns are processed at once: few where they stay in the cache from the first loop
+ * to the second, more where they would not, as memory is read faster in long rows. */
+enum { COLUMNS = 1024, WIDE_COLUMNS = 8192, TALL = 64, ARRAYS = 5 };
 
 /* Numbers of each set, or of each column, of those that are processed at once. */
 typedef struct norm_room {
@@ -257,11 +258,52 @@ INLINE void prefetch(ptrdiff_t n, const st_real *x)
     for (ptrdiff_t i = 0; i < n && n <= NEARBY; i += LINE) __builtin_prefetch(x + i, 0, 2);
 }
 
+INLINE bool far_rows(const norm_columns *c)
+{
+    return c->set.rows * c->set.stride > 2 * NEAR;
+}
+
+/* Tests if rows of columns are fetched: parts of longer ones, which are not near. */
+INLINE bool fetches_rows(const norm_columns *c)
+{
+    return c->count * c->set.length < c->set.stride && far_rows(c);
+}
+
 /* The same of the next row of columns, of which this is a part. */
 INLINE void prefetch_row(const norm_columns *c, ptrdiff_t r, const st_real *x, ptrdiff_t stride)
 {
     const ptrdiff_t n = c->count * c->set.length;
-    if (n < stride && r + 1 < c->set.rows && c->set.rows * stride > 2 * NEAR) prefetch(n, x + stride);
+    if (r + 1 < c->set.rows && fetches_rows(c)) prefetch(n, x + stride);
+}
+
+enum { ROWS = 4, PIECE = 128 }; /* rows that are added to columns at once, and elements between fetches */
+
+/* Adds rows r to r + rows - 1 of columns to the parts of their sums. */
+INLINE void add_rows_of_columns(const norm_columns *c, ptrdiff_t r, int rows, ptrdiff_t n,
+                                const st_real *restrict shift, const st_real *restrict middle,
+                                st_real *restrict part, st_real *restrict part_product)
+{
+    const ptrdiff_t stride_g = c->stride_g, stride_x = c->stride_x;
+    const st_real *g = c->g + r * stride_g, *x = c->x + r * stride_x;
+    const bool fetch = r + 2 * rows <= c->set.rows && fetches_rows(c);
+    for (ptrdiff_t begin = 0, end; begin < n; begin = end) {
+        end = smallest(begin + PIECE, n);
+        EACH(k, rows)
+        if (fetch) {
+            prefetch(end - begin, x + (k + rows) * stride_x + begin);
+            if (g != x) prefetch(end - begin, g + (k + rows) * stride_g + begin);
+        }
+        for (ptrdiff_t i = begin; i < end; i++) {
+            st_real s = part[i], p = part_product[i];
+            EACH(k, rows)
+            {
+                const st_real a = g[k * stride_g + i] - shift[i];
+                s += a;
+                p += a * (x[k * stride_x + i] - middle[i]);
+            }
+            part[i] = s, part_product[i] = p;
+        }
+    }
 }
 
 INLINE void add_columns(norm_sums *to, const norm_columns *c)
@@ -271,20 +313,16 @@ INLINE void add_columns(norm_sums *to, const norm_columns *c)
     st_real *restrict middle = room->column[0], *restrict shift = room->column[1],
                       *restrict part = room->column[2], *restrict part_product = room->column[3];
     double *restrict sum = room->sum, *restrict product = room->product;
+    const bool single = c->g != c->x && n <= PIECE && far_rows(c); /* short rows, which hardware foresees */
     each_column(c, c->mean, middle);
     for (ptrdiff_t i = 0; i < n; i++) shift[i] = c->shifted ? middle[i] : 0, sum[i] = product[i] = 0;
     for (ptrdiff_t top = 0; top < c->set.rows; top += TALL) {
         for (ptrdiff_t i = 0; i < n; i++) part[i] = part_product[i] = 0;
-        for (ptrdiff_t r = top; r < smallest(top + TALL, c->set.rows); r++) {
-            const st_real *g = c->g + r * c->stride_g, *x = c->x + r * c->stride_x;
-            prefetch_row(c, r, x, c->stride_x);
-            if (g != x) prefetch_row(c, r, g, c->stride_g);
-            for (ptrdiff_t i = 0; i < n; i++) {
-                const st_real a = g[i] - shift[i];
-                part[i] += a;
-                part_product[i] += a * (x[i] - middle[i]);
-            }
-        }
+        const ptrdiff_t end = smallest(top + TALL, c->set.rows);
+        ptrdiff_t r = top;
+        for (; r + ROWS <= end && !single; r += ROWS)
+            add_rows_of_columns(c, r, ROWS, n, shift, middle, part, part_product);
+        for (; r < end; r++) add_rows_of_columns(c, r, 1, n, shift, middle, part, part_product);
         for (ptrdiff_t i = 0; i < n; i++) sum[i] += (double)part[i], product[i] += (double)part_product[i];
     }
     for (ptrdiff_t k = 0; k < c->count; k++) {
@@ -418,6 +456,10 @@ static ptrdiff_t together(const set_division *p, ptrdiff_t images, int threads, 
     const ptrdiff_t least = p->length > BLOCK ? 1 : OCTET, /* rows that add_rows takes at once */
         cached = largest(CACHED / (images * p->length * least), 1) * least,
                     most = p->narrow ? COLUMNS / p->length : smallest(SOME, cached);
+    if (p->narrow && images > NEAR / COLUMNS) { /* as many for each thread */
+        const ptrdiff_t wide = WIDE_COLUMNS / p->length * threads;
+        return ceil_div(p->norm.sets, ceil_div(p->norm.sets, wide) * threads);
+    }
     if (p->norm.of_batch) return smallest(ceil_div(p->norm.sets, threads), most);
     const bool few = backward && !(streams && p->length < FEW_BACK);
     return largest(smallest((few ? FEW_BACK : FEW) / p->length, SOME), 1);
