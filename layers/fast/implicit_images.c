@@ -9,6 +9,7 @@
 #include "layers/fast/implicit.h"
 
 #include <math.h>
+#include <string.h>
 
 enum {
     RESULTS = 1 << 16,                    /* elements of a block of results, so that it stays in cache */
@@ -523,24 +524,26 @@ static void make_packed(const job *j, const part *q)
 
 /* ---- images ------------------------------------------------------------------------------------------- */
 
-/* Tests if a part has columns of that phase of the rows of another phase; column < 0: of any phase. */
-static bool has_part(const pass *p, ptrdiff_t row, ptrdiff_t column)
+/* Tests if parts have all elements of rows of that phase. */
+static bool are_made(const pass *p, ptrdiff_t row)
 {
-    bool has = false;
-    for (const part *q = p->part; q < p->part + p->parts; q++)
-        has |= q->of.first[0] == row && (column < 0 || q->of.first[1] == column);
-    return has;
+    ptrdiff_t columns = 0;
+    for (const part *q = p->part; q < p->part + p->parts; q++) columns += q->of.first[0] == row;
+    return columns >= smallest(p->apart[1], p->size[1]);
 }
 
 void implicit_fill_rest(const pass *p, st_real *to, st_real value)
 {
-    const ptrdiff_t down = p->apart[0], width = p->size[1];
-    for (ptrdiff_t row = 0; row < down; row++) {
-        const ptrdiff_t across = has_part(p, row, -1) ? p->apart[1] : 1;
-        for (ptrdiff_t column = 0; column < across; column++)
-            for (ptrdiff_t r = row; r < p->size[0] && !has_part(p, row, column); r += down)
-                for (ptrdiff_t c = column; c < width; c += across) to[r * width + c] = value;
-    }
+    const ptrdiff_t down = p->apart[0], area = p->size[0] * p->size[1];
+    ptrdiff_t made = 0;
+    for (ptrdiff_t row = 0; row < down; row++) made += are_made(p, row);
+    const ptrdiff_t width = made > 0 ? p->size[1] : area, every = made > 0 ? down : 1;
+    for (ptrdiff_t row = 0; row < every; row++)
+        for (ptrdiff_t at = row * width; at < area && !are_made(p, row); at += every * width) {
+            if (value == 0 && !signbit(value)) memset(to + at, 0, (size_t)width * sizeof *to);
+            else
+                for (ptrdiff_t c = 0; c < width; c++) to[at + c] = value;
+        }
 }
 
 void implicit_begin(const st_call *c, const pass *p, ptrdiff_t images)
