@@ -197,6 +197,30 @@
             }                                                                                                \
     }
 
+/* Three phases, of which each vector lies in three that follow each other: they are read once for all. */
+#define DEAL(M)                                                                                              \
+    M##_TARGET static void M##_deal_out(ptrdiff_t rows, ptrdiff_t count, const st_real *from,                \
+                                        ptrdiff_t step, st_real *const to[3], ptrdiff_t pitch)               \
+    {                                                                                                        \
+        enum { LANES = ISA_LANES(M) };                                                                       \
+        M##_mask two[3], three[3]; /* the order of lanes of the first two vectors, and with the third one */ \
+        for (isa_bits p = 0; p < 3; p++)                                                                     \
+            for (isa_bits i = 0; i < LANES; i++) {                                                           \
+                const isa_bits at = 3 * i + p;                                                               \
+                two[p][i] = at < 2 * LANES ? at : 0;                                                         \
+                three[p][i] = at < 2 * LANES ? i : at - LANES;                                               \
+            }                                                                                                \
+        for (ptrdiff_t r = 0; r < rows; r++, from += step)                                                   \
+            for (ptrdiff_t i = 0; i < count; i += LANES) {                                                   \
+                i = smallest(i, count - LANES);                                                              \
+                const M##_vector u = VECTOR_AT(M, from + 3 * i, 0), v = VECTOR_AT(M, from + 3 * i, 1),       \
+                                 w = VECTOR_AT(M, from + 3 * i, 2);                                          \
+                _Pragma("GCC unroll 3") for (int p = 0; p < 3; p++) if (to[p])                               \
+                    VECTOR_AT(M, to[p] + r * pitch + i, 0) =                                                 \
+                        SHUFFLE_BY(M, SHUFFLE_BY(M, u, v, two[p]), w, three[p]);                             \
+            }                                                                                                \
+    }
+
 #define WEAVE_ROWS(M)                                                                                        \
     for (; rows > 0; rows--, u += step_u, v += step_v, to += pitch)                                          \
         for (ptrdiff_t i = 0; i < count; i += ISA_LANES(M)) {                                                \
@@ -283,8 +307,8 @@
     TRANSPOSE(M) PACK(M) MOVE(M) SPLIT(M) WEAVE(M)                                                           \
     static const kernel M = {                                                                                \
         .name = #M, .lanes = ISA_LANES(M), SIZES_OF_##REGISTERS, .transpose = M##_transpose,             \
-        .pack = M##_pack, .move = M##_move, .split = M##_split, .pick = M##_PICK, .weave = M##_weave,        \
-        TILES_OF_##REGISTERS(NAME, M) SPREADS_OF_##REGISTERS(SPREAD_NAME, M)                                 \
+        .pack = M##_pack, .move = M##_move, .split = M##_split, .pick = M##_PICK, .deal = M##_DEAL,          \
+        .weave = M##_weave, TILES_OF_##REGISTERS(NAME, M) SPREADS_OF_##REGISTERS(SPREAD_NAME, M)             \
         DOTS_OF_##REGISTERS(DOT_NAME, M)                                                                     \
     };
 /* clang-format on */
@@ -294,6 +318,7 @@
 #ifdef avx2_TARGET
 #ifndef __clang__
 PICK(avx512)
+DEAL(avx512)
 #endif
 KERNEL(avx512, 32_REGISTERS)
 KERNEL(avx2, 16_REGISTERS)

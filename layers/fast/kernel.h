@@ -71,6 +71,10 @@ typedef struct kernel {
     /* The same, with apart - 1 elements between them, apart <= lanes; NULL: not faster than one by one. */
     void (*pick)(ptrdiff_t rows, ptrdiff_t count, ptrdiff_t apart, const st_real *from, ptrdiff_t step,
                  st_real *to, ptrdiff_t pitch);
+    /* Moves elements 3 * i + p of rows, i < count, count >= lanes, to to[p] + i, unless that is NULL; NULL
+     * where pick is. */
+    void (*deal)(ptrdiff_t rows, ptrdiff_t count, const st_real *from, ptrdiff_t step, st_real *const to[3],
+                 ptrdiff_t pitch);
     /* Rows of `count` elements of u and of as many of v, in turns. */
     void (*weave)(ptrdiff_t rows, ptrdiff_t count, const st_real *u, ptrdiff_t step_u, const st_real *v,
                   ptrdiff_t step_v, st_real *to, ptrdiff_t pitch);
@@ -205,10 +209,14 @@ ptrdiff_t kernel_padded(const kernel *k, ptrdiff_t count);
 #endif
 #ifdef __clang__
 #define avx512_PICK NULL
+#define avx512_DEAL NULL
 #else
 #define avx512_PICK avx512_pick_out
+#define avx512_DEAL avx512_deal_out
 #endif
 #define avx2_PICK NULL
+#define avx2_DEAL NULL
 #define generic_PICK NULL
+#define generic_DEAL NULL
 
 #endif

@@ -142,21 +142,43 @@ ptrdiff_t planes_size(const planes *p, ptrdiff_t channels)
     return channels * p->channel + p->after;
 }
 
+/* The columns that pieces of the same rows have in common, if they are dealt from those; `pieces`: theirs. */
+static ptrdiff_t dealt(const planes *p, const kernel *k, const planes_piece *e, ptrdiff_t across,
+                       ptrdiff_t *pieces)
+{
+    const planes_piece *end = p->piece + p->pieces, *q = e;
+    ptrdiff_t least = e->of.count[1], last = 0;
+    for (; q < end && q->of.first[0] == e->of.first[0]; q++)
+        least = smallest(least, q->of.count[1]), last = largest(last, q->of.first[1]);
+    *pieces = q - e;
+    least -= last < 2; /* those read no elements beyond them */
+    return across == 1 && p->apart[1] == 3 && *pieces > 1 && k->deal && least >= k->lanes ? least : 0;
+}
+
 void planes_lay_out(const planes *p, const kernel *k, ptrdiff_t channels, const st_real *from,
                     const ptrdiff_t stride[3], ptrdiff_t first, st_real *room)
 {
     const ptrdiff_t down = p->apart[0] * stride[1], across = p->apart[1] * stride[2];
     for (ptrdiff_t c = 0; c < channels; c++, from += stride[0], room += p->channel)
-        for (const planes_piece *e = p->piece; e < p->piece + p->pieces; e++) {
-            const ptrdiff_t above = e->above - first, begin = smallest(largest(above, 0), p->rows),
-                            end = largest(begin, smallest(above + e->of.count[0], p->rows)),
-                            count[2] = { end - begin, e->of.count[1] };
-            st_real *to = room + e->number * p->rows * p->pitch;
-            for (ptrdiff_t i = 0; p->band && i < begin * p->pitch; i++) to[i] = 0;
-            for (ptrdiff_t i = end * p->pitch; p->band && i < p->rows * p->pitch; i++) to[i] = 0;
-            const st_real *at = from + e->of.first[0] * stride[1] + e->of.first[1] * stride[2];
-            planes_move(k, count, at + (begin - above) * down, down, across, to + begin * p->pitch + e->left,
-                        p->pitch, 1);
+        for (ptrdiff_t n = 0, pieces; n < p->pieces; n += pieces) {
+            const planes_piece *same = &p->piece[n];
+            const ptrdiff_t above = same->above - first, begin = smallest(largest(above, 0), p->rows),
+                            end = largest(begin, smallest(above + same->of.count[0], p->rows)),
+                            common = dealt(p, k, same, stride[2], &pieces);
+            const st_real *row = from + same->of.first[0] * stride[1] + (begin - above) * down;
+            st_real *deal[3] = { NULL, NULL, NULL };
+            for (const planes_piece *e = same; e < same + pieces; e++) {
+                st_real *plane = room + e->number * p->rows * p->pitch,
+                        *to = plane + begin * p->pitch + e->left;
+                const ptrdiff_t count[2] = { end - begin, e->of.count[1] - common };
+                for (ptrdiff_t i = 0; p->band && i < begin * p->pitch; i++) plane[i] = 0;
+                for (ptrdiff_t i = end * p->pitch; p->band && i < p->rows * p->pitch; i++) plane[i] = 0;
+                if (common) deal[e->of.first[1]] = to;
+                if (count[1] > 0)
+                    planes_move(k, count, row + e->of.first[1] * stride[2] + common * across, down, across,
+                                to + common, p->pitch, 1);
+            }
+            if (common) k->deal(end - begin, common, row, down, deal, p->pitch);
         }
 }
 
