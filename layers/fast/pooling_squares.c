@@ -63,10 +63,7 @@ static int drawn_element(st_real uniform, const st_real *x, ptrdiff_t apart)
 
 /* The greatest power that is taken of numbers below 2: logarithms of up to 1 cost it digits. */
 #define MOST_SCALED 4
-INLINE st_real normal_power(st_real x)
-{
-    return exp2_power(x, 0);
-}
+
 /* Each vector of windows from column i on, of a row's `columns`: the last one ends with the last window. */
 #define EACH_SQUARES(M, i, last, columns)                                                                    \
     for (ptrdiff_t next = 0, i = 0, last = 0; last = next + ISA_LANES(M) >= (columns),                       \
@@ -78,9 +75,9 @@ INLINE st_real normal_power(st_real x)
  * A NaN leaves the channel to the definition. As roots wait for powers, and powers for logarithms, so that
  * the processor would wait, too, each step is one of some vectors of windows. */
 #define SQUARES(M)                                                                                           \
-    BY_EACH_LANE(M, exp2_rest, exp2_rest)                                                                    \
-    BY_EACH_LANE(M, exp2_power, normal_power)                                                                \
-    BY_EACH_LANE(M, log2_of_1_and, fast_log2_of_1_and)                                                       \
+    BY_EACH_LANE(M, exp2_rest, (M##_vector v), exp2_rest(x))                                                 \
+    BY_EACH_LANE(M, exp2_power, (M##_vector v), exp2_power(x, 0))                                            \
+    BY_EACH_LANE(M, log2_of_1_and, (M##_vector v), fast_log2_of_1_and(x))                                    \
     M##_TARGET INLINE M##_vector M##_logistic(M##_vector x)                                                  \
     {                                                                                                        \
         const M##_vector most = (M##_vector){ 0 } - LEAST_NORMAL_POWER;                                      \
@@ -391,23 +388,17 @@ INLINE st_real normal_power(st_real x)
         M##_vector t[SQUARE], slope[SQUARE], inverse, sum, weighted, scale, not_finite;                      \
         ptrdiff_t at;                                                                                        \
     } M##_power;                                                                                             \
-    M##_TARGET INLINE void M##_base_of_powers(const st_real *w, bool sizes, M##_vector t, M##_vector *a)     \
-    {                                                                                                        \
-        const M##_vector zero = { 0 };                                                                       \
-        *a = sizes ? (M##_vector)((M##_mask)t & ~(M##_mask) - zero) : BY(M, max, t, zero + w[4]);            \
-    }                                                                                                        \
     M##_TARGET INLINE void M##_scale_powers(const st_real *w, bool sizes, M##_power *of)                     \
     {                                                                                                        \
         M##_vector a[SQUARE];                                                                                \
-        EACH(i, SQUARE) M##_base_of_powers(w, sizes, of->t[i], &a[i]);                                       \
+        EACH(i, SQUARE) a[i] = M##_base(of->t[i], sizes, w[4]);                                              \
         of->inverse = M##_inverse_scale(M##_most_of(a), !(w[0] <= MOST_SCALED), &of->scale);                 \
     }                                                                                                        \
     M##_TARGET INLINE void M##_sum_powers(const st_real *w, bool sizes, M##_power *of)                       \
     {                                                                                                        \
-        const M##_vector zero = { 0 }, epsilon = zero + w[4], inverse = of->inverse, *t = of->t;             \
-        const M##_mask sign = (M##_mask) - zero;                                                             \
+        const M##_vector zero = { 0 }, inverse = of->inverse, *t = of->t;                                    \
         M##_vector a[SQUARE], f[SQUARE], log[SQUARE], lost = zero;                                           \
-        EACH(i, SQUARE) M##_base_of_powers(w, sizes, t[i], &a[i]);                                           \
+        EACH(i, SQUARE) a[i] = M##_base(t[i], sizes, w[4]);                                                  \
         EACH(i, SQUARE)                                                                                      \
         {                                                                                                    \
             const M##_vector ratio = a[i] * inverse;                                                         \
@@ -416,8 +407,7 @@ INLINE st_real normal_power(st_real x)
             M##_vector slope = M##_exp2(BY(M, max, log[i] * w[1], zero + LEAST_NORMAL_POWER), 0);            \
             slope = CHOOSE(M, some, slope, zero);                                                            \
             f[i] = slope * ratio;                                                                            \
-            of->slope[i] = sizes ? (M##_vector)((M##_mask)slope | ((M##_mask)t[i] & sign))                   \
-                                 : CHOOSE(M, EXCEEDS(M, t[i], epsilon), slope, zero);                        \
+            of->slope[i] = M##_base_slope(t[i], sizes, w[4], slope);                                         \
             if (w[0] < 2)                                                                                    \
                 lost = CHOOSE(M, some & EXCEEDS(M, zero + LEAST_NORMAL, ratio), zero + (st_real)NAN, lost);  \
         }                                                                                                    \
@@ -757,10 +747,10 @@ static bool gem_suits(const st_layer *l)
     return ((const st_gem_pool_options *)l->options)->epsilon >= 0 && windows_are_squares(l);
 }
 
-#define ALGORITHM_OF_SQUARES(NAME, SUITS, ...)                                                               \
+#define ALGORITHM_OF_SQUARES(NAME, SUITS, LOGITS)                                                            \
     static int NAME##_squares_plan(st_layer *l, const void *given)                                           \
     {                                                                                                        \
-        static const lanes_form form = { .squares = &NAME##_squares_form, __VA_ARGS__ };                     \
+        static const lanes_form form = { .squares = &NAME##_squares_form, .logits = LOGITS };                \
         return windows_plan_for(l, given, &form, NULL);                                                      \
     }                                                                                                        \
     const layer_algorithm NAME##_pool_lanes = { .type = &layer_type_##NAME##_pool,                           \
@@ -768,11 +758,11 @@ static bool gem_suits(const st_layer *l)
                                                 .plan = NAME##_squares_plan,                                 \
                                                 .fill = windows_fill,                                        \
                                                 .hooks = WINDOWS_HOOKS };
-ALGORITHM_OF_SQUARES(soft, windows_are_squares, .logits = NULL)
-ALGORITHM_OF_SQUARES(logsumexp, logsumexp_suits, .logits = NULL)
-ALGORITHM_OF_SQUARES(gem, gem_suits, .logits = NULL)
-ALGORITHM_OF_SQUARES(learned_norm, windows_are_squares, .logits = NULL)
-ALGORITHM_OF_SQUARES(local_importance, windows_are_squares, .logits = &importances)
+ALGORITHM_OF_SQUARES(soft, windows_are_squares, NULL)
+ALGORITHM_OF_SQUARES(logsumexp, logsumexp_suits, NULL)
+ALGORITHM_OF_SQUARES(gem, gem_suits, NULL)
+ALGORITHM_OF_SQUARES(learned_norm, windows_are_squares, NULL)
+ALGORITHM_OF_SQUARES(local_importance, windows_are_squares, &importances)
 
 /* ---- max-unpooling ------------------------------------------------------------------------------------- */
 

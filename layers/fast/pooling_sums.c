@@ -190,20 +190,16 @@ INLINE st_real scale_of(st_real most)
     M##_TARGET INLINE void M##_power_terms(const sums_call *b, bool sizes, st_real epsilon, st_real p)       \
     {                                                                                                        \
         const st_real scale = scale_of(greatest(b, sizes, epsilon)), less_1 = p - 1;                         \
-        const M##_vector zero = { 0 }, least = zero + epsilon, lost = zero + (p < 2 ? (st_real)NAN : 0);     \
-        const M##_mask sign = (M##_mask) - zero;                                                             \
+        const M##_vector zero = { 0 }, lost = zero + (p < 2 ? (st_real)NAN : 0);                             \
         for (ptrdiff_t i = 0; i < b->n; i += ISA_LANES(M)) {                                                 \
-            const M##_vector x = AT(M, b->x + i),                                                            \
-                             a = sizes ? (M##_vector)((M##_mask)x & ~sign) : BY(M, max, x, least),           \
-                             ratio = a * scale;                                                              \
+            const M##_vector x = AT(M, b->x + i), a = M##_base(x, sizes, epsilon), ratio = a * scale;        \
             const M##_test some = EXCEEDS(M, ratio, zero),                                                   \
                            other = EXCEEDS(M, a, zero) & EXCEEDS(M, zero + LEAST_NORMAL, ratio);             \
             const M##_vector log = M##_log2(some, ratio),                                                    \
                              slope = CHOOSE(M, some, M##_raised_exp2(less_1 * log), zero),                   \
                              f = slope * ratio + CHOOSE(M, other, lost, zero);                               \
             AT(M, b->f[0] + i) = f, AT(M, b->f[1] + i) = f * log;                                            \
-            AT(M, b->kept + i) = sizes ? (M##_vector)((M##_mask)slope | ((M##_mask)x & sign))                \
-                                       : CHOOSE(M, EXCEEDS(M, x, least), slope, zero);                       \
+            AT(M, b->kept + i) = M##_base_slope(x, sizes, epsilon, slope);                                   \
         }                                                                                                    \
     }                                                                                                        \
     /* Leaves (y / shift) / s and dy/dp. */                                                                  \

@@ -14,41 +14,46 @@
 #include "layers/fast/pooling_lanes.h"
 #include "layers/fast/powers.h"
 
-/* M_NAME(v): `function` of each lane. */
-#define BY_EACH_LANE(M, NAME, function)                                                                      \
-    M##_TARGET INLINE M##_vector M##_##NAME(M##_vector v)                                                    \
+/* Defines M_NAME, whose PARAMETERS have a vector v: VALUE of each of its lanes x. */
+#define BY_EACH_LANE(M, NAME, PARAMETERS, VALUE)                                                             \
+    M##_TARGET INLINE M##_vector M##_##NAME PARAMETERS                                                       \
     {                                                                                                        \
         st_real each[ISA_LANES(M)];                                                                          \
         memcpy(each, &v, sizeof v);                                                                          \
-        _Pragma("GCC unroll 1") for (int l = 0; l < ISA_LANES(M); l++) each[l] = function(each[l]);          \
+        _Pragma("GCC unroll 1") for (int l = 0; l < ISA_LANES(M); l++)                                       \
+        {                                                                                                    \
+            const st_real x = each[l];                                                                       \
+            each[l] = VALUE;                                                                                 \
+        }                                                                                                    \
         memcpy(&v, each, sizeof v);                                                                          \
         return v;                                                                                            \
     }
 
-INLINE st_real log2_of(st_real x)
-{
-    return fast_log2(x, 0);
-}
-
 #define POWERS_BY_LANE(M)                                                                                    \
-    M##_TARGET INLINE M##_vector M##_exp2(M##_vector v, int n)                                               \
-    {                                                                                                        \
-        st_real each[ISA_LANES(M)];                                                                          \
-        memcpy(each, &v, sizeof v);                                                                          \
-        _Pragma("GCC unroll 1") for (int l = 0; l < ISA_LANES(M); l++) each[l] = normal_exp2(each[l], n);    \
-        memcpy(&v, each, sizeof v);                                                                          \
-        return v;                                                                                            \
-    }                                                                                                        \
-    BY_EACH_LANE(M, log2_each, log2_of)                                                                      \
+    BY_EACH_LANE(M, exp2, (M##_vector v, int n), normal_exp2(x, n))                                          \
+    BY_EACH_LANE(M, log2_each, (M##_vector v), fast_log2(x, 0))                                              \
     M##_TARGET INLINE M##_vector M##_log2(M##_test some, M##_vector v)                                       \
     {                                                                                                        \
         (void)some;                                                                                          \
         return M##_log2_each(v);                                                                             \
     }
 
-#if !defined(__x86_64__) || defined(STRIDE_GENERIC)
-EACH_ISA(POWERS_BY_LANE)
-#elif defined(STRIDE_DOUBLE)
+/* The base of a power, |v| or max(v, epsilon); and its derivative, times `slope`. */
+#define BASES(M)                                                                                             \
+    M##_TARGET INLINE M##_vector M##_base(M##_vector v, bool sizes, st_real epsilon)                         \
+    {                                                                                                        \
+        const M##_vector zero = { 0 };                                                                       \
+        return sizes ? (M##_vector)((M##_mask)v & ~(M##_mask) - zero) : BY(M, max, v, zero + epsilon);       \
+    }                                                                                                        \
+    M##_TARGET INLINE M##_vector M##_base_slope(M##_vector v, bool sizes, st_real epsilon, M##_vector slope) \
+    {                                                                                                        \
+        const M##_vector zero = { 0 };                                                                       \
+        return sizes ? (M##_vector)((M##_mask)slope | ((M##_mask)v & (M##_mask) - zero))                     \
+                     : CHOOSE(M, EXCEEDS(M, v, zero + epsilon), slope, zero);                                \
+    }
+EACH_ISA(BASES)
+
+#if !defined(avx512_TARGET) || defined(STRIDE_DOUBLE)
 EACH_ISA(POWERS_BY_LANE)
 #else
 POWERS_BY_LANE(generic)

@@ -962,9 +962,11 @@ static squares_call squares_of(const batch *b, const channel *a, ptrdiff_t first
     if (a->dy) c.dy = a->dy + first * out, c.dy_end = b->dy_end;
     if (a->dx) c.dx = a->dx + 2 * first * wide, c.dx_end = b->dx_end;
     if (a->kept) c.kept = a->kept + first * out, c.run = grid_of(p);
-    if (a->logits) c.logits = a->logits + 2 * first * wide, c.logits_end = b->logits + b->channels * b->area;
-    if (a->logits)
-        c.dlogits = a->dlogits + 2 * first * wide, c.dlogits_end = b->dlogits + b->channels * b->area;
+    if (a->logits) {
+        const ptrdiff_t all = b->channels * b->area;
+        c.logits = a->logits + 2 * first * wide, c.logits_end = b->logits + all;
+        c.dlogits = a->dlogits + 2 * first * wide, c.dlogits_end = b->dlogits + all;
+    }
     c.uniform = r->uniform + first * out;
     c.sums = r->totals, c.first = r->counted, c.weight = r->weight,
     c.order = b->squares->order ? b->orders : NULL;
