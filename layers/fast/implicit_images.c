@@ -538,12 +538,14 @@ void implicit_fill_rest(const pass *p, st_real *to, st_real value)
     ptrdiff_t made = 0;
     for (ptrdiff_t row = 0; row < down; row++) made += are_made(p, row);
     const ptrdiff_t width = made > 0 ? p->size[1] : area, every = made > 0 ? down : 1;
-    for (ptrdiff_t row = 0; row < every; row++)
-        for (ptrdiff_t at = row * width; at < area && !are_made(p, row); at += every * width) {
+    for (ptrdiff_t row = 0; row < every; row++) {
+        if (are_made(p, row)) continue;
+        for (ptrdiff_t at = row * width; at < area; at += every * width) {
             if (value == 0 && !signbit(value)) memset(to + at, 0, (size_t)width * sizeof *to);
             else
                 for (ptrdiff_t c = 0; c < width; c++) to[at + c] = value;
         }
+    }
 }
 
 void implicit_begin(const st_call *c, const pass *p, ptrdiff_t images)

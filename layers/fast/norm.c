@@ -269,7 +269,7 @@ INLINE bool fetches_rows(const norm_columns *c)
     return c->count * c->set.length < c->set.stride && far_rows(c);
 }
 
-/* The same of the next row of columns, of which this is a part. */
+/* Fetches the next row of columns, of which this is a part. */
 INLINE void prefetch_row(const norm_columns *c, ptrdiff_t r, const st_real *x, ptrdiff_t stride)
 {
     const ptrdiff_t n = c->count * c->set.length;
