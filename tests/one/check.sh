@@ -93,7 +93,7 @@ core_bytes() {
     awk '/^#if !defined\(ST_OMIT/ { out = 1; depth = 0 } out && /^#if/ { depth++ }
         !out { bytes += length($0) + 1 } out && /^#endif/ && --depth == 0 { out = 0 } END { print bytes }' "$folder/stride.c"
 }
-claim "stride.c has at most 720 KiB" smaller "$(wc -c <"$folder/stride.c")" 737280
+claim "stride.c has at most 768 KiB" smaller "$(wc -c <"$folder/stride.c")" 786432
 claim "the core of it has at most 350 KiB" smaller "$(core_bytes)" 358400
 
 # ---- functions ----------------------------------------------------------------------------------------------
