@@ -7,14 +7,13 @@
 typedef struct settings {
     net_options subject;
     long batch, most, directions, seed;
-    int loss;
+    option_given loss;
     double tolerance;
 } settings;
 
 /* Classes 0, 1, ..., or uniform numbers. */
-static st_tensor targets(const st_net *n, const settings *s)
+static st_tensor targets(const st_net *n, const settings *s, bool classed)
 {
-    bool classed = loss_chosen(s->loss, NULL).kind->classes;
     st_tensor t = st_tensor_new(classed ? ST_SHAPE(s->batch) : st_shape_with_batch(n->output, s->batch));
     if (!classed) st_uniform(t, (st_random_key){ (uint64_t)s->seed, 2 }, 0, 1);
     for (ptrdiff_t i = 0; classed && i < s->batch; i++)
@@ -22,13 +21,14 @@ static st_tensor targets(const st_net *n, const settings *s)
     return t;
 }
 
-static bool check(st_net *n, const settings *s)
+static bool check(st_net *n, const settings *s, st_loss loss)
 {
-    st_tensor x = st_tensor_new(st_shape_with_batch(n->input, s->batch)), target = targets(n, s);
+    st_tensor x = st_tensor_new(st_shape_with_batch(n->input, s->batch)),
+              target = targets(n, s, loss.kind->classes);
     st_gradcheck_result r = { 0 };
     st_normal(x, (st_random_key){ (uint64_t)s->seed, 1 }, 0, 1);
     if (!st_error())
-        r = st_gradcheck_net(n, x, target, loss_chosen(s->loss, NULL),
+        r = st_gradcheck_net(n, x, target, loss,
                              (st_gradcheck_options){ .most = s->most,
                                                      .directions = (int)s->directions,
                                                      .seed = (uint64_t)s->seed,
@@ -51,8 +51,9 @@ static int run(void *settings_, int count, char **operands)
     (void)count, (void)operands;
     settings *s = settings_;
     if (net_check(&command_gradcheck, &s->subject)) return 2;
-    st_net *n = net_given(&s->subject, s->batch, (uint64_t)s->seed);
-    if (n) check(n, s);
+    const st_loss loss = loss_chosen(s->loss, NULL);
+    st_net *n = st_error() ? NULL : net_given(&s->subject, s->batch, (uint64_t)s->seed);
+    if (n) check(n, s, loss);
     st_net_free(n);
     return 0;
 }
@@ -63,7 +64,8 @@ static const option_row options[] = {
     { "most", 0, OPTION_INTEGER, AT(most), "N", "200", "elements of each tensor to check; 0: all", 0, 1e9 },
     { "directions", 0, OPTION_INTEGER, AT(directions), "N", "0",
       "for large nets: directions in which all elements are varied at once; 0: element by element", 0, 1e6 },
-    { "loss", 0, OPTION_CHOICE, AT(loss), NULL, "cross-entropy", "the loss", .word = loss_word },
+    { "loss", 0, OPTION_KIND, AT(loss), NULL, "cross-entropy", "the loss, and options of it: 'huber delta=2'",
+      .word = loss_word },
     { "tolerance", 0, OPTION_NUMBER, AT(tolerance), "X", "1e-6", "the largest relative error to pass", 1e-15,
       1 },
     { "seed", 's', OPTION_INTEGER, AT(seed), "N", "1", "seed of parameters, samples and the elements checked",

@@ -3,6 +3,7 @@
 #define _POSIX_C_SOURCE 200809L
 #include "examples/stride/commands.h"
 
+#include "examples/stride/kinds.h"
 #include "examples/stride/network.h"
 #include <stride.h>
 
@@ -72,6 +73,19 @@ static void print_network_help(FILE *to)
     network_layers(to);
 }
 
+static const char kinds_help[] = "A loss, an optimizer and a schedule are given by name; options follow the "
+                                 "name: --optim 'adam beta2=0.99', "
+                                 "--loss 'huber delta=2', --schedule 'step step_size=3 gamma=0.5'. Some have "
+                                 "an option of stride train, too, "
+                                 "such as --lr and --weight-decay. The names may be shortened.\n\n"
+                                 "Their [options with their defaults]:\n";
+
+static void print_kinds_help(FILE *to)
+{
+    put_wrapped(to, kinds_help, 0);
+    kinds_put(to);
+}
+
 /* ---- the manual page ----------------------------------------------------------------------------- */
 
 /* Escapes text for roff: dots and quotes at the beginning of lines, backslashes, minus signs. */
@@ -132,6 +146,7 @@ static int run_help(void *settings, int count, char **operands)
     (void)settings;
     if (count == 0) print_usage(stdout);
     else if (strcmp(operands[0], "network") == 0) print_network_help(stdout);
+    else if (strcmp(operands[0], "training") == 0) print_kinds_help(stdout);
     else if (strcmp(operands[0], "man") == 0) print_manual(stdout);
     else if (choice_of(command_help.words, operands[0]) < 0)
         return subcommand_refuse_word(&command_help, operands[0]);
@@ -141,12 +156,13 @@ static int run_help(void *settings, int count, char **operands)
 
 const subcommand command_help = {
     .name = "help",
-    .what = "Explains a subcommand, or how to write networks.",
-    .usage = "[SUBCOMMAND|network|man]",
+    .what = "Explains a subcommand, how to write networks, or losses, optimizers and schedules.",
+    .usage = "[SUBCOMMAND|network|training|man]",
     .details = "man: the manual page, for man -l.",
     .examples = "  stride help network\n"
                 "  stride help man | man -l -\n",
-    .words = "train|eval|predict|summary|export|bench-model|gradcheck|report|completion|help|network|man",
+    .words =
+        "train|eval|predict|summary|export|bench-model|gradcheck|report|completion|help|network|training|man",
     .most = 1,
     .run = run_help,
 };

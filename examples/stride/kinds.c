@@ -1,7 +1,12 @@
 /* kinds.c: see kinds.h. */
 #include "examples/stride/kinds.h"
 
+#include "examples/stride/fields.h"
+#include "layers/describe/describe.h"
+
+#include <limits.h>
 #include <math.h>
+#include <stdlib.h>
 #include <string.h>
 
 static option_word word(const char *name)
@@ -40,46 +45,197 @@ static const struct standard {
     { "step", "step_size", 10 }, { "step", "gamma", 0.1 },
 };
 
-static bool put(const st_field *fields, st_option_bytes *to, const char *name, double value)
+/* NULL: the library's default is the program's, too. */
+static const struct standard *standard_of(const char *kind, const char *name)
 {
-    const st_field *f = st_options_field(fields, name);
-    if (!f || (f->kind != ST_FIELD_REAL && f->kind != ST_FIELD_BOOL)) return false;
-    if (f->kind == ST_FIELD_REAL) memcpy(to->bytes + f->offset, &value, sizeof value);
-    else to->bytes[f->offset] = value != 0;
-    return true;
+    for (const struct standard *s = standards; s < standards + sizeof standards / sizeof *standards; s++)
+        if (strcmp(s->kind, kind) == 0 && strcmp(s->name, name) == 0) return s;
+    return NULL;
 }
 
-static st_option_bytes options_of(const char *kind, const st_field *fields, const kind_number numbers[])
+/* The options of a kind, and the names of those that were given. */
+typedef struct reading {
+    const char *kind;
+    const st_field *fields;
+    st_option_bytes bytes;
+    unsigned given; /* a bit for each field */
+} reading;
+
+static void put(reading *r, const st_field *f, double value)
 {
-    st_option_bytes bytes = { 0 };
-    for (size_t i = 0; i < sizeof standards / sizeof *standards; i++)
-        if (strcmp(standards[i].kind, kind) == 0) put(fields, &bytes, standards[i].name, standards[i].value);
-    for (const kind_number *n = numbers; n && n->flag; n++) {
-        const bool given = n->value != 0 || signbit(n->value);
-        if (given && !put(fields, &bytes, n->name, n->value))
-            st_error_set("--%s is not an option of %s", n->flag, word(kind).text);
+    void *at = r->bytes.bytes + f->offset;
+    if (f->kind == ST_FIELD_REAL) memcpy(at, &value, sizeof value);
+    else if (f->kind == ST_FIELD_BOOL) *(bool *)at = value != 0;
+    else *(int *)at = value == 0 && f->kind == ST_FIELD_INT ? ST_ZERO_INT : (int)value;
+}
+
+/* Notes that the option is given. */
+static int claim(reading *r, const st_field *f)
+{
+    const unsigned bit = 1u << (f - r->fields);
+    if (r->given & bit) return st_error_set("%s: %s is given twice", word(r->kind).text, f->name);
+    r->given |= bit;
+    return 0;
+}
+
+/* True or false, a number, or the index of a choice. False: the field takes no such value. */
+static bool read_value(const st_field *f, const char *text, double *to)
+{
+    char *end;
+    if (f->kind == ST_FIELD_BOOL) *to = strcmp(text, "true") == 0;
+    if (f->kind == ST_FIELD_BOOL) return *to != 0 || strcmp(text, "false") == 0;
+    if (f->kind == ST_FIELD_CHOICE) {
+        int i = 0;
+        while (f->choices[i] && strcmp(f->choices[i], text) != 0) i++;
+        *to = i;
+        return f->choices[i];
     }
-    return bytes;
+    *to = strtod(text, &end);
+    if (end == text || *end || !isfinite(*to)) return false;
+    if (*to == 0) *to = ST_ZERO;
+    return f->kind == ST_FIELD_REAL || (f->kind == ST_FIELD_INT && fabs(*to) < INT_MAX && *to == floor(*to));
 }
 
-st_loss loss_chosen(int i, const kind_number numbers[])
+/* One option: NAME=VALUE, or the name of a flag. */
+static int read_option(reading *r, char *text)
 {
-    const st_loss_kind *kind = st_loss_kinds[i];
-    const st_option_bytes bytes = options_of(kind->name, kind->fields, numbers);
-    return st_loss_new(kind, &bytes);
+    static const char *const expected[] = {
+        [ST_FIELD_INT] = "a whole number", [ST_FIELD_REAL] = "a number", [ST_FIELD_BOOL] = "true or false",
+        [ST_FIELD_CHOICE] = "a choice",    [ST_FIELD_PAIR] = "no text",  [ST_FIELD_NAMED] = "no text",
+    };
+    char *value = strchr(text, '=');
+    if (value) *value++ = '\0';
+    const st_field *f = st_options_field(r->fields, text);
+    double number;
+    if (!f)
+        return st_error_set("\"%.80s\" is not an option of %s%s", text, word(r->kind).text,
+                            fields_near(r->fields, text, strlen(text)).text);
+    if (!value && f->kind != ST_FIELD_BOOL)
+        return st_error_set("%s: %s needs a value, %s=…", word(r->kind).text, f->name, f->name);
+    if (!read_value(f, value ? value : "true", &number))
+        return st_error_set("%s: %s is \"%.80s\", expected %s", word(r->kind).text, f->name, value,
+                            expected[f->kind]);
+    if (claim(r, f)) return -1;
+    put(r, f, number);
+    return 0;
 }
 
-st_optim *optim_chosen(int i, const kind_number numbers[])
+/* Options are separated by spaces or commas. */
+static int read_options(reading *r, const char *text)
 {
-    const st_optim_kind *kind = st_optim_kinds[i];
-    const st_option_bytes bytes = options_of(kind->name, kind->fields, numbers);
+    char part[128];
+    while (*(text += strspn(text, " ,"))) {
+        const size_t length = strcspn(text, " ,");
+        snprintf(part, sizeof part, "%.*s", (int)length, text);
+        if (length >= sizeof part) return st_error_set("\"%.40s…\" is too long for an option", text);
+        if (read_option(r, part)) return -1;
+        text += length;
+    }
+    return 0;
+}
+
+static int read_numbers(reading *r, const kind_number numbers[])
+{
+    for (const kind_number *n = numbers; n && n->flag; n++) {
+        const st_field *f = st_options_field(r->fields, n->name);
+        if (n->value == 0 && !signbit(n->value)) continue;
+        if (!f) return st_error_set("--%s is not an option of %s", n->flag, word(r->kind).text);
+        if (claim(r, f)) return -1;
+        put(r, f, n->value);
+    }
+    return 0;
+}
+
+static st_option_bytes options_of(const char *kind, const st_field *fields, const char *text,
+                                  const kind_number numbers[])
+{
+    reading r = { kind, fields };
+    for (const st_field *f = fields; f && f->name; f++) {
+        const struct standard *s = standard_of(kind, f->name);
+        if (s) put(&r, f, s->value);
+    }
+    if (read_options(&r, text ? text : "") == 0) read_numbers(&r, numbers);
+    return r.bytes;
+}
+
+st_loss loss_chosen(option_given given, const kind_number numbers[])
+{
+    const st_loss_kind *kind = st_loss_kinds[given.index];
+    const st_option_bytes bytes = options_of(kind->name, kind->fields, given.options, numbers);
+    return st_error() ? (st_loss){ 0 } : st_loss_new(kind, &bytes);
+}
+
+st_optim *optim_chosen(option_given given, const kind_number numbers[])
+{
+    const st_optim_kind *kind = st_optim_kinds[given.index];
+    const st_option_bytes bytes = options_of(kind->name, kind->fields, given.options, numbers);
     return st_error() ? NULL : st_optim_new(kind, &bytes);
 }
 
-st_schedule schedule_chosen(int i, const kind_number numbers[])
+st_schedule schedule_chosen(option_given given, const kind_number numbers[])
 {
-    const st_schedule_kind *kind = i > 0 ? st_schedule_kinds[i - 1] : NULL;
+    const st_schedule_kind *kind = given.index > 0 ? st_schedule_kinds[given.index - 1] : NULL;
     const st_option_bytes bytes =
-        options_of(kind ? kind->name : "constant", kind ? kind->fields : NULL, numbers);
-    return kind ? st_schedule_new(kind, &bytes) : (st_schedule){ 0 };
+        options_of(kind ? kind->name : "constant", kind ? kind->fields : NULL, given.options, numbers);
+    return kind && !st_error() ? st_schedule_new(kind, &bytes) : (st_schedule){ 0 };
+}
+
+/* ---- text ---------------------------------------------------------------------------------------- */
+
+loss_text loss_write(const st_loss *l)
+{
+    char options[sizeof(loss_text) - sizeof(option_word)];
+    loss_text t;
+    st_options_text(l->kind->fields, &l->options, options, sizeof options);
+    snprintf(t.text, sizeof t.text, "%s%s%s", word(l->kind->name).text, *options ? " " : "", options);
+    return t;
+}
+
+st_loss loss_read(const char *text)
+{
+    const option_words all = choices_of(&(option_row){ .word = loss_word });
+    const option_given given = given_of(all.text, text);
+    if (given.index >= 0) return loss_chosen(given, NULL);
+    st_error_set("loss: expected one of %s, not \"%.80s\"", all.text, text);
+    return (st_loss){ 0 };
+}
+
+loss_text losses_of_numbers(void)
+{
+    loss_text t = { "" };
+    const st_loss_kind *left[32];
+    int count = 0;
+    for (int i = 0; st_loss_kinds[i]; i++)
+        if (!st_loss_kinds[i]->classes && count < 32) left[count++] = st_loss_kinds[i];
+    for (int i = 0; i < count; i++) {
+        const size_t used = strlen(t.text);
+        snprintf(t.text + used, sizeof t.text - used, "%s%s",
+                 i == 0          ? ""
+                 : i + 1 < count ? ", "
+                                 : " or ",
+                 word(left[i]->name).text);
+    }
+    return t;
+}
+
+static void put_kind(FILE *to, const char *name, const st_field *fields)
+{
+    fprintf(to, "  %s", word(name).text);
+    for (const st_field *f = fields; f && f->name; f++) {
+        const struct standard *s = standard_of(name, f->name);
+        field_put(to, f, s ? s->value : f->fallback);
+    }
+    fputc('\n', to);
+}
+
+void kinds_put(FILE *to)
+{
+    fputs("losses:\n", to);
+    for (int i = 0; st_loss_kinds[i]; i++) put_kind(to, st_loss_kinds[i]->name, st_loss_kinds[i]->fields);
+    fputs("\noptimizers:\n", to);
+    for (int i = 0; st_optim_kinds[i]; i++) put_kind(to, st_optim_kinds[i]->name, st_optim_kinds[i]->fields);
+    fputs("\nschedules:\n", to);
+    put_kind(to, "constant", NULL);
+    for (int i = 0; st_schedule_kinds[i]; i++)
+        put_kind(to, st_schedule_kinds[i]->name, st_schedule_kinds[i]->fields);
 }

@@ -58,10 +58,7 @@ int model_open(model *m, const char *path, ptrdiff_t batch)
     *m = (model){ .net = model_load(path, (st_net_load_options){ .batch = batch }) };
     if (!m->net) return -1;
     const char *trained_by = st_net_metadata(m->net, "loss");
-    const option_words losses = choices_of(&(option_row){ .word = loss_word });
-    int index = trained_by ? choice_of(losses.text, trained_by) : 0;
-    if (index < 0) st_error_set("loss: expected one of %s, not \"%.80s\"", losses.text, trained_by);
-    else m->loss = loss_chosen(index, NULL);
+    m->loss = loss_read(trained_by ? trained_by : loss_word(0).text);
     m->one_hot = st_net_metadata(m->net, "one_hot") != NULL;
     m->scale = st_net_normalization(m->net);
     m->target_scale = st_net_target_normalization(m->net);

@@ -3,6 +3,7 @@
  *
  * Each layer is planned as soon as it is parsed, so that errors name its line and column. */
 #define _POSIX_C_SOURCE 200809L
+#include "examples/stride/fields.h"
 #include "examples/stride/nearest.h"
 #include "examples/stride/network.h"
 #include "examples/stride/paths.h"
@@ -175,18 +176,7 @@ static const st_field *field_named(const st_layer_type *type, const token *t)
         fail(t, "is not an option of %s; separate layers by commas", type->name);
         return NULL;
     }
-    nearest n = { t->at, (size_t)t->length };
-    char all[256] = "";
-    size_t used = 0;
-    while ((f = next_field(type, f))) {
-        nearest_try(&n, f->name);
-        int more = snprintf(all + used, sizeof all - used, "%s%s", used ? ", " : "; it has ", f->name);
-        if (used + (size_t)more < sizeof all) used += (size_t)more;
-    }
-    fail(t, "is not an option of %s%s", type->name,
-         n.name[0] ? nearest_question(&n, "").text
-         : used    ? all
-                   : ", which has none");
+    fail(t, "is not an option of %s%s", type->name, fields_near(type->fields, t->at, (size_t)t->length).text);
     return NULL;
 }
 
@@ -784,15 +774,8 @@ int network_write(const st_net *n, FILE *to)
 
 static void put_field(FILE *to, const st_layer_type *type, const st_field *f)
 {
-    if (positional(type, f) && is_required(f)) {
-        fprintf(to, " %s", f->name);
-        return;
-    }
-    fprintf(to, " [%s", f->name);
-    if (f->kind == ST_FIELD_CHOICE)
-        for (int i = 0; f->choices[i]; i++) fprintf(to, "%c%s", i ? '|' : '=', f->choices[i]);
-    else if (f->kind != ST_FIELD_BOOL) fprintf(to, "=%g", f->fallback);
-    fputc(']', to);
+    if (positional(type, f) && is_required(f)) fprintf(to, " %s", f->name);
+    else field_put(to, f, f->fallback);
 }
 
 void network_layers(FILE *to)

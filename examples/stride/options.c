@@ -81,6 +81,19 @@ int choice_of(const char *choices, const char *word)
     return begins == 1 ? found : -1;
 }
 
+/* The word before the options. */
+static option_word given_word(const char *text)
+{
+    option_word w;
+    snprintf(w.text, sizeof w.text, "%.*s", (int)strcspn(text, " "), text);
+    return w;
+}
+
+option_given given_of(const char *choices, const char *text)
+{
+    return (option_given){ choice_of(choices, given_word(text).text), text + strcspn(text, " ") };
+}
+
 void put_choices(FILE *to, const char *choices, const char *prefix)
 {
     for (size_t length; choices && *choices; choices += length + (choices[length] == '|')) {
@@ -167,6 +180,10 @@ static int read_value(const subcommand *c, const option_row *o, const char *name
         *(int *)at = choice_of(choices_of(o).text, text);
         if (*(int *)at >= 0) return 0;
         return refuse_choice(c, o, name, text);
+    case OPTION_KIND:
+        *(option_given *)at = given_of(choices_of(o).text, text);
+        if (((option_given *)at)->index >= 0) return 0;
+        return refuse_choice(c, o, name, given_word(text).text);
     }
     return 2;
 }
@@ -323,7 +340,7 @@ void subcommand_complete(const subcommand *c, int count, char **words, FILE *to)
         bool named = (before[0] == '-' && before[1] == '-' && strcmp(before + 2, o->name) == 0) ||
                      (o->letter && before[0] == '-' && before[1] == o->letter && !before[2]);
         if (!named || o->kind == OPTION_FLAG) continue;
-        if (o->kind == OPTION_CHOICE) put_choices(to, choices_of(o).text, last);
+        if (o->kind == OPTION_CHOICE || o->kind == OPTION_KIND) put_choices(to, choices_of(o).text, last);
         return;
     }
     if (last[0] != '-') {
@@ -365,7 +382,7 @@ void put_wrapped(FILE *to, const char *text, int column)
 static void put_option(const option_row *o, FILE *to)
 {
     char left[80], help[512];
-    const bool choice = o->kind == OPTION_CHOICE;
+    const bool choice = o->kind == OPTION_CHOICE || o->kind == OPTION_KIND;
     const option_words all = choice ? choices_of(o) : (option_words){ "" };
     const bool named = strlen(all.text) > 10; /* too long for the left column */
     const char *value = o->kind == OPTION_FLAG ? NULL : named ? "NAME" : choice ? all.text : o->value;

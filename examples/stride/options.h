@@ -14,7 +14,8 @@ typedef enum option_kind {
     OPTION_THREADS, /* the same: the number of threads; 0: one per processor */
     OPTION_NUMBER,  /* double, least … most */
     OPTION_MAYBE,   /* the same, or without a number: GIVEN */
-    OPTION_CHOICE   /* int: an index of `value`, or of `word` */
+    OPTION_CHOICE,  /* int: an index of `value`, or of `word` */
+    OPTION_KIND     /* option_given: such a word, and options of it after a space */
 } option_kind;
 
 enum { MOST_LISTED = 8, GIVEN = -1 /* an OPTION_MAYBE without a number */ };
@@ -28,6 +29,12 @@ typedef struct option_list {
     const char *text[MOST_LISTED];
 } option_list;
 
+/* "sgd lr=0.1 nesterov": the index of the word, and the text after it, or "". */
+typedef struct option_given {
+    int index;
+    const char *options;
+} option_given;
+
 typedef struct option_row {
     const char *name; /* "batch" for --batch */
     char letter;      /* 'b' for -b; 0: none */
@@ -37,7 +44,7 @@ typedef struct option_row {
     const char *fallback; /* the default, as on a command line; NULL: zeros */
     const char *help;
     double least, most;             /* INTEGER, NUMBER */
-    option_word (*word)(int index); /* CHOICE: the words instead of `value`, "" after the last */
+    option_word (*word)(int index); /* CHOICE, KIND: the words instead of `value`, "" after the last */
 } option_row;
 
 /* The offset of an option's value in `settings`, as every subcommand calls its own. */
@@ -98,6 +105,9 @@ option_words choices_of(const option_row *o);
 int choice_of(const char *choices, const char *word);
 option_word choice_at(const char *choices, int index);
 void put_choices(FILE *to, const char *choices, const char *prefix);
+
+/* The same with options after the word. The index is -1 for another word. */
+option_given given_of(const char *choices, const char *text);
 
 /* Breaks text into lines of less than 80 columns, indented to `column`; the first line is already
  * indented. */

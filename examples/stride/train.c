@@ -29,7 +29,7 @@ typedef struct settings {
     long epochs, batch, patience, seed, threads, warmup, cutout;
     double lr, momentum, weight_decay, label_smoothing, clip, every, gamma;
     st_augment_options augment;
-    int optim, schedule, loss;
+    option_given optim, schedule, loss;
     bool nesterov, raw, quiet;
     const char *save, *log, *report;
     const char *checkpoint;
@@ -198,8 +198,9 @@ static int make_net(job *j)
             st_shape_text(y).text);
     if (j->loss.kind->classes && target.rank > 0)
         return st_error_set("--loss %s needs classes, a number for each sample; the targets are %s, "
-                            "numbers to predict: use mse, huber or bce",
-                            loss_word(j->s->loss).text, st_shape_text(target).text);
+                            "numbers to predict: use %s",
+                            loss_word(j->s->loss.index).text, st_shape_text(target).text,
+                            losses_of_numbers().text);
     if (target.rank > 0 && !st_shape_equal(y, target))
         return st_error_set("the network's output is %s, the targets are %s", st_shape_text(y).text,
                             st_shape_text(target).text);
@@ -250,8 +251,7 @@ static int note(job *j)
 {
     st_net *n = j->net;
     if (note_training(j)) return -1;
-    if (dataset_note(n, &j->s->source, &j->from) ||
-        st_net_set_metadata(n, "loss", loss_word(j->s->loss).text))
+    if (dataset_note(n, &j->s->source, &j->from) || st_net_set_metadata(n, "loss", loss_write(&j->loss).text))
         return -1;
     if (st_net_set_metadata(n, "one_hot", learns_one_hot(j) ? "true" : NULL)) return -1;
     if (j->scale && st_net_set_normalization(n, j->scale)) return -1;
@@ -342,7 +342,7 @@ static char *text_of_net(const st_net *n)
 static int write_report(job *j)
 {
     const settings *s = j->s;
-    char date[40], seed[32], samples[80], training[200], machine[200], resumed[320] = "";
+    char date[40], seed[32], samples[80], training[320], machine[200], resumed[320] = "";
     struct utsname about = { 0 };
     time_t now = time(NULL);
     layer_times times = { 0 };
@@ -353,8 +353,9 @@ static int write_report(job *j)
     snprintf(seed, sizeof seed, "%ld", s->seed);
     snprintf(samples, sizeof samples, "%td to train on, %td to validate", j->training->count,
              j->validation ? j->validation->count : 0);
-    snprintf(training, sizeof training, "%s, %s, lr %g, schedule %s, batches of %ld", loss_word(s->loss).text,
-             j->optim->kind->name, j->optim->lr, schedule_word(s->schedule).text, s->batch);
+    snprintf(training, sizeof training, "%s, %s, lr %g, schedule %s, batches of %ld",
+             loss_write(&j->loss).text, j->optim->kind->name, j->optim->lr,
+             schedule_word(s->schedule.index).text, s->batch);
     if (j->result.resumed > 0 && (j->history.count == 0 || j->history.epochs[0].epoch > 1))
         snprintf(resumed, sizeof resumed,
                  "after step %ld, from %.200s; without --log earlier epochs are not shown", j->result.resumed,
@@ -664,22 +665,26 @@ static const option_row options[] = {
     { "batch", 'b', OPTION_INTEGER, AT(batch), "N", "64", "samples per step", 1, 65536 },
     { "lr", 'l', OPTION_NUMBER, AT(lr), "X", NULL, "peak learning rate; default: 0.001, 0.01 for sgd", 0,
       1e6 },
-    { "optim", 'O', OPTION_CHOICE, AT(optim), NULL, "adam", "the optimizer", .word = optim_word },
+    { "optim", 'O', OPTION_KIND, AT(optim), NULL, "adam",
+      "the optimizer, and options of it: 'adam beta2=0.99'", .word = optim_word },
     { "momentum", 0, OPTION_NUMBER, AT(momentum), "X", NULL,
-      "momentum of sgd or rmsprop; default: 0, 0.9 for sgd", 0, 1 },
+      "momentum, if the optimizer has one; default: 0, 0.9 for sgd", 0, 1 },
     { "nesterov", 0, OPTION_FLAG, AT(nesterov), .help = "use Nesterov's momentum with sgd" },
     { "weight-decay", 0, OPTION_NUMBER, AT(weight_decay), "X", NULL,
       "weight decay; default: 0, 0.01 for adamw", 0, 1e6 },
-    { "schedule", 0, OPTION_CHOICE, AT(schedule), NULL, "cosine", "how the learning rate changes",
-      .word = schedule_word },
+    { "schedule", 0, OPTION_KIND, AT(schedule), NULL, "cosine",
+      "how the learning rate changes, and options: 'one-cycle pct_start=0.2'", .word = schedule_word },
     { "every", 0, OPTION_NUMBER, AT(every), "X", NULL,
       "epochs between the steps of schedule step; default: 10", 1e-3, 1e6 },
     { "gamma", 0, OPTION_NUMBER, AT(gamma), "X", NULL,
       "the factor of each step of schedule step; default: 0.1", 1e-9, 1 },
     { "warmup", 0, OPTION_INTEGER, AT(warmup), "N", NULL,
       "steps over which the learning rate rises at the beginning", 0, MOST_COUNT },
-    { "loss", 0, OPTION_CHOICE, AT(loss), NULL, "cross-entropy",
-      "the loss that training minimizes; for losses of numbers classes are one-hot", .word = loss_word },
+    { "loss", 0, OPTION_KIND, AT(loss), NULL, "cross-entropy",
+      "the loss that training minimizes, and options of it: 'huber delta=2'; for losses of numbers classes "
+      "are "
+      "one-hot",
+      .word = loss_word },
     { "label-smoothing", 0, OPTION_NUMBER, AT(label_smoothing), "X", NULL, "label smoothing of cross-entropy",
       0, 0.999 },
     { "clip", 0, OPTION_NUMBER, AT(clip), "X", NULL, "clip the norm of the gradients to X", 0, 1e9 },

@@ -446,14 +446,14 @@ makes_pairs() { awk 'BEGIN { srand(7); print "a,b,species"; for (k = 0; k < 90; 
 # Classes are one-hot; training, evaluation and prediction agree, with names of classes and without.
 trains_on_other_losses() {
     local loss net table=$tmp/pairs.csv
-    for loss in mse huber bce; do
-        net=$tmp/$loss.safetensors
-        succeeds train "$net4" --data "$digits/train.csv" --image 1x28x28 --loss $loss --split 0.25 --epochs 6 --batch 16 --lr 0.01 --quiet --save "$net" &&
+    for loss in mse huber 'huber delta=0.2' bce; do
+        net=$tmp/${loss%% *}.safetensors
+        succeeds train "$net4" --data "$digits/train.csv" --image 1x28x28 --loss "$loss" --split 0.25 --epochs 6 --batch 16 --lr 0.01 --quiet --save "$net" &&
             says '^validation .*loss=0\.' && grep -o ' loss=[0-9.]*' "$out" >"$tmp/first" || return
         succeeds eval "$net" "$digits/train.csv" --split && awk -F '[= ]' 'END { exit !($1 == "accuracy" && $2 >= 0.85) }' "$out" || because "$loss has not learnt" || return
         tail -n 1 "$out" | grep -o ' loss=[0-9.]*' | cmp -s - "$tmp/first" || because "the loss of training" || return
-        succeeds predict "$net" "$digits/t10k.csv" --output "$tmp/$loss.csv" && head -n 1 "$tmp/$loss.csv" | grep -qx 'input,class,probability,0,1,2,3' &&
-            awk -F , 'NR > 1 { hits += $2 == (NR - 2) % 4 } END { exit !(hits >= 68) }' "$tmp/$loss.csv" || because "$loss: predict" || return
+        succeeds predict "$net" "$digits/t10k.csv" --output "$tmp/${loss%% *}.csv" && head -n 1 "$tmp/${loss%% *}.csv" | grep -qx 'input,class,probability,0,1,2,3' &&
+            awk -F , 'NR > 1 { hits += $2 == (NR - 2) % 4 } END { exit !(hits >= 68) }' "$tmp/${loss%% *}.csv" || because "$loss: predict" || return
     done
     awk -F , 'NR > 1 { for (i = 4; i <= 7; i++) wrong += $i < 0 || $i > 1; } END { exit wrong != 0 }' "$tmp/bce.csv" || because "bce: probabilities" || return
     awk 'BEGIN { srand(1); print "x,y"; for (i = 0; i < 200; i++) { x = 2 * rand() - 1; print x "," (x > 0) } }' >"$tmp/signs.csv"
@@ -1156,7 +1156,11 @@ manual() {
     succeeds help man && says '^\.TH STRIDE 1' && says '^\.SH NETWORKS' || return
     for name in $subcommands; do says "^\.SH \"STRIDE $name\"" || return; done
 }
+lists_kinds() {
+    succeeds help training && says '^  huber \[delta=1\]' && says '^  sgd \[lr=0\.01\] \[momentum=0\.9\]' && says '^  one-cycle \[pct_start=0\.3\]'
+}
 claim "bash completes subcommands, options, choices and files" completes
 claim "zsh and fish have theirs" other_shells
 claim "the manual page has every subcommand" manual
+claim "stride help training lists losses, optimizers and schedules with their options" lists_kinds
 exit $failed
