@@ -133,6 +133,7 @@ CFLAGS_layers_fast_softmax := -ffp-contract=fast
 CFLAGS_layers_fast_winograd_transforms := -ffp-contract=fast
 CFLAGS_layers_fast_pooling_lanes := -ffp-contract=fast
 CFLAGS_layers_fast_pooling_squares := -ffp-contract=fast
+CFLAGS_layers_fast_pooling_square_powers := -ffp-contract=fast
 CFLAGS_layers_fast_pooling_sums := -ffp-contract=fast
 CFLAGS_layers_fast_slide := -ffp-contract=fast
 CFLAGS_nn_fast_losses := -ffp-contract=fast

@@ -131,6 +131,6 @@ INLINE st_real chance(st_real x)
 
 /* By pooling_squares.c. */
 extern const squares_form mixed_squares_form, gated_squares_form, ordinal_squares_form, rank_squares_form,
-    median_squares_form, drawn_rank_squares_form, stochastic_squares_form, soft_squares_form;
+    median_squares_form, drawn_rank_squares_form, stochastic_squares_form;
 
 #endif

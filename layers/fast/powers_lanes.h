@@ -38,6 +38,13 @@
         return M##_log2_each(v);                                                                             \
     }
 
+/* 2 to the power of LEAST_NORMAL_POWER is a normal number, and beside 1 it is nothing. */
+#ifdef STRIDE_DOUBLE
+#define LEAST_NORMAL_POWER (-1010)
+#else
+#define LEAST_NORMAL_POWER (-124)
+#endif
+
 /* The base of a power, |v| or max(v, epsilon); and its derivative, times `slope`. */
 #define BASES(M)                                                                                             \
     M##_TARGET INLINE M##_vector M##_base(M##_vector v, bool sizes, st_real epsilon)                         \
