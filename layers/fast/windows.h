@@ -195,7 +195,7 @@ typedef struct windows_plan {
     bool far;             /* reach > step: taps are added one by one, as zeros beside a block cost more */
     ptrdiff_t *offset;    /* [taps] */
     ptrdiff_t *to;        /* [taps], of the adjoints; `offset` if windows are apart */
-    ptrdiff_t *from, *members, *last; /* of the adjoints that are added up: windows.c */
+    ptrdiff_t *from, *members, *last; /* of the adjoints that are added up: windows_plan.c */
     st_real *inside;                  /* the elements of each window, 0 where there is none */
     st_real *over;                    /* 1 divided by that, or 0 */
     st_real *places;                  /* of each element of the phases: where it is in the channel, or -1 */
