@@ -209,7 +209,7 @@ static void write_alone(const char *name, st_shape image, st_layer *l, const cha
     st_net *n = sample_net(image, l);
     about("%s", name);
     if (is_of_layers(type) && st_net_export_c(n, path_of("net.c"), (st_export_c_options){ 0 }))
-        fail_msg("%s", st_error());
+        fail_msg("nn/export_c/forms.c, %s: %s", type->name, st_error());
     ++*(int *)context;
     st_net_free(n);
 }
