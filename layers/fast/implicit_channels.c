@@ -34,10 +34,17 @@ enum {
 
 /* ---- plan ------------------------------------------------------------------------------------------- */
 
-/* The weights of so many channels are a panel [k, channels]; the last one has some that are not used. */
+/* The weights of so many channels are a panel [k, channels]; the last one has some that are not used. Panels
+ * have about as many vectors as each other, as a single one takes longer. */
 static ptrdiff_t panel_of(const implicit_plan *d, const pass *p)
 {
-    return smallest(kernel_padded(d->k, p->made), CHANNELS);
+    return kernel_padded(d->k, ceil_div(p->made, ceil_div(p->made, CHANNELS)));
+}
+
+/* The cost of a product of so many vectors of channels, for each. */
+static double product_cost(double vectors)
+{
+    return vectors > 1 ? PRODUCT : SINGLE;
 }
 
 /* Leaves the taps whose elements are in the image. */
@@ -133,7 +140,7 @@ double implicit_turned_cost(const implicit_plan *d, const pass *p, const part *q
 {
     const double vectors = (double)(kernel_padded(d->k, p->made) / d->k->lanes),
                  windows = (double)(q->of.count[0] * q->of.count[1]);
-    return (double)q->depth * windows * vectors * (vectors > 1 ? PRODUCT : SINGLE) + moving_cost(d, p);
+    return (double)q->depth * windows * vectors * product_cost(vectors) + moving_cost(d, p);
 }
 
 /* Each element of an image is multiplied with its taps alone. Tiles of few sums, at the border, wait. */
@@ -153,7 +160,7 @@ double implicit_channels_cost(const implicit_plan *d, const pass *p)
     const ptrdiff_t border = columns.spans - (is_gather(d, p) ? 1 : phase_count(&d->w, 1));
     if ((double)rows.taps * (double)columns.taps * read > TABLES) return HUGE_VAL;
     return (double)rows.products * read *
-               (vectors * (double)columns.products * PRODUCT +
+               (vectors * (double)columns.products * product_cost(vectors) +
                 (double)border * (double)columns.taps / (double)columns.spans * waits) +
            waited + moving_cost(d, p);
 }
