@@ -3,6 +3,7 @@
 #include "layers/activation_impl.h"
 #include "layers/fast/algorithms.h"
 #include "layers/fast/functions.h"
+#include "layers/fast/gelu.h"
 #include "layers/types.h"
 #include "tensor/counts.h"
 #include "tensor/fast/stream.h"
@@ -390,8 +391,15 @@ EACH_SHORT_ACTIVATION(SHORT_ACTIVATION)
 SHORT_OF(hardsigmoid, fast_hardsigmoid)
 SHORT_OF(hardswish, fast_hardswish)
 EACH_EXPONENTIAL_ACTIVATION(EXPONENTIAL_ACTIVATION)
+#ifdef TAILS
+GELU(avx2, _)
+GELU(generic, _)
+static const activation_rows gelu_none_rows[] = { { normal_value_row, normal_slope_row, false, { 0 } },
+                                                  GELU_NAMES(avx2, _) GELU_NAMES(generic, _) };
+#else
 EACH_ISA_OF(GELU, _)
 static const activation_rows gelu_none_rows[] = { EACH_ISA_OF(GELU_NAMES, _) };
+#endif
 ALGORITHM(gelu_none, gelu_none, gelu, is_gelu_none, forward, backward, .divides = true)
 ACTIVATION_OF(gelu_tanh, fast_gelu_tanh, gelu, activation_by_tanh)
 EACH_SHORT_OF(PRELU, _)

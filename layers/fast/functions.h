@@ -19,7 +19,7 @@
  * and 2^-26 in the float build, 2^-62 and 2^-55 in double. The last digits of q in the float build were then
  * chosen for the least error of gelu. What activations make of them is measured by `make check-ulp`; fast_exp
  * and fast_expm1 are within 1 ulp, fast_logistic within 2.3, fast_normal within 3.6, or 4.1 without fused
- * multiply-add. */
+ * multiply-add; gelu.h has that of AVX-512 in float. */
 #ifndef STRIDE_LAYERS_FAST_FUNCTIONS_H
 #define STRIDE_LAYERS_FAST_FUNCTIONS_H
 

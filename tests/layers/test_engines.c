@@ -480,10 +480,12 @@ TEST(norms_of_long_sets_are_those_of_the_reference)
 }
 
 /* No sum in another order, no product that is not rounded, but in the exponential functions, of all engines
- * that can; of extremes those that are taken element by element. */
+ * that can; of extremes those that are taken element by element. gelu in float has a polynomial of its own
+ * with AVX-512. */
 TEST(every_engine_rounds_alike)
 {
     enum { FUSED = 9 };
+    const bool own = sizeof(st_real) == sizeof(float) && choose_engine("avx512");
     st_layer *all[] = { st_gelu(),
                         st_gelu(.approximate = ST_GELU_TANH),
                         st_silu(),
@@ -503,7 +505,8 @@ TEST(every_engine_rounds_alike)
                         st_avgpool(.kernel = { 0, 0 }),
                         st_adaptive_avgpool(),
                         st_avgpool(.kernel = { 2, 2 }) };
-    for (size_t m = 0; m < 2 * sizeof all / sizeof *all; m++) {
+    if (own) st_layer_free(all[0]);
+    for (size_t m = own ? 2 : 0; m < 2 * sizeof all / sizeof *all; m++) {
         dice d = { { 3 } };
         auto_tensor x = st_tensor_new(ST_SHAPE(2, 3, 13, 17));
         st_uniform(x, (st_random_key){ 1, 1 }, -4, 4);
