@@ -450,7 +450,7 @@ static bool paired(const window *w)
            w->dilation[0] == 1 && w->dilation[1] == 1 && !window_padded(w);
 }
 
-/* Rows that fill half a vector at most are left to rows.c, which joins them. */
+/* Rows that fill half a vector at most are left to rows_picks.c, which joins them. */
 static bool narrow(const window *w)
 {
     return w->out[1] <= LANES_MOST / 2;
