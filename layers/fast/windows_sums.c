@@ -48,10 +48,7 @@ typedef struct row_form {
                                       const st_real *from, ptrdiff_t next, bool first, st_real *to,          \
                                       row_form r)                                                            \
     {                                                                                                        \
-        if (count == 1) M##_add_some_at(rows, 1, at, from, next, first, to, r);                              \
-        else if (count == 2) M##_add_some_at(rows, 2, at, from, next, first, to, r);                         \
-        else if (count == 3) M##_add_some_at(rows, 3, at, from, next, first, to, r);                         \
-        else if (count == 4) M##_add_some_at(rows, 4, at, from, next, first, to, r);                         \
+        if (count == 3) M##_add_some_at(rows, 3, at, from, next, first, to, r);                              \
         else M##_add_some_at(rows, count, at, from, next, first, to, r);                                     \
     }                                                                                                        \
     M##_TARGET INLINE void M##_add_columns(ptrdiff_t n, int taps, ptrdiff_t dilation, ptrdiff_t stride,      \
@@ -105,10 +102,7 @@ typedef struct row_form {
                        more == 0, row, (row_form){ s.columns, s.wide, edge });                               \
             row += same * s.wide;                                                                            \
         }                                                                                                    \
-        if (w->stride == 2 && right == 1 && w->kernel == 2) M##_add_columns(n, 2, 1, 2, rows, to);           \
-        else if (w->stride == 2 && right == 1 && w->kernel == 3) M##_add_columns(n, 3, 1, 2, rows, to);      \
-        else if (w->stride == 2) M##_add_columns(n, w->kernel, right, 2, rows, to);                          \
-        else if (w->stride == 1 && w->kernel == 3) M##_add_columns(n, 3, right, 1, rows, to);                \
+        if (w->stride == 2) M##_add_columns(n, w->kernel, right, 2, rows, to);                               \
         else if (w->stride == 1) M##_add_columns(n, w->kernel, right, 1, rows, to);                          \
         else                                                                                                 \
             for (ptrdiff_t i = 0; i < n; i++) {                                                              \
@@ -123,7 +117,6 @@ typedef struct row_form {
         const phase_axis *h = &p->axis[0], *w = &p->axis[1];                                                 \
         const ptrdiff_t right = p->pool.w.dilation[1], n = whole(h->out * p->pitch);                         \
         if (w->stride == 2) M##_part_columns(n, w->kernel, right, 2, q, rows);                               \
-        else if (w->stride == 1 && w->kernel == 3) M##_part_columns(n, 3, right, 1, q, rows);                \
         else if (w->stride == 1) M##_part_columns(n, w->kernel, right, 1, q, rows);                          \
         else {                                                                                               \
             memset(rows, 0, (size_t)((h->out + 1) * wide) * sizeof *rows);                                   \
