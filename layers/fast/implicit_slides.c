@@ -60,6 +60,12 @@ static int joined(const implicit_plan *d, const pass *p)
     return d->usual > 1 && p->apart[0] * p->apart[1] == 1 ? 2 : 1;
 }
 
+/* Tests if phases have whole rows, of so many windows, which are made where they belong. */
+static bool is_straight(const pass *p, ptrdiff_t width, const slide *v)
+{
+    return p->apart[1] == 1 && width >= v->lanes;
+}
+
 /* The cost of a part of a group of an image, in products of vectors; HUGE_VAL: it cannot slide. */
 static double part_cost(const implicit_plan *d, const pass *p, ptrdiff_t number, int tile)
 {
@@ -73,9 +79,9 @@ static double part_cost(const implicit_plan *d, const pass *p, ptrdiff_t number,
                  vectors = (double)ceil_div(width, v->lanes) / v->images, tiles = vectors * high,
                  waits = tile == SUMS ? fmax(0, tiles - 2) * WAIT : 0,
                  read = vectors * (double)(rows * r.step) + tiles * (double)(r.taps - r.step);
-    const double moved = p->apart[0] * p->apart[1] == 1 ? 0
-                         : p->apart[1] <= 2             ? (double)(WEAVE * (ceil_div(width, d->k->lanes) + 1))
-                                                        : (double)width * APART;
+    const double moved = p->apart[0] * p->apart[1] == 1 || is_straight(p, width, v) ? 0
+                         : p->apart[1] <= 2 ? (double)(WEAVE * (ceil_div(width, d->k->lanes) + 1))
+                                            : (double)width * APART;
     const ptrdiff_t image = p->read * read_size(d, p, 0) * read_size(d, p, 1);
     const bool several = p->made > 1 && tile == TILE, near = image <= NEAR || p->made == 1;
     const double products = high * SLIDE_ROWS * r.taps * row, reading = read * row / vectors,
@@ -253,12 +259,15 @@ static void make_phases(const implicit_plan *d, const pass *p, const slide_plane
 {
     const ptrdiff_t width = p->size[1], down = p->apart[0] * width, area = p->size[0] * width;
     slide_planes set = *made;
-    set.made = p->each, set.exact = set.count;
     for (const part *q = p->part, *end = q + p->parts; q < end; q++) {
         const ptrdiff_t rows = q->of.count[0];
         const bool pair = p->apart[1] == 2 && q + 1 < end && q[0].of.first[0] == q[1].of.first[0];
         st_real *u = room, *v = room + set.count * p->each, *row = to + q->of.first[0] * width;
-        slide_image(q->slide, &q->slid, &set, q->stride, q->taps, rows, q->of.count[1], weight, from, u);
+        const bool straight = is_straight(p, q->of.count[1], q->slide);
+        set.made = straight ? area : p->each, set.exact = straight ? 0 : set.count;
+        slide_image(q->slide, &q->slid, &set, q->stride, q->taps, rows, q->of.count[1], weight, from,
+                    straight ? row : u, straight ? down : q->of.count[1]);
+        if (straight) continue;
         if (!pair) {
             for (ptrdiff_t n = 0; n < set.count; n++)
                 planes_move(d->k, q->of.count, u + n * p->each, q->of.count[1], 1,
@@ -266,7 +275,8 @@ static void make_phases(const implicit_plan *d, const pass *p, const slide_plane
             continue;
         }
         q++;
-        slide_image(q->slide, &q->slid, &set, q->stride, q->taps, rows, q->of.count[1], weight, from, v);
+        slide_image(q->slide, &q->slid, &set, q->stride, q->taps, rows, q->of.count[1], weight, from, v,
+                    q->of.count[1]);
         const bool odd = q->of.first[1] == 0;
         const ptrdiff_t even_line = q[odd ? 0 : -1].of.count[1], odd_line = q[odd ? -1 : 0].of.count[1];
         for (ptrdiff_t n = 0; n < set.count; n++, u += p->each, v += p->each, row += area) {
@@ -331,7 +341,7 @@ void implicit_make_slides(const st_call *c, const pass *p, const share *s, st_te
             set.exact = set.count - (next ? 0 : ceil_div(q->slide->lanes, area));
             set.other_made = pair > 1 ? all : 0;
             slide_image(q->slide, &q->slid, &set, q->stride, q->taps, p->size[0], p->size[1], weight, plane,
-                        image);
+                        image, p->size[1]);
         }
     }
 }

@@ -206,10 +206,11 @@ const slide *slide_of(int isa, ptrdiff_t width, int images, double *cost)
 }
 
 /* The first tile of some rows from number `row` on. */
-static slide_tile tile_of(const slide_columns *s, ptrdiff_t row, ptrdiff_t rows, ptrdiff_t width)
+static slide_tile tile_of(const slide_columns *s, ptrdiff_t row, ptrdiff_t rows, ptrdiff_t width,
+                          ptrdiff_t far)
 {
     return (slide_tile){ .from = s->first + row * s->next,
-                         .to = row * width,
+                         .to = row * far,
                          .inside = s->inside + row / ROWS * s->lines,
                          .rows = smallest(ROWS, rows - row),
                          .width = width,
@@ -218,14 +219,14 @@ static slide_tile tile_of(const slide_columns *s, ptrdiff_t row, ptrdiff_t rows,
 
 /* Some tiles from number `first` on, row by row; returns their number. */
 static ptrdiff_t fill_tiles(const slide *v, const slide_columns *s, int stride, ptrdiff_t rows,
-                            ptrdiff_t width, ptrdiff_t first, slide_tile tile[TILES])
+                            ptrdiff_t width, ptrdiff_t far, ptrdiff_t first, slide_tile tile[TILES])
 {
     const ptrdiff_t across = ceil_div(width, v->lanes),
                     count = smallest(TILES, across * ceil_div(rows, ROWS) - first);
     ptrdiff_t row = first / across * ROWS, at = first % across * v->lanes;
-    slide_tile begin = tile_of(s, row, rows, width);
+    slide_tile begin = tile_of(s, row, rows, width, far);
     for (ptrdiff_t i = 0; i < count; i++, at += v->lanes) {
-        if (at >= width) at = 0, row += ROWS, begin = tile_of(s, row, rows, width);
+        if (at >= width) at = 0, row += ROWS, begin = tile_of(s, row, rows, width, far);
         const ptrdiff_t column = largest(0, smallest(at, width - v->lanes));
         tile[i] = (slide_tile){ .from = begin.from + column * stride,
                                 .to = begin.to + column,
@@ -246,7 +247,7 @@ static ptrdiff_t fill_tiles(const slide *v, const slide_columns *s, int stride, 
     if (all > TILES) some.count = 1;                                                                         \
     for (ptrdiff_t n = 0, i, tiles; n < p->count; n += some.count, some.exact -= some.count) {               \
         for (i = 0; i < all; i += tiles) {                                                                   \
-            tiles = fill_tiles(v, s, stride, rows, width, i, tile);                                          \
+            tiles = fill_tiles(v, s, stride, rows, width, far, i, tile);                                     \
             DO;                                                                                              \
         }                                                                                                    \
         if (some.plus) some.plus += some.count;                                                              \
@@ -259,18 +260,19 @@ static int form_of(const slide_columns *s, int stride)
 }
 
 void slide_image(const slide *v, const slide_columns *s, const slide_planes *p, int stride, int taps,
-                 ptrdiff_t rows, ptrdiff_t width, const st_real *weight, const st_real *b, st_real *c)
+                 ptrdiff_t rows, ptrdiff_t width, const st_real *weight, const st_real *b, st_real *c,
+                 ptrdiff_t far)
 {
     slide_make *make = v->make[form_of(s, stride)][taps - 1];
     EACH_TILES(make(s, &some, tile, tiles, weight + n * p->weight, b + n / p->shared * p->read,
-                    c + n * p->made, width))
+                    c + n * p->made, far))
 }
 
 void slide_sum_image(const slide *v, const slide_columns *s, const slide_planes *p, int stride, int taps,
                      ptrdiff_t rows, ptrdiff_t width, const st_real *b, const st_real *dy, st_real *sum)
 {
     slide_dots *dots = v->dots[form_of(s, stride)][taps - 1];
-    const ptrdiff_t size = s->count * taps * v->lanes * v->images;
+    const ptrdiff_t size = s->count * taps * v->lanes * v->images, far = width;
     EACH_TILES(
-        dots(s, &some, tile, tiles, b + n / p->shared * p->read, dy + n * p->made, width, sum + n * size))
+        dots(s, &some, tile, tiles, b + n / p->shared * p->read, dy + n * p->made, far, sum + n * size))
 }

@@ -73,9 +73,10 @@ typedef struct slide {
  * the cost of an image's row, in those of the instruction set. */
 const slide *slide_of(int isa, ptrdiff_t width, int images, double *cost);
 
-/* All rows of results, `width` windows each. */
+/* All rows of results, `width` windows each, which begin `far` apart. */
 void slide_image(const slide *v, const slide_columns *s, const slide_planes *p, int stride, int taps,
-                 ptrdiff_t rows, ptrdiff_t width, const st_real *weight, const st_real *b, st_real *c);
+                 ptrdiff_t rows, ptrdiff_t width, const st_real *weight, const st_real *b, st_real *c,
+                 ptrdiff_t far);
 
 /* Adds the sums over all windows to sum [planes, columns, taps, images, lanes]. */
 void slide_sum_image(const slide *v, const slide_columns *s, const slide_planes *p, int stride, int taps,
