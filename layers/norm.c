@@ -169,7 +169,7 @@ static moments measure(const norm_plan *p, st_tensor set)
 void norm_update_running(const st_call *c, ptrdiff_t k, double count, double mean, double variance)
 {
     const double momentum = ((const st_batchnorm_options *)c->options)->momentum;
-    const double unbiased = count > 1 ? count / (count - 1) : 1;
+    const double unbiased = count / fmax(count - 1, 1);
     const st_tensor *state = c->layer->state;
     st_real *running_mean = st_data(state[NORM_RUNNING_MEAN]) + k,
             *running_var = st_data(state[NORM_RUNNING_VAR]) + k;

@@ -154,8 +154,8 @@ static double over_classes(const st_loss *l, st_tensor y, st_tensor target, st_t
     p.wants_dy = !st_is_null(dy);
     if (p.wants_dy) p.dy_stride = dy.stride[1];
     /* Vectors keep numbers in dy before they have read all of a target; and short rows are not worth them. */
-    const bool definition = !p.logits || (p.soft && p.wants_dy && st_overlaps(dy, target)) ||
-                            (y.shape.rank > 2 && p.area > 1 && p.area < 8);
+    const bool definition =
+        !p.logits || (p.soft && p.wants_dy && st_overlaps(dy, target)) || (p.area > 1 && p.area < 8);
     st_row_function *row = definition ? add_row : row_of(LOSS_LOGITS, add_row);
     if (!row) return NAN;
     if (p.soft) p.target_stride = target.stride[1], target = st_select(target, 1, 0);

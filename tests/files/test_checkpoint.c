@@ -335,6 +335,23 @@ TEST(more_epochs_are_welcome_where_the_schedule_allows)
     }
 }
 
+TEST(a_run_that_has_ended_ends_at_once_with_its_score)
+{
+    auto_dataset *digits = st_digits(SAMPLES, 1);
+    st_train_result result[2];
+    unlink(file);
+    for (int k = 0; k < 2; k++) {
+        auto_net *n = plain();
+        auto_optim *o = sgd_plain();
+        st_train_options options = { .loss = st_cross_entropy(), .optim = o, .batch = BATCH, .epochs = 1 };
+        options.callbacks[0] = kept(true);
+        assert_int_equal(st_train_run(n, digits, options, &result[k]), 0);
+    }
+    assert_int_equal(result[1].resumed, result[0].steps);
+    assert_true(isfinite(result[0].training.loss));
+    assert_same_score(result[1].training, result[0].training);
+}
+
 TEST(a_checkpoint_is_a_nets_file_too)
 {
     way w = ways(2);

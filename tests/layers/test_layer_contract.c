@@ -932,6 +932,12 @@ static int misshapen_plan(st_layer *l, st_shape x, st_shape *y)
     return st_layer_memory(l, ST_SHAPE(3));
 }
 
+static int scalar_memory_plan(st_layer *l, st_shape x, st_shape *y)
+{
+    *y = x;
+    return st_layer_memory(l, (st_shape){ .n = { x.n[0] } }); /* of rank 0 */
+}
+
 static int careless_plan(st_layer *l, st_shape x, st_shape *y)
 {
     *y = x;
@@ -1008,6 +1014,7 @@ TEST(bad_types_are_refused)
                     "odd: requests two parameters or states called scale" },
                   { greedy_plan, "odd: requests more than 8 slots of memory" },
                   { misshapen_plan, "odd: requests memory [3], expected [2, ...]" },
+                  { scalar_memory_plan, "odd: requests memory [], expected [2, ...]" },
                   { careless_plan, "odd: plan ignored a failed request: odd: requests memory [3]" },
                   { batch_changing_plan, "odd: plan made [3] of a batch [2, 2], expected [2, ...]" },
                   { childless_plan, "odd: plans child 0 of 0" },
@@ -1231,7 +1238,7 @@ TEST(inputs_that_do_not_fit_are_refused)
         { st_hardtanh(.min_val = 1), s, "min_val is 1, expected less than max_val, 1" },
         { st_hardtanh(.min_val = 1, .max_val = ST_ZERO), s, "expected less than max_val, 0" },
         { st_prelu(.num_parameters = 4), s, "num_parameters=4" },
-        { st_prelu(.num_parameters = 4), ST_SHAPE(4), "num_parameters=4" },
+        { st_prelu(.num_parameters = 4), { .rank = 1, .n = { 4, 4 } }, "num_parameters=4" },
         { st_layernorm(.axes = 3), ST_SHAPE(2, 6, 3), "axes=3" },
         { st_softmax(.axis = 2), ST_SHAPE(2, 6), "softmax: axis=2" },
         { st_log_softmax(.axis = 1), ST_SHAPE(2), "log_softmax: axis=1" },
@@ -1250,8 +1257,8 @@ TEST(inputs_that_do_not_fit_are_refused)
           "unflatten: channels=5 and size=0x0, expected the 48 elements of an image of [2, 3, 4, 4]" },
         { st_unflatten(.channels = 3, .size = { 4, 5 }), s, "size=4x5" },
         { st_unflatten(.channels = 3, .size = { INT_MAX, INT_MAX }), s, "channels=3" },
-        { st_unflatten(.channels = 3, .size = { 16, ST_ZERO_INT }), s, "size=16x0" },
-        { st_unflatten(.channels = 3, .size = { ST_ZERO_INT, 16 }), s, "size=0x16" },
+        { st_unflatten(.channels = 3, .size = { 1, ST_ZERO_INT }), s, "size=1x0" },
+        { st_unflatten(.channels = 3, .size = { ST_ZERO_INT, 1 }), s, "size=0x1" },
         { st_upsample(.scale = { 2, 2 }, .align_corners = true), ST_SHAPE(1, 1, 4, 4), "align_corners" },
         /* blocks: which child, and what does not fit */
         { st_residual(convolution(5, 1)), s, "residual: the body makes [2, 5, 4, 4]" },

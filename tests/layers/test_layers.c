@@ -362,6 +362,18 @@ TEST(dropouts_have_the_same_mask_backward_and_none_in_inference)
     }
 }
 
+/* An image of more channels than a thread takes at a time. */
+TEST(channels_are_dropped_as_elements_are)
+{
+    enum { CHANNELS = 2000, EACH = 7 };
+    auto_layer *whole = st_channel_dropout(.p = 0.5), *single = st_dropout(.p = 0.5);
+    auto_tensor x = full(ST_SHAPE(1, CHANNELS, EACH), 1), ones = full(ST_SHAPE(1, CHANNELS), 1);
+    assert_built(whole, x.shape);
+    assert_built(single, ones.shape);
+    auto_tensor y = forward(whole, x), mask = forward(single, ones);
+    for (ptrdiff_t k = 0; k < st_numel(y); k++) assert_true(*element(y, k) == *element(mask, k / EACH));
+}
+
 TEST(a_mask_is_a_function_of_seed_and_step)
 {
     for (int kind = 0; kind < 2; kind++) {

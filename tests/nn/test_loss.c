@@ -341,6 +341,17 @@ static void check_extreme(const extreme *x)
     assert_near(dy, slopes, limit);
 }
 
+/* The mean of positions without weight: a smoothed target has a loss, one that is certain has none. */
+TEST(a_loss_of_no_weight_is_infinite_or_nan)
+{
+    auto_tensor y = tensor_of(ST_SHAPE(1, 2), 1, 2), target = tensor_of(ST_SHAPE(1), 0),
+                weight = tensor_of(ST_SHAPE(2), 0, 1);
+    const st_loss smoothed = st_cross_entropy(.weight = weight, .label_smoothing = 0.5),
+                  certain = st_cross_entropy(.weight = weight);
+    assert_true(st_loss_value(smoothed, y, target, (st_tensor){ 0 }) == (double)INFINITY);
+    assert_true(isnan(st_loss_value(certain, y, target, (st_tensor){ 0 })));
+}
+
 /* Certain and right costs 0, certain and wrong the distance of the logits; Huber is linear far away, and
  * joins. */
 TEST_OF_ENGINES(huge_logits_do_not_overflow)

@@ -409,6 +409,42 @@ TEST(nothing_runs_before_it_is_built)
     expect_failure(st_net_backward(n, y, (st_tensor){ 0 }), "st_net_backward before st_net_forward");
 }
 
+TEST(nothing_runs_backward_after_an_error)
+{
+    auto_net *n = built(small(), 2);
+    auto_tensor x = full(ST_SHAPE(2, 2, 6, 6), 1), dy = full(ST_SHAPE(2, 4), 1);
+    st_net_forward(n, x, ST_TRAIN);
+    st_error_set("earlier");
+    assert_int_equal(st_net_backward(n, dy, (st_tensor){ 0 }), -1);
+    expect_error("earlier");
+}
+
+static int plan_for_few(st_layer *l, st_shape x, st_shape *y)
+{
+    *y = x;
+    return x.n[0] > 4 ? st_layer_refuse(l, "a batch of %td", x.n[0]) : 0;
+}
+static void copied(const st_call *c, st_tensor x, st_tensor y)
+{
+    st_copy(y, x);
+}
+static void copied_back(const st_call *c, st_tensor x, st_tensor y, st_tensor dy, st_tensor dx)
+{
+    st_copy(dx, dy);
+}
+
+TEST(a_net_that_cannot_be_built_again_is_not_built)
+{
+    static const st_layer_type few = { "few", .plan = plan_for_few, .forward = copied,
+                                       .backward = copied_back };
+    auto_net *n = built(st_net_new(ST_SHAPE(3), st_layer_new(&few, NULL, 0, NULL)), 4);
+    auto_tensor x = st_tensor_new(ST_SHAPE(4, 3));
+    expect_failure(st_net_build(n, 5, 1), "a batch of 5");
+    expect_failure(st_net_forward(n, x, ST_EVAL), "st_net_forward before st_net_build");
+    built(n, 4);
+    assert_same(st_net_forward(n, x, ST_EVAL), x);
+}
+
 TEST(ten_images_in_batches_of_four_are_predicted_as_one_by_one)
 {
     dice d = { { 7 } };

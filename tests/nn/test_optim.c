@@ -306,6 +306,8 @@ TEST(defaults_are_those_of_pytorch)
 {
     auto_optim *a = st_adam(), *w = st_adamw(), *r = st_rmsprop(), *none = st_optim_new(a->kind, NULL);
     assert_true(a->lr == 0.001 && w->lr == 0.001 && r->lr == 0.01 && none->lr == 0.001);
+    auto_optim *still = st_adam(.lr = ST_ZERO);
+    assert_true(still->lr == 0 && !signbit(still->lr));
 }
 
 /* Whatever is refused has changed neither the weights nor the optimizer: the step after it is the one that
