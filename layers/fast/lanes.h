@@ -22,6 +22,14 @@ INLINE ptrdiff_t lanes_within(ptrdiff_t i, int lanes, ptrdiff_t n)
     return i + lanes > n ? n - lanes : i;
 }
 
+/* Fetches the lines that begin in n elements, for WRITE or reading, up to a LEVEL: as __builtin_prefetch. */
+enum { CACHE_LINE = 64 / sizeof(st_real) };
+#define FETCH_LINES(from, n, WRITE, LEVEL)                                                                   \
+    do {                                                                                                     \
+        const st_real *line = (from), *last_line = line + (n);                                               \
+        for (; line < last_line; line += CACHE_LINE) __builtin_prefetch(line, WRITE, LEVEL);                 \
+    } while (0)
+
 /* DO(lanes, n, ...) with the longest vectors, of at most `lanes` lanes, that n elements fill. */
 enum { LANES_MOST = 64 / sizeof(st_real) };
 #define BY_LANES(lanes, DO, n, ...)                                                                          \

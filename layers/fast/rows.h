@@ -24,7 +24,6 @@
 #include "layers/separable.h"
 
 enum { AHEAD = 8192 / sizeof(st_real) }; /* rows are fetched so far before they are read or written */
-enum { LINE = 64 / sizeof(st_real) };    /* is fetched at once */
 enum { BESIDE = 4 };                     /* vectors at once */
 enum { BLOCK = 8192 / sizeof(st_real) }; /* elements of rows that are summed before they are picked from */
 enum { PLANE = 4096 };                   /* elements of a plane that is picked from, at most */

@@ -29,7 +29,7 @@ ptrdiff_t rows_room_of_planes(const sparse each[], int lanes)
 
 size_t rows_bytes_of_picks(ptrdiff_t room, int lanes)
 {
-    return LINE * sizeof(st_real) +
+    return CACHE_LINE * sizeof(st_real) +
            (size_t)room * (sizeof(pick) + (size_t)lanes * (sizeof(isa_bits) + sizeof(st_real)));
 }
 

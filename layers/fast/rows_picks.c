@@ -198,8 +198,8 @@ static ptrdiff_t planes_of_block(ptrdiff_t size)
                 const ptrdiff_t count = rows->begin[oh + 1] - rows->begin[oh];                               \
                 if (copied) fetched = fetch(fetched, t, count, from, wide, end, least);                      \
                 const bool soon = copied && !fetched && count > 0 && count < 3 && oh + 1 < rows->out;        \
-                for (ptrdiff_t i = 0; i < wide && soon; i += LINE) /* the next row's last tap */             \
-                    __builtin_prefetch(from + rows->taps[rows->begin[oh + 2] - 1].from * wide + i);          \
+                if (soon) /* the next row's last tap */                                                      \
+                    FETCH_LINES(from + rows->taps[rows->begin[oh + 2] - 1].from * wide, wide, 0, 3);         \
                 st_real *next = w->block + l * k->step;                                                      \
                 if (copied && count == 0 && value != 0)                                                      \
                     for (ptrdiff_t i = 0; i < wide; i++) next[i] = value;                                    \

@@ -202,7 +202,7 @@ static char *lay_out_picks(picks *p, ptrdiff_t room, int lanes, char *at)
 {
     p->room = room;
     p->pick = (pick *)(void *)at, at += (size_t)room * sizeof *p->pick;
-    at += -(uintptr_t)at % (LINE * sizeof(st_real)); /* vectors of indexes lie in one line */
+    at += -(uintptr_t)at % (CACHE_LINE * sizeof(st_real)); /* vectors of indexes lie in one line */
     p->index = (isa_bits *)(void *)at, at += (size_t)(room * lanes) * sizeof *p->index;
     p->weight = (st_real *)(void *)at;
     return at + (size_t)(room * lanes) * sizeof *p->weight;

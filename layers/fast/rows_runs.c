@@ -49,11 +49,6 @@ static ptrdiff_t apart_of(const sparse *rows, ptrdiff_t area)
     return later ? ceil_div(AHEAD, largest(area, 1)) * area : AHEAD;
 }
 
-INLINE void fetch_between(const st_real *from, ptrdiff_t begin, ptrdiff_t end)
-{
-    for (ptrdiff_t k = begin; k < end; k += LINE) __builtin_prefetch(from + k);
-}
-
 /* At most n, as many as fit `room`; often n is 1, and divisions take long. */
 INLINE ptrdiff_t fitting(ptrdiff_t n, ptrdiff_t room, ptrdiff_t each)
 {
@@ -210,10 +205,11 @@ static bool is_wide(const column_run *r, ptrdiff_t lanes)
                 else M##_copy_runs(p, count > 0 ? row : NULL, to);                                           \
                 if (last) memcpy(y, to, (size_t)out * sizeof *y);                                            \
             }                                                                                                \
-            for (ptrdiff_t k = 0; far && k < (every ? count : smallest(count, 1)); k++)                      \
-                fetch_between(x + t[k].from * wide, largest(n * wide, apart), n * wide + apart);             \
-            for (ptrdiff_t k = largest(n * out, AHEAD); to_far && k < n * out + AHEAD; k += LINE)            \
-                __builtin_prefetch(y + k, 1);                                                                \
+            for (ptrdiff_t k = 0; far && k < (every ? count : smallest(count, 1)); k++) {                    \
+                const st_real *next = x + t[k].from * wide + largest(n * wide, apart);                       \
+                FETCH_LINES(next, smallest(n *wide, apart), 0, 3);                                           \
+            }                                                                                                \
+            if (to_far) FETCH_LINES(y + largest(n * out, AHEAD), smallest(n * out, AHEAD), 1, 3);            \
             i += n;                                                                                          \
             if (i == rows.out) i = 0, x += area;                                                             \
         }                                                                                                    \

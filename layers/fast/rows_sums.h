@@ -18,7 +18,7 @@ INLINE const st_real *fetch(const st_real *fetched, const tap *t, ptrdiff_t coun
     const st_real *first = x + t->from * pitch, *last = x + (t[count - 1].from + 1) * pitch;
     const st_real *to = end - last < SOON ? end : last + SOON;
     if (fetched < first) fetched = first;
-    for (; fetched < to; fetched += LINE) __builtin_prefetch(fetched);
+    for (; fetched < to; fetched += CACHE_LINE) __builtin_prefetch(fetched);
     return fetched;
 }
 

@@ -79,17 +79,17 @@ typedef struct fetching {
 static fetching fetching_of(patch p, ptrdiff_t steps)
 {
     if (p.length == p.area) p.length *= p.n, p.n = 1;
-    const ptrdiff_t runs = p.n * p.lines, each = runs * (ceil_div(p.length, LINE) + 1);
+    const ptrdiff_t runs = p.n * p.lines, each = runs * (ceil_div(p.length, CACHE_LINE) + 1);
     return (fetching){ p, p.from, p.from + p.length, 0, runs, each / largest(steps, 1) + 1 };
 }
 
 INLINE void fetch_some(fetching *f)
 {
-    for (ptrdiff_t k = 0; k < f->each && f->runs > 0; k++, f->at += LINE) {
+    for (ptrdiff_t k = 0; k < f->each && f->runs > 0; k++, f->at += CACHE_LINE) {
         __builtin_prefetch(f->at, 0, 2);
         if (f->at < f->end) continue;
         if (++f->line == f->of.lines) f->line = 0, f->of.from += f->of.area;
-        f->at = f->of.from + f->line * f->of.wide - LINE, f->end = f->at + LINE + f->of.length;
+        f->at = f->of.from + f->line * f->of.wide - CACHE_LINE, f->end = f->at + CACHE_LINE + f->of.length;
         f->runs--;
     }
 }
