@@ -1234,7 +1234,7 @@ TEST(inputs_that_do_not_fit_are_refused)
         { st_conv_transpose2d(4, { 2, 2 }, .output_padding = { ST_ZERO_INT, 2 }), ST_SHAPE(2, 3, 3, 3),
           "output_padding 0x2, expected" },
         /* axes */
-        { st_groupnorm(.groups = 4), ST_SHAPE(2, 6, 3), "groups=4" },
+        { st_groupnorm(.groups = 4), ST_SHAPE(2, 6, 3), "groups=4 must divide the 6 channels" },
         { st_hardtanh(.min_val = 1), s, "min_val is 1, expected less than max_val, 1" },
         { st_hardtanh(.min_val = 1, .max_val = ST_ZERO), s, "expected less than max_val, 0" },
         { st_prelu(.num_parameters = 4), s, "num_parameters=4" },
