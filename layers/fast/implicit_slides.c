@@ -384,7 +384,9 @@ void implicit_sum_slides(const st_call *c, const share *s, st_tensor wide, st_te
                                      .shared = narrow,
                                      .read = wide.stride[1],
                                      .made = area,
-                                     .alone = pair < v->images };
+                                     .alone = pair < v->images,
+                                     .ahead = layer_streams(c) && narrow == 1 &&
+                                              read_stride(d, &d->gather, 0) > 1 };
                 const st_real *plane =
                     channels_of(&images, i, pair, g, some, before, after, room, &set.other_read);
                 slide_sum_image(

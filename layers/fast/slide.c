@@ -106,6 +106,8 @@ INLINE void fetch_ahead(const st_real *next, ptrdiff_t share)
                 const isa_bits skip = (isa_bits)q->skip, end = (isa_bits)q->width;                           \
                 const ptrdiff_t rows = q->rows;                                                              \
                 st_real *to = sum;                                                                           \
+                if (p->ahead && n + 1 < p->count)                                                            \
+                    fetch_ahead(b + p->read + (q - tile) * (p->read / tiles), p->read / tiles);              \
                 M##_mask own = { 0 };                                                                        \
                 M##_vector d[ROWS];                                                                          \
                 for (isa_bits e = 0; e < LANES; e++) own[e] = -(e % EACH >= skip && e % EACH < end);         \
