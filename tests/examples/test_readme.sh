@@ -191,6 +191,10 @@ pytorch_has_every_kind() {
         [ "$kind" = schedule ] && name=${name}_lr
         grep -qE "\\<st_$name\\>" docs/pytorch.md || { echo "docs/pytorch.md has no $kind $name"; return 1; }
     done < <(cut -d : -f 1 "$tmp/types.code")
+    for name in $(sed -n 's/^st_callback \(st_[a-z0-9_]*\)(.*/\1/p; s/^st_dataset [*]\(st_[a-z0-9_]*\)(.*/\1/p' \
+        nn/callbacks/callbacks.h nn/data/formats.h nn/files/checkpoint.h); do
+        grep -qE "\<${name%_new}\>" docs/pytorch.md || { echo "docs/pytorch.md does not have ${name%_new}"; return 1; }
+    done
 }
 
 claim "the first network trains and saves" first_network
@@ -204,5 +208,5 @@ claim "every folder of the library is on the README's map" folders_are_on_the_ma
 claim "names in the documents are declared" names_are_declared
 claim "the tables of layers, losses, optimizers and schedules are those of the code" layers_are_the_table
 claim "the program opens every format of nn/data/formats.h" program_opens_every_format
-claim "docs/pytorch.md has every layer, loss, optimizer and schedule" pytorch_has_every_kind
+claim "docs/pytorch.md has every layer, loss, optimizer, schedule, callback and format" pytorch_has_every_kind
 exit $failed
