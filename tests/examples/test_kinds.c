@@ -108,7 +108,7 @@ static void try_fields(option_word (*word)(int i), int i, const st_field *fields
             snprintf(text, sizeof text, "%s %s=%s", word(i).text, f->name, wrong[k]);
             about("%s", text);
             make(given(word, text));
-            expect_error(f->name);
+            expect_error("%s", f->name);
         }
     }
 }
@@ -155,7 +155,7 @@ TEST(options_after_a_name_that_are_wrong_are_refused)
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         about("%s", cases[i].text);
-        expect_failure(optim_chosen(given(optim_word, cases[i].text), NULL), cases[i].error);
+        expect_failure(optim_chosen(given(optim_word, cases[i].text), NULL), "%s", cases[i].error);
     }
     expect_failure(
         optim_chosen(given(optim_word, "adam lr=0.1"), (kind_number[]){ { "lr", "lr", 0.1 }, { 0 } }),
