@@ -4,6 +4,7 @@
 #include "layers/fast/algorithms.h"
 #include "layers/fast/functions.h"
 #include "layers/fast/gelu.h"
+#include "layers/fast/lanes.h"
 #include "layers/types.h"
 #include "tensor/counts.h"
 #include "tensor/fast/stream.h"
@@ -86,11 +87,6 @@ INLINE void prefetch_page(const st_real *at, ptrdiff_t page)
     for (int k = 0; k < 4; k++) __builtin_prefetch((const char *)next + k * LINE, 0, 2);
 }
 
-INLINE void prefetch_block(const st_real *at)
-{
-    for (int k = 0; k < BLOCK; k += LINE / (int)sizeof *at) __builtin_prefetch(at + k);
-}
-
 static void run_elements(ptrdiff_t i, void *context)
 {
     const element_rows *e = context;
@@ -101,7 +97,7 @@ static void run_elements(ptrdiff_t i, void *context)
         st_real *at[3] = { 0 };
         for (int v = 0; v < e->views; v++) at[v] = e->at[v] + first;
         for (int v = e->streams; v < e->views; v++)
-            if (e->far) prefetch_block(at[v] + AHEAD);
+            if (e->far) FETCH_LINES(at[v] + AHEAD, BLOCK, 0, 3);
             else
                 for (int page = 0; page < PAGES; page++) prefetch_page(at[v], page);
         if (e->streams) stream_row(n, e->views, at, e->row, &o);

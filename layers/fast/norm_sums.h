@@ -252,8 +252,7 @@ enum { NEARBY = 4096 }; /* elements: the longest row that is fetched */
 /* Fetches a row of the next image, which hardware does not foresee, unless it is long. */
 INLINE void prefetch(ptrdiff_t n, const st_real *x)
 {
-    enum { LINE = 64 / sizeof(st_real) };
-    for (ptrdiff_t i = 0; i < n && n <= NEARBY; i += LINE) __builtin_prefetch(x + i, 0, 2);
+    if (n <= NEARBY) FETCH_LINES(x, n, 0, 2);
 }
 
 INLINE bool far_rows(const norm_columns *c)

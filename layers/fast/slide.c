@@ -2,6 +2,7 @@
  * processor can. */
 #include "layers/fast/slide.h"
 #include "layers/fast/kernel.h"
+#include "layers/fast/lanes.h"
 #include "tensor/counts.h"
 
 enum { ROWS = SLIDE_ROWS, TILES = 128 }; /* that are planned at a time */
@@ -33,10 +34,11 @@ static void write_part(const st_real *from, int lanes, int each, ptrdiff_t rows,
             if (i % each < width) to[i / each * beside + i % each] = from[i];
 }
 
-/* Fetches a tile's share of the next plane. */
-INLINE void fetch_ahead(const st_real *next, ptrdiff_t share)
+/* Fetches a tile's share of the plane after plane n, which begins at b. */
+INLINE void fetch_ahead(const slide_planes *p, ptrdiff_t n, const st_real *b, ptrdiff_t tile, ptrdiff_t tiles)
 {
-    for (ptrdiff_t e = 0; e < share; e += 64 / (ptrdiff_t)sizeof *next) __builtin_prefetch(next + e, 0, 2);
+    const ptrdiff_t share = p->read / tiles;
+    if (p->ahead && n + 1 < p->count) FETCH_LINES(b + p->read + tile * share, share, 0, 2);
 }
 
 #define MAKE(M, I, S, D, T)                                                                                  \
@@ -52,8 +54,7 @@ INLINE void fetch_ahead(const st_real *next, ptrdiff_t share)
                 M##_vector sum[ROWS];                                                                        \
                 st_real aside[ROWS * LANES], *to = c + q->to;                                                \
                 const ptrdiff_t rows = q->rows;                                                              \
-                if (p->ahead && n + 1 < p->count)                                                            \
-                    fetch_ahead(b + p->read + (q - tile) * (p->read / tiles), p->read / tiles);              \
+                fetch_ahead(p, n, b, q - tile, tiles);                                                       \
                 sum[0] = (p->plus ? p->plus[n] : 0) - (M##_vector){ 0 };                                     \
                 EACH_ROW(r, ROWS) sum[r] = sum[0];                                                           \
                 for (ptrdiff_t k = 0; k < s->count; k++) {                                                   \
@@ -106,8 +107,7 @@ INLINE void fetch_ahead(const st_real *next, ptrdiff_t share)
                 const isa_bits skip = (isa_bits)q->skip, end = (isa_bits)q->width;                           \
                 const ptrdiff_t rows = q->rows;                                                              \
                 st_real *to = sum;                                                                           \
-                if (p->ahead && n + 1 < p->count)                                                            \
-                    fetch_ahead(b + p->read + (q - tile) * (p->read / tiles), p->read / tiles);              \
+                fetch_ahead(p, n, b, q - tile, tiles);                                                       \
                 M##_mask own = { 0 };                                                                        \
                 M##_vector d[ROWS];                                                                          \
                 for (isa_bits e = 0; e < LANES; e++) own[e] = -(e % EACH >= skip && e % EACH < end);         \
@@ -187,19 +187,19 @@ static const slide *const pair_of_isa = NULL;
 enum { PAIRED = 0 };
 #endif
 
-enum { ISAS = sizeof slide_of_isa / sizeof *slide_of_isa, WIDE = 64 / sizeof(st_real) };
+enum { ISAS = sizeof slide_of_isa / sizeof *slide_of_isa };
 static const double WIDEST = 1.6, /* the cost of a vector of 64 bytes, in others; */
     JOIN = 1.1;                   /* of a vector that is joined */
 
 const slide *slide_of(int isa, ptrdiff_t width, int images, double *cost)
 {
     const slide *best = NULL;
-    const double widest = slide_of_isa[isa].lanes == WIDE ? WIDEST : 1;
+    const double widest = slide_of_isa[isa].lanes == LANES_MOST ? WIDEST : 1;
     for (; isa < ISAS; isa++)
         for (int pair = 0; pair < (images > 1 && isa < PAIRED ? 2 : 1); pair++) {
             const slide *v = pair ? &pair_of_isa[isa] : &slide_of_isa[isa];
             if (pair && width > v->lanes) continue;
-            const double each = v->lanes * v->images == WIDE ? 1 : 1 / widest,
+            const double each = v->lanes * v->images == LANES_MOST ? 1 : 1 / widest,
                          time = each * (pair ? JOIN / 2 : 1) * (double)ceil_div(width, v->lanes);
             if (best && time >= *cost) continue;
             best = v, *cost = time;
