@@ -1,20 +1,22 @@
 /* options.c: defaults and validation of options, driven by their table. */
 #include "layers/options.h"
+#include "tensor/counts.h"
 #include "tensor/error.h"
 
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
 
+/* Ten digits: all of an int. */
 static int check(const char *who, const st_field *f, double value)
 {
     bool fits = isfinite(value) && value >= f->least && (f->below == 0 || value < f->below);
     if (fits) return 0;
-    if (value == 0) value = 0; /* ST_ZERO is -0 */
+    value = value == 0 ? 0 : printable(value); /* ST_ZERO is -0 */
     if (f->below == 0)
-        return st_error_set("%s: %s is %g, expected at least %g", who, f->name, value, f->least);
-    return st_error_set("%s: %s is %g, expected at least %g and below %g", who, f->name, value, f->least,
-                        f->below);
+        return st_error_set("%s: %s is %.10g, expected at least %.10g", who, f->name, value, f->least);
+    return st_error_set("%s: %s is %.10g, expected at least %.10g and below %.10g", who, f->name, value,
+                        f->least, f->below);
 }
 
 static int resolve_int(const char *who, const st_field *f, int *value)

@@ -58,7 +58,7 @@ static void check_row(ptrdiff_t n, st_real *const at[], const ptrdiff_t stride[]
             p->total += weight_of(p, (ptrdiff_t) class);
         else if (!st_error())
             st_error_set("loss %s: target[%td] is %g, expected a class from 0 to %td", p->l->kind->name,
-                         p->position, class, p->classes - 1);
+                         p->position, printable(class), p->classes - 1);
     }
 }
 

@@ -106,7 +106,7 @@ static int check_step(const st_optim *o, double lr, st_tensor parameters, st_ten
                             o->kind->name, st_shape_text(parameters.shape).text,
                             st_shape_text(gradients.shape).text);
     if (!isfinite(lr) || lr < 0)
-        return st_error_set("%s: learning rate %g, expected at least 0", o->kind->name, lr);
+        return st_error_set("%s: learning rate %g, expected at least 0", o->kind->name, printable(lr));
     if (o->groups && o->groups->parameters != st_numel(parameters))
         return st_error_set("%s: %td parameters, the groups are of %td", o->kind->name, st_numel(parameters),
                             o->groups->parameters);

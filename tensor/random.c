@@ -1,5 +1,6 @@
 /* random.c: the Philox generator, and distributions computed from its words. */
 #include "tensor/random.h"
+#include "tensor/counts.h"
 #include "tensor/error.h"
 #include "tensor/random_impl.h"
 #include "tensor/tables.h"
@@ -122,8 +123,8 @@ void st_uniform(st_tensor x, st_random_key key, st_real low, st_real high)
     if (isfinite(low) && isfinite(high) && low <= high)
         st_walk(1, &x, ST_ROW_MAJOR, draw_row, &(draw){ key, 0, between, low, high });
     else
-        st_error_set("st_uniform: from %g to %g, expected finite ends in ascending order", (double)low,
-                     (double)high);
+        st_error_set("st_uniform: from %g to %g, expected finite ends in ascending order",
+                     printable((double)low), printable((double)high));
 }
 
 void st_normal(st_tensor x, st_random_key key, st_real mean, st_real deviation)

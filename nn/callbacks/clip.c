@@ -1,5 +1,6 @@
 /* clip.c: clips gradients before each step. */
 #include "nn/callbacks/callbacks.h"
+#include "tensor/counts.h"
 
 #include <math.h>
 #include <string.h>
@@ -14,7 +15,7 @@ double st_clip_grad_norm(st_tensor gradients, double most)
 {
     double sum = 0;
     if (!(most >= 0)) {
-        st_error_set("st_clip_grad_norm: a norm of %g, expected at least 0", most);
+        st_error_set("st_clip_grad_norm: a norm of %g, expected at least 0", printable(most));
         return NAN;
     }
     st_walk(1, &gradients, ST_ROW_MAJOR, square_row, &sum);
@@ -32,7 +33,7 @@ static st_real clipped(st_real x, void *context)
 void st_clip_grad_value(st_tensor gradients, double most)
 {
     if (!(most >= 0)) {
-        st_error_set("st_clip_grad_value: a bound of %g, expected at least 0", most);
+        st_error_set("st_clip_grad_value: a bound of %g, expected at least 0", printable(most));
         return;
     }
     st_real bound = (st_real)most;

@@ -200,7 +200,7 @@ static int describe(const st_augment_options *o, st_shape x, char text[DESCRIPTI
     for (const limit *l = limits; l < limits + sizeof limits / sizeof *limits; l++) {
         if (!(l->value >= 0 && (l->value < l->most || (l->closed && l->value == l->most))))
             return st_error_set("st_dataset_augment: %s is %g, expected at least 0 and %s %g, of samples %s",
-                                l->name, l->value, l->closed ? "at most" : "below", l->most,
+                                l->name, printable(l->value), l->closed ? "at most" : "below", l->most,
                                 st_shape_text(x).text);
         if (l->value > 0)
             length += snprintf(text + length, DESCRIPTION - (size_t)length, " %s %.15g,", l->name, l->value);

@@ -33,10 +33,10 @@ static int check(const st_normalization *n, const char *who)
     if (n->channels < 1) return st_error_set("%s: %td channels, expected at least one", who, n->channels);
     for (ptrdiff_t c = 0; c < n->channels; c++) {
         if (!isfinite(n->mean[c]))
-            return st_error_set("%s: the mean of channel %td is %g", who, c, n->mean[c]);
+            return st_error_set("%s: the mean of channel %td is %g", who, c, printable(n->mean[c]));
         if (!(n->deviation[c] >= 0) || !isfinite(n->deviation[c]))
             return st_error_set("%s: the deviation of channel %td is %g, expected at least 0", who, c,
-                                n->deviation[c]);
+                                printable(n->deviation[c]));
     }
     return 0;
 }

@@ -244,7 +244,7 @@ static ptrdiff_t read_classes(const st_dataset *of, ptrdiff_t class[])
         double target = (double)st_item(y);
         if (!(target >= 0 && target < MOST_CLASSES && target == floor(target)))
             st_error_set("st_dataset_split: sample %td has target %g, expected a class from 0 to %d", i,
-                         target, MOST_CLASSES - 1);
+                         printable(target), MOST_CLASSES - 1);
         else classes = largest(classes, 1 + (class[i] = (ptrdiff_t)target));
     }
     st_tensor_free(x);
@@ -272,7 +272,8 @@ int st_dataset_split(const st_dataset *of, double fraction, uint64_t seed, st_da
     if (!of || !part || !rest) return st_error_set("st_dataset_split: the %s is NULL", of ? "result" : "set");
     *part = *rest = NULL;
     if (!(fraction > 0 && fraction < 1))
-        return st_error_set("st_dataset_split: fraction %g, expected more than 0 and less than 1", fraction);
+        return st_error_set("st_dataset_split: fraction %g, expected more than 0 and less than 1",
+                            printable(fraction));
     const ptrdiff_t n = of->count;
     ptrdiff_t *order = array_new("st_dataset_split", n, 3 * sizeof *order);
     if (!order) return -1;
@@ -332,7 +333,7 @@ st_dataset *st_dataset_weighted(const st_dataset *of, ptrdiff_t count, const dou
     for (ptrdiff_t i = 0; i < of->count && !st_error(); i++) {
         if (!(weight[i] >= 0) || !isfinite(sum + weight[i]))
             st_error_set("st_dataset_weighted: weight[%td] is %g, expected at least 0 and a finite sum", i,
-                         weight[i]);
+                         printable(weight[i]));
         if (weight[i] > 0) own->last = i;
         own->sum[i] = sum += weight[i];
     }

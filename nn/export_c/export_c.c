@@ -7,6 +7,7 @@
 #include "nn/export_c/int8.h"
 #include "nn/export_c/steps.h"
 #include "nn/files/file.h"
+#include "tensor/counts.h"
 #include "tensor/print/shortest.h"
 #include <stride.h>
 
@@ -75,7 +76,7 @@ static void write_constants(writer *w, const char *type, const char *name, st_te
         const double value = (double)(float)st_data(t)[i];
         if (!isfinite(value))
             st_error_set("layer %s: %s: its %s holds %g, which C has no constant for", w->s->path,
-                         w->s->l->type->name, name, value);
+                         w->s->l->type->name, name, printable(value));
         fputs(i % 10 ? " " : "\n    ", w->to);
         write_number(w, value);
         putc(',', w->to);

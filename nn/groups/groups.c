@@ -3,6 +3,7 @@
 #include "nn/groups/groups.h"
 #include "nn/optim_impl.h"
 #include "tensor/array.h"
+#include "tensor/counts.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -112,7 +113,7 @@ static int check_group(const st_param_group *g)
     if (isfinite(g->lr_factor) && g->lr_factor >= 0 && isfinite(g->weight_decay) && g->weight_decay >= 0)
         return 0;
     return st_error_set("st_optim_groups: \"%s\" has lr_factor %g and weight_decay %g, expected at least 0",
-                        g->names, g->lr_factor, g->weight_decay);
+                        g->names, printable(g->lr_factor), printable(g->weight_decay));
 }
 
 static int make_ranges(grouping *all, st_net *n)

@@ -243,7 +243,7 @@ TEST(what_does_not_fit_is_refused)
 {
     auto_tensor x = st_tensor_new(ST_SHAPE(4, 2, 3));
     auto_dataset *d = set_of(x);
-    const double good[] = { 1, 1, 1 }, negative[] = { 1, -1, 1 }, strange[] = { 1, NAN, 1 };
+    const double good[] = { 1, 1, 1 }, negative[] = { 1, -1, 1 }, strange[] = { 1, -NAN, 1 };
     st_normalization *n = st_normalization_new(3, good, good);
     expect_failure(st_dataset_normalize(d, n), "st_dataset_normalize: samples [2, 3]");
     expect_failure(st_normalization_apply(n, x), "st_normalization_apply: samples [2, 3]");

@@ -6,6 +6,7 @@
 #include "nn/data/normalize.h"
 #include "nn/data/sets.h"
 #include "nn/files/metadata.h"
+#include "tensor/counts.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -230,9 +231,10 @@ TEST(what_cannot_be_made_is_refused)
     expect_failure(st_dataset_subset(d, 2, (const ptrdiff_t[]){ 0, 4 }),
                    "st_dataset_subset: index[1] is 4, the set has 4 samples");
     expect_failure(st_dataset_subset(d, 0, (const ptrdiff_t[]){ 0 }), "st_dataset_subset: 0 samples");
-    const double fractions[] = { 0, 1, -1, NAN };
+    const double fractions[] = { 0, 1, -1, -NAN };
     for (int i = 0; i < 4; i++)
-        expect_failure(st_dataset_split(d, fractions[i], 1, &part, &rest), "st_dataset_split: fraction");
+        expect_failure(st_dataset_split(d, fractions[i], 1, &part, &rest), "st_dataset_split: fraction %g, ",
+                       printable(fractions[i]));
     expect_failure(st_dataset_split(d, 0.01, 1, &part, &rest),
                    "fraction 0.01 of 4 samples leaves a part empty");
     assert_true(part == NULL && rest == NULL);

@@ -531,7 +531,7 @@ TEST(what_c_cannot_hold_is_refused)
     st_net *n = small_net();
     expect_failure(st_net_export_c(n, source_of(0), (st_export_c_options){ .name = "2nd" }),
                    "the name is \"2nd\", expected a C identifier");
-    *st_data(st_net_find(n, "2.bias")) = (st_real)NAN;
+    *st_data(st_net_find(n, "2.bias")) = (st_real)-NAN;
     expect_failure(st_net_export_c(n, source_of(0), (st_export_c_options){ 0 }),
                    "layer 2: conv2d: its bias holds nan");
     assert_int_not_equal(access(source_of(0), F_OK), 0);

@@ -1180,6 +1180,12 @@ static int plan_three(st_layer *l, ptrdiff_t channels, ptrdiff_t n)
 static int plan_one(st_layer *l, ptrdiff_t channels, ptrdiff_t n)
 {
     return st_layer_parameter(l, "one", ST_SHAPE(1, n), (st_init){ 0 });
+    assert_null(st_dropout(.p = -NAN));
+    assert_string_equal(st_error(), "dropout: p is nan, expected at least 0 and below 1");
+    st_error_clear();
+    assert_null(st_dense(.out_features = -2147483647)); /* all of its digits */
+    assert_string_equal(st_error(), "dense: out_features is -2147483647, expected at least 1");
+    st_error_clear();
 }
 
 static void no_adjoint(const st_window *w, st_real y, st_real dy, st_real *dx)

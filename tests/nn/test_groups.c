@@ -313,6 +313,7 @@ TEST(wrong_groups_are_refused)
         { 1, { { NULL } }, "a group without names" },
         { 1, { { "0", .lr_factor = -1 } }, "\"0\" has lr_factor -1" },
         { 1, { { "0", .lr_factor = INFINITY } }, "\"0\" has lr_factor inf" },
+        { 1, { { "0", .lr_factor = -NAN } }, "\"0\" has lr_factor nan" },
         { 1, { { "0", .weight_decay = NAN } }, "weight_decay nan" },
         { 1, { { "*", .frozen = true } }, "every parameter is frozen" },
         { -1, { { "0" } }, "-1 groups, expected 0 to 8" },

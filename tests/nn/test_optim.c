@@ -8,6 +8,7 @@
 #include "nn/callbacks/callbacks.h"
 #include "nn/optim_impl.h"
 #include "nn/schedules.h"
+#include "tensor/counts.h"
 
 #include <fenv.h>
 #include <math.h>
@@ -248,13 +249,13 @@ static void check_ranges(const char *name, const st_field *fields, const void *k
                          bool (*is_made)(const void *kind, const void *options))
 {
     for (const st_field *f = fields; f->name; f++) {
-        const double bad[] = { NAN, INFINITY, -INFINITY, f->least - 0.5, f->below };
+        const double bad[] = { -NAN, INFINITY, -INFINITY, f->least - 0.5, f->below };
         for (int k = 0; f->kind == ST_FIELD_REAL && k < (f->below > 0 ? 5 : 4); k++) {
             double options[OPTIONS];
             write_required(fields, options);
             options[f->offset / sizeof *options] = bad[k];
             assert_false(is_made(kind, options));
-            expect_error("%s: %s is %g", name, f->name, bad[k]);
+            expect_error("%s: %s is %.10g", name, f->name, printable(bad[k]));
         }
     }
 }
@@ -321,7 +322,7 @@ TEST(a_refused_step_changes_nothing)
         const char *text;
     } cases[] = {
         { -0.1, .text = "adam: learning rate -0.1, expected at least 0" },
-        { NAN, .text = "adam: learning rate " },
+        { -NAN, .text = "adam: learning rate nan, expected at least 0" },
         { INFINITY, .text = "adam: learning rate inf" },
         { 1, .null_w = true, .text = "adam: parameters [" },
         { 1, .null_g = true, .text = "adam: parameters [5] and gradients [" },
@@ -404,10 +405,10 @@ TEST(clip_value_cuts_each_element)
     auto_tensor g = tensor_of(ST_SHAPE(8), 0.5, -0.5, 0.75, -0.75, INFINITY, -INFINITY, NAN, 0);
     st_clip_grad_value(g, 0.5);
     assert_elements(g, 0.5, -0.5, 0.5, -0.5, 0.5, -0.5, NAN, 0);
-    const double bad[] = { -1, NAN };
+    const double bad[] = { -1, -NAN };
     for (int i = 0; i < 2; i++) {
-        st_clip_grad_norm(g, bad[i]), expect_error("st_clip_grad_norm: a norm of %g", bad[i]);
-        st_clip_grad_value(g, bad[i]), expect_error("st_clip_grad_value: a bound of %g", bad[i]);
+        st_clip_grad_norm(g, bad[i]), expect_error("st_clip_grad_norm: a norm of %g", printable(bad[i]));
+        st_clip_grad_value(g, bad[i]), expect_error("st_clip_grad_value: a bound of %g", printable(bad[i]));
     }
     assert_elements(g, 0.5, -0.5, 0.5, -0.5, 0.5, -0.5, NAN, 0);
     st_clip_grad_value(g, 0);
