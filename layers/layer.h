@@ -206,9 +206,9 @@ st_tensor st_layer_states(const st_layer *root);
 /* Sets training or inference, and the seed and step of random numbers, for the whole tree. */
 void st_layer_mode(st_layer *root, bool training, uint64_t seed, uint64_t step);
 
-/* Freezes parameter i of a layer, or unfreezes it. Backward passes add nothing to the gradient of a frozen
- * parameter, skip the gradient of a layer whose parameters are all frozen, and stop where no layer below has
- * parameters to train, unless dx is wanted. -1 with an error: no such parameter. */
+/* Freezes parameter i of a layer, whose gradient becomes 0, or unfreezes it. Backward passes leave the
+ * gradient of a frozen parameter 0, skip the gradient of a layer whose parameters are all frozen, and stop
+ * where no layer below has parameters to train, unless dx is wanted. -1 with an error: no such parameter. */
 int st_layer_freeze(st_layer *l, int i, bool frozen);
 
 /* True: no backward pass will follow, so activations are not kept. st_layer_mode resets it to false. */

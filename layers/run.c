@@ -259,6 +259,7 @@ int st_layer_freeze(st_layer *l, int i, bool frozen)
     if (i < 0 || i >= l->params)
         return st_layer_refuse(l, "st_layer_freeze: parameter %d of %d", i, l->params);
     l->impl->frozen = (l->impl->frozen & ~(1u << i)) | (unsigned)frozen << i;
+    if (frozen && !st_is_null(l->grad[i])) st_fill(l->grad[i], 0);
     return 0;
 }
 

@@ -319,6 +319,30 @@ static const st_layer_type branches_type = { .name = "branches",
                                              .children = 2,
                                              .child_names = branch_names };
 
+/* Whether the gradient of each chunk is summed apart, as in the second case, or not. */
+TEST(the_gradient_of_a_frozen_parameter_is_0)
+{
+    for (int e = 0; e < ENGINES; e++) {
+        if (!choose_engine(engines[e])) continue;
+        for (ptrdiff_t images = 4; images <= 40; images += 36) {
+            auto_layer *l = st_conv2d(.out_channels = 2, .kernel = { 1 });
+            auto_tensor x = full(ST_SHAPE(images, 3, 2, 2), 1), y = full(ST_SHAPE(images, 2, 2, 2), 1),
+                        dy = st_tensor_clone(y);
+            assert_built(l, x.shape);
+            for (int pass = 1; pass <= 2; pass++) {
+                about("%s, %td images, pass %d", engines[e], images, pass);
+                st_layer_forward(l, x, y);
+                st_layer_backward(l, x, y, dy, (st_tensor){ 0 });
+                for (ptrdiff_t i = 0; i < 6; i++)
+                    assert_true(*element(l->grad[0], i) == (pass == 1 ? (st_real)(4 * images) : 0));
+                assert_true(*element(l->grad[1], 0) == (st_real)(4 * images * pass));
+                assert_int_equal(st_layer_freeze(l, 0, true), 0);
+            }
+        }
+    }
+    use_engine(NULL);
+}
+
 TEST(layers_are_visited_parents_first_with_their_paths)
 {
     st_layer *branch[] = { st_sequence(st_relu(), st_tanh()), st_flatten() };
