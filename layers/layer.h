@@ -93,7 +93,7 @@ typedef struct st_layer_type {
 
 /* Initial values of a parameter. The first member that is not 0 decides: `uniform` draws from -uniform to
  * uniform; `normal` draws from a normal distribution with that standard deviation and the mean `constant`;
- * otherwise each element is `constant`. */
+ * otherwise each element is `constant`. All are finite, and `uniform` and `normal` at least 0. */
 typedef struct st_init {
     double uniform, normal, constant;
 } st_init;
@@ -115,8 +115,8 @@ struct st_layer {
 
 /* ---- for plan --------------------------------------------------------------------------------- */
 
-/* Each requests the next slot of its kind. 0, or -1 with an error: more than ST_LAYER_SLOTS, or an invalid
- * shape. Names are not copied: use string literals. */
+/* Each requests the next slot of its kind. 0, or -1 with an error: more than ST_LAYER_SLOTS, an invalid
+ * shape, or initial values that cannot be drawn. Names are not copied: use string literals. */
 int st_layer_parameter(st_layer *l, const char *name, st_shape s, st_init init);
 int st_layer_state(st_layer *l, const char *name, st_shape s, double value);
 int st_layer_memory(st_layer *l, st_shape s);

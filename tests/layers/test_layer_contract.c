@@ -1010,6 +1010,30 @@ static int nameless_state_plan(st_layer *l, st_shape x, st_shape *y)
 }
 
 static int two_of_a_name_plan(st_layer *l, st_shape x, st_shape *y)
+static int endless_parameter_plan(st_layer *l, st_shape x, st_shape *y)
+{
+    *y = x;
+    return st_layer_parameter(l, "scale", ST_SHAPE(2), (st_init){ .uniform = INFINITY, .normal = -NAN });
+}
+
+static int large_parameter_plan(st_layer *l, st_shape x, st_shape *y)
+{
+    *y = x;
+    return st_layer_parameter(l, "scale", ST_SHAPE(2), (st_init){ .constant = 2 * (double)ST_REAL_MAX });
+}
+
+static int negative_uniform_plan(st_layer *l, st_shape x, st_shape *y)
+{
+    *y = x;
+    return st_layer_parameter(l, "scale", ST_SHAPE(2), (st_init){ .uniform = -1 });
+}
+
+static int negative_normal_plan(st_layer *l, st_shape x, st_shape *y)
+{
+    *y = x;
+    return st_layer_parameter(l, "scale", ST_SHAPE(2), (st_init){ .normal = -1, .constant = 3 });
+}
+
 {
     *y = x;
     return st_layer_parameter(l, "scale", ST_SHAPE(2), (st_init){ 0 }) ||
@@ -1039,6 +1063,11 @@ TEST(bad_types_are_refused)
                   { greedy_plan, "odd: requests more than 8 slots of memory" },
                   { misshapen_plan, "odd: requests memory [3], expected [2, ...]" },
                   { scalar_memory_plan, "odd: requests memory [], expected [2, ...]" },
+                  { endless_parameter_plan, "odd: scale begins with uniform inf, normal nan, constant 0, "
+                                            "expected finite numbers, the first two at least 0" },
+                  { large_parameter_plan, "odd: scale begins with uniform 0, normal 0, constant " },
+                  { negative_uniform_plan, "odd: scale begins with uniform -1, normal 0, constant 0" },
+                  { negative_normal_plan, "odd: scale begins with uniform 0, normal -1, constant 3" },
                   { careless_plan, "odd: plan ignored a failed request: odd: requests memory [3]" },
                   { batch_changing_plan, "odd: plan made [3] of a batch [2, 2], expected [2, ...]" },
                   { childless_plan, "odd: plans child 0 of 0" },
