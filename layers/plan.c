@@ -72,8 +72,8 @@ int st_layer_state(st_layer *l, const char *name, st_shape s, double value)
 int st_layer_memory(st_layer *l, st_shape s)
 {
     if (!layer_given(l, "st_layer_memory")) return -1;
-    const bool whole = layer_most_chunks(l, l->x.n[0]) == 1;
-    const bool by_image = s.rank > 0 && s.n[0] == l->x.n[0], of_batch = whole && s.rank > 0 && s.n[0] == 1;
+    const bool by_image = s.rank > 0 && s.n[0] == l->x.n[0];
+    const bool of_batch = s.rank > 0 && s.n[0] == 1 && layer_is_whole(l);
     if (by_image || of_batch) return request(l, l->impl->memory, &l->impl->memories, s, "memory");
     return st_layer_refuse(l, "requests memory %s, expected [%td, ...]", st_shape_text(s).text, l->x.n[0]);
 }
