@@ -142,8 +142,10 @@ static int conv2d_plan(st_layer *l, st_shape x, st_shape *y)
     window w = WINDOW_OF(o);
     if (window_plan(&w, l, x, false)) return -1;
     *y = ST_SHAPE(x.n[0], o->out_channels, w.out[0], w.out[1]);
+    const ptrdiff_t size = st_shape_numel(*y, "conv2d");
+    if (size < 0) return -1;
     st_shape weight = ST_SHAPE(o->out_channels, x.n[1] / o->groups, o->kernel[0], o->kernel[1]);
-    l->flops = 2 * (double)weight.n[1] * w.kernel[0] * w.kernel[1] * (double)st_shape_numel(*y, "conv2d");
+    l->flops = 2 * (double)weight.n[1] * w.kernel[0] * w.kernel[1] * (double)size;
     return plan_conv(l, &w, weight, o->groups, o->no_bias, o->init, o->out_channels, x.n[1]);
 }
 

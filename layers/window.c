@@ -44,8 +44,9 @@ int window_plan(window *w, const st_layer *l, st_shape x, bool ceil_mode)
 
 int window_plan_pool(window *w, const st_layer *l, st_shape x, bool ceil_mode)
 {
+    if (layer_check_images(l, x)) return -1;
     for (int axis = 0; axis < 2; axis++) {
-        const ptrdiff_t size = x.rank == 4 ? x.n[2 + axis] : 1;
+        const ptrdiff_t size = x.n[2 + axis];
         if (size > INT_MAX) return st_layer_refuse(l, "the input %s is too large", st_shape_text(x).text);
         if (w->kernel[axis] == 0) w->kernel[axis] = (int)size;
         if (w->stride[axis] == 0) w->stride[axis] = w->kernel[axis];
