@@ -120,7 +120,7 @@ st_layer *st_dense_new(st_dense_options options);
 #define st_dense(...) st_dense_new(ST_OPTIONS(st_dense_options, __VA_ARGS__))
 
 /* ---- activations: any shape, element by element --------------------------------------------------- *
- * NaN propagates. The derivative at a kink is the one on its left: relu'(0) = 0. */
+ * NaN propagates. The derivative at a kink is the left one, relu'(0) = 0; at hardtanh's maximum it is 0. */
 typedef struct st_leaky_relu_options {
     double slope; /* 0.01 */
 } st_leaky_relu_options;

@@ -49,7 +49,8 @@ static void check_function(const naive_function *f, st_tensor x)
     }
 }
 
-/* Near 0 at odd 128ths, which are no kinks; at kinks the derivative is that of the left side. */
+/* Near 0 at odd 128ths, which are no kinks; at kinks the derivative is that of the left side, but 0 at the
+ * maximum of hardtanh and relu6. */
 TEST(activations_are_their_definitions_from_kinks_to_infinity)
 {
     const double most = (double)ST_REAL_MAX / 4;
