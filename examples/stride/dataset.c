@@ -628,7 +628,7 @@ int dataset_note(st_net *n, const dataset_options *o, const dataset *s)
     if (status || !s->table) return status;
     st_table columns = *s->table;
     columns.classes = s->classes, columns.class_name = s->name;
-    return st_net_set_table(n, &columns);
+    return st_net_set_table(n, &columns) ? st_error_within("%.200s: ", s->text) : 0;
 }
 
 void dataset_recall(dataset_options *o, const st_net *n)

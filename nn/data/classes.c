@@ -31,8 +31,9 @@ static int append_name(json_t *list, json_t *seen, ptrdiff_t i, const char *name
     if (json_array_append_new(list, name ? json_string(name) : NULL) == 0 &&
         json_object_set_new(seen, name, json_integer(i)) == 0)
         return 0;
-    return st_error_set("st_net_set_classes: name %td is %s", i,
-                        name ? "not UTF-8, or there is no memory" : "NULL");
+    if (!name) return st_error_set("st_net_set_classes: name %td is NULL", i);
+    return st_error_set("st_net_set_classes: name %td, \"%s\", is not UTF-8, or there is no memory", i,
+                        show_text(name).text);
 }
 
 int st_net_set_classes(st_net *to, ptrdiff_t count, const char *const name[])

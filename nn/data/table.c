@@ -151,7 +151,7 @@ static int note(st_net *to, const char *key, json_t *value)
 {
     char *text = value ? json_write(value) : NULL;
     int status = text ? st_net_set_metadata(to, key, text)
-                      : st_error_set("st_net_set_table: metadata %s: not UTF-8, or no memory", key);
+                      : st_error_set("st_net_set_table: metadata %s: no memory", key);
     free(text);
     json_decref(value);
     return status;
@@ -162,6 +162,9 @@ static json_t *list_texts(ptrdiff_t count, const char *const *text)
     json_t *list = json_array();
     for (ptrdiff_t i = 0; i < count; i++)
         if (json_array_append_new(list, json_string(text[i]))) {
+            st_error_set("st_net_set_table: the column \"%s\" has a name that is not UTF-8, or there is no "
+                         "memory",
+                         show_text(text[i]).text);
             json_decref(list);
             return NULL;
         }

@@ -708,6 +708,10 @@ TEST(a_net_refuses_what_is_no_table)
     const char *const three[] = { "x", "y", "z" };
     assert_changes_nothing(n, (st_table){ .features = 2, .columns = 3, .classes = 3, .class_name = three });
     /* A file of names alone does not say which column is the class. */
+    const char *const latin[] = { "a", "caf\xe9" };
+    expect_failure(
+        st_net_set_table(n, &(st_table){ .features = 2, .columns = 2, .label = -1, .feature = latin }),
+        "st_net_set_table: the column \"caf?\" has a name that is not UTF-8");
     st_net_set_metadata(n, "columns", "[\"a\",\"b\"]");
     st_table *t = st_net_table(n);
     expect_failure(st_dataset_csv(written("t.csv", BYTES("a,b,y,z\n1,2,0,1\n")), .like = t),

@@ -704,6 +704,8 @@ refuses_tables() {
     local name
     for name in fewer more; do
         fails ".*$name.csv: line 2: 3 columns, the header names [24]" train 'dense 2' --data "$tmp/$name.csv" &&
+    printf 'a,b\n1,caf\351\n2,the\n' >"$tmp/latin.csv" # not in UTF-8: it names the table and the class
+    fails '.*latin.csv: .*name 0, "caf.", is not UTF-8' train 'dense 2' --data "$tmp/latin.csv" --quiet --save "$tmp/none" || return
             fails '.*the header names [24]' train 'dense 2' --data "$tmp/$name.csv" --label x --features a || return
     done
     printf '"a","b","y"\n"1",0,1,0\n"2",1,0,1\n' >"$tmp/r.csv" # as R writes it
