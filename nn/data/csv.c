@@ -526,16 +526,16 @@ static int check_features(const table *t)
     const st_csv_options *o = t->o;
     if (t->features == 0 && t->columns == 1 && o->delimiter == 0)
         return st_error_set(
-            "%s: no column of features: one column, separated by neither comma, semicolon nor "
-            "tab; the delimiter option is another",
+            "%s: no column of features: one column, as the first line has no comma, semicolon or tab; the "
+            "delimiter option sets another separator",
             t->r.name);
     if (t->features == 0 && t->columns == t->targets)
         return st_error_set("%s: no column of features, all %td are targets", t->r.name, t->targets);
     if (t->features == 0) return st_error_set("%s: no column of features", t->r.name);
     ptrdiff_t image = o->image.rank ? st_shape_numel(o->image, "st_dataset_csv: image") : t->features;
     if (image < 0 || image == t->features) return image < 0 ? -1 : 0;
-    return st_error_set("%s: %td features, expected an image %s of %td", t->r.name, t->features,
-                        st_shape_text(o->image).text, image);
+    return st_error_set("%s: %td feature%s, expected %td for samples %s", t->r.name, t->features,
+                        t->features == 1 ? "" : "s", image, st_shape_text(o->image).text);
 }
 
 static int assign_roles(table *t)

@@ -320,9 +320,12 @@ static const bad_table bad_tables[] = {
     { STRING("1,2\n3,4\n"), { .label = 1, .targets = 2 }, "column 1" },
     { STRING("1,2\n3,4\n"), { .targets = 2 }, ": no column of features" },
     { STRING("1\n2\n"), { 0 }, ": no column of features: one column" },
-    { STRING("1.5|2.5|u\n2|3|v\n"), { 0 }, ": no column of features: one column, separated" },
+    { STRING("1.5|2.5|u\n2|3|v\n"), { 0 },
+      ": no column of features: one column, as the first line has no comma" },
     { STRING("1,2,3\n"), { .image = { 3, { 1, 1, 3 } } },
-      "[1, 1, 3]" },
+      ": 2 features, expected 3 for samples [1, 1, 3]" },
+    { STRING("1,2\n"), { .image = { 3, { 1, 1, 3 } } },
+      ": 1 feature, expected 3 for samples [1, 1, 3]" },
     { STRING("1,2,3\n"), { .image = { 1, { -2 } } }, "image: negative size in shape [-2]" },
     { STRING("1,2\n"), { .delimiter = ';', .header = ST_CSV_NO_HEADER }, ": no column of features" },
     { STRING("1,2\n\xef\xbb\xbf" "3,4\n"), { .targets = 1 }, ": line 2, column 1: \"???3\" is not a number" },
@@ -705,13 +708,13 @@ TEST(a_net_refuses_what_is_no_table)
     assert_changes_nothing(
         n, (st_table){
                .features = 2, .columns = 3, .label = -1, .feature = (const char *const[]){ "a", "\xff" } });
-    const char *const three[] = { "x", "y", "z" };
-    assert_changes_nothing(n, (st_table){ .features = 2, .columns = 3, .classes = 3, .class_name = three });
-    /* A file of names alone does not say which column is the class. */
     const char *const latin[] = { "a", "caf\xe9" };
     expect_failure(
         st_net_set_table(n, &(st_table){ .features = 2, .columns = 2, .label = -1, .feature = latin }),
         "st_net_set_table: the column \"caf?\" has a name that is not UTF-8");
+    const char *const three[] = { "x", "y", "z" };
+    assert_changes_nothing(n, (st_table){ .features = 2, .columns = 3, .classes = 3, .class_name = three });
+    /* A file of names alone does not say which column is the class. */
     st_net_set_metadata(n, "columns", "[\"a\",\"b\"]");
     st_table *t = st_net_table(n);
     expect_failure(st_dataset_csv(written("t.csv", BYTES("a,b,y,z\n1,2,0,1\n")), .like = t),
