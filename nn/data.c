@@ -24,7 +24,7 @@ static int check_kind(const st_dataset *kind)
     if (kind->grain < 0)
         return st_error_set("st_dataset_new: grain is %td, expected at least 0", kind->grain);
     if (check_sample(kind->x, "st_dataset_new: x")) return -1;
-    return check_sample(kind->target, "st_dataset_new: y");
+    return check_sample(kind->target, "st_dataset_new: target");
 }
 
 st_dataset *st_dataset_new(st_dataset kind)

@@ -249,7 +249,7 @@ TEST(what_no_set_can_be_is_refused_and_released)
     expect_failure(st_dataset_new(kind), "st_dataset_new: x: samples of rank 8, expected at most 7");
     kind.x = ST_SHAPE(2);
     kind.target = ST_SHAPE(PTRDIFF_MAX, 2);
-    expect_failure(st_dataset_new(kind), "st_dataset_new: y: shape");
+    expect_failure(st_dataset_new(kind), "st_dataset_new: target: shape");
     assert_int_equal(released, 6);
     kind = numbers(1, NULL), kind.release = NULL;
     st_dataset_free(st_dataset_new(kind)), st_dataset_free(NULL);
