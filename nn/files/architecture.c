@@ -5,6 +5,7 @@
 #include "tensor/array.h"
 
 #include <limits.h>
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -96,6 +97,8 @@ static int refuse_option(const st_layer_type *type, const st_field *f, const jso
     for (const char *const *c = f->kind == ST_FIELD_CHOICE ? f->choices : NULL;
          c && *c && used < sizeof choices; c++)
         used += (size_t)snprintf(choices + used, sizeof choices - used, " %s", *c);
+    if (f->kind == ST_FIELD_INT && fabs(json_number_value(given)) > INT_MAX)
+        snprintf(choices, sizeof choices, " of at most %d", INT_MAX);
     return st_error_set("%s: %s is %s, expected %s%s", type->name, f->name, json_show(given).text,
                         expected[f->kind], choices);
 }

@@ -430,7 +430,8 @@ static const damage damages[] = {
     { LAYER, "{`type`:`relu`,`slope`:1}", "layer 0: relu: option slope is not known" },
     { "`out_features`:1,", "", "layer 0: dense: out_features is 0" },
     { "`out_features`:1", "`out_features`:-1", "out_features is -1" },
-    { "`out_features`:1", "`out_features`:2147483648", "out_features is 2147483648" },
+    { "`out_features`:1", "`out_features`:2147483648",
+      "out_features is 2147483648, expected a whole number of at most 2147483647" },
     { "`out_features`:1", "`out_features`:4294967297", "is 4294967297" },
     { "`out_features`:1", "`out_features`:1.0", "out_features is 1.0" },
     { "`out_features`:1", "`out_features`:`1`", "out_features is \"1\"" },
@@ -495,7 +496,10 @@ TEST(what_is_no_file_is_refused)
     assert_int_equal(mkfifo(paths[2], 0600), 0);
     for (int i = 0; i < 3; i++)
         expect_refused(st_net_load(paths[i]), paths[i], i ? ": not a regular file" : ": No such file");
-    expect_failure(st_net_load(paths[0], .batch = -1), "a batch of -1");
+    expect_failure(st_net_load(paths[0], .batch = -1), "st_net_load: a batch of -1, expected at least 1");
+    expect_failure(st_net_load(NULL), "st_net_load: the path is NULL");
+    expect_failure(st_net_load(paths[0], .known.max_memory = -1),
+                   "max_memory is -1 bytes, expected at least 0");
     assert_int_equal(unlink(paths[2]), 0);
 }
 
