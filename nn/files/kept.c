@@ -51,8 +51,9 @@ int run_check_position(const st_run *run, const double numbers[])
     for (const double *n = &p.epoch; n <= &p.seed_low; n++)
         possible &= *n >= 0 && *n < 0x1p53 && *n == floor(*n);
     if (possible) return 0;
-    return st_error_set("train: the position is not in this run: epoch %g of %g, step %g", p.epoch, epochs,
-                        p.step);
+    return st_error_set("train: the position is not in this run: %g epochs are done, and %g steps of the "
+                        "next, %g steps in all; the run has %g epochs of %g steps",
+                        p.epoch - 1, p.batch, p.step, epochs, steps);
 }
 
 void run_go_to_position(st_run *run)

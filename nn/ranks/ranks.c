@@ -219,7 +219,7 @@ static int plan(trainer *t)
     if (o->micro_batches == 0) o->micro_batches = p->ranks;
     if (o->micro_batches % p->ranks || o->batch < o->micro_batches)
         return st_error_set(
-            "train: micro_batches is %d, expected a multiple of %d ranks, at most a batch of %d",
+            "train: micro_batches is %d, expected a multiple of the ranks, %d, and at most the batch, %d",
             o->micro_batches, p->ranks, o->batch);
     const ptrdiff_t last = t->data->count % o->batch;
     if (o->drop_last || o->steps_per_epoch > 0 || last == 0 || last >= o->micro_batches) return 0;

@@ -527,7 +527,9 @@ says_how_to_go_on() { # cosine needs the number of epochs
     done
     rm -f "$tmp/pairs.run"
     succeeds train 'dense 2' --data "$tmp/pairs.csv" --schedule constant --epochs 2 --quiet --checkpoint "$tmp/pairs.run" --save "$tmp/more.st" &&
-        succeeds train 'dense 2' --data "$tmp/pairs.csv" --schedule constant --epochs 4 --quiet --checkpoint "$tmp/pairs.run" --resume --save "$tmp/more.st"
+        succeeds train 'dense 2' --data "$tmp/pairs.csv" --schedule constant --epochs 4 --quiet --checkpoint "$tmp/pairs.run" --resume --save "$tmp/more.st" &&
+        fails '.*the position is not in this run: 4 epochs are done, .*; the run has 3 epochs of' \
+            train 'dense 2' --data "$tmp/pairs.csv" --schedule constant --epochs 3 --quiet --checkpoint "$tmp/pairs.run" --resume --save "$tmp/more.st"
 }
 fits_data_and_net() {
     fails 'the network.s output is \[7\], there are 10 classes: end it with dense 10' train --net "$net 7" --data "$digits" &&

@@ -452,7 +452,7 @@ TEST(what_fails_at_one_rank_ends_all)
     ranks_end_with(&(together){ .change = validating }, 2, "rank 1: sample 20: torn off");
     ranks_end_with(&(together){ .spoil = no_class }, 2, "class 17 is not a whole number from 0 to 9");
     ranks_end_with(&(together){ .micro_batches = 4 }, 3,
-                   "rank 0: train: micro_batches is 4, expected a multiple of 3 ranks");
+                   "rank 0: train: micro_batches is 4, expected a multiple of the ranks, 3, and at most");
 }
 
 /* At all ranks at once, in each call that they make in turn. */
@@ -504,8 +504,9 @@ TEST(batches_that_cannot_be_cut_are_refused)
     assert_string_equal(
         out.error, "train: the last batch of an epoch has 2 images for 4 micro-batches; drop_last skips it");
     out = train_together(&(together){ .batch = 3, .micro_batches = 4 }, NULL);
-    assert_string_equal(out.error,
-                        "train: micro_batches is 4, expected a multiple of 1 ranks, at most a batch of 3");
+    assert_string_equal(
+        out.error,
+        "train: micro_batches is 4, expected a multiple of the ranks, 1, and at most the batch, 3");
     out = train_together(&(together){ .micro_batches = -1 }, NULL);
     assert_string_equal(out.error, "train: micro_batches is -1, expected at least 0");
 }
