@@ -159,7 +159,9 @@ static int read_jpeg(pixels *p)
     int status =
         jpeg ? tjDecompressHeader3(jpeg, p->file, p->size, &width, &height, &sampling, &colours) : -1;
     bool ink = colours == TJCS_CMYK || colours == TJCS_YCCK, grey = colours == TJCS_GRAY;
-    if (status == 0 && make_pixels(p, height, width, grey ? 1 : 3, false) == 0) {
+    if (status == 0 && (height < 1 || width < 1))
+        st_error_set("%.200s: broken JPEG: it ends before its size", p->path);
+    else if (status == 0 && make_pixels(p, height, width, grey ? 1 : 3, false) == 0) {
         if (ink) cmyk = calloc((size_t)height * (size_t)width, 4);
         if (ink && !cmyk) st_error_set("%.200s: no memory for %dx%d pixels", p->path, height, width);
         else

@@ -265,6 +265,16 @@ TEST(sizes_beyond_the_file_are_refused)
     expect_failure(st_picture_load(path), "%s: 8000x8000 pixels, more than a file of %zu bytes holds", path,
                    size);
 }
+
+TEST(a_jpeg_that_ends_before_its_size_is_broken)
+{
+    static const char begun[] = "\xff\xd8\xff\xe0junk";
+    const char *path = path_of("junk.jpg");
+    FILE *f = fopen(path, "wb");
+    assert_int_equal(fwrite(begun, 1, sizeof begun - 1, f), sizeof begun - 1);
+    assert_int_equal(fclose(f), 0);
+    expect_failure(st_picture_load(path), "%s: broken JPEG: ", path);
+}
 #endif
 
 /* ---- sizes --------------------------------------------------------------------------------------- */
