@@ -280,7 +280,9 @@ static int open_npy(dataset *s, const paths *p)
 {
     static const st_npy_layout layout[] = { ST_NPY_DETECT, ST_NPY_NCHW, ST_NPY_NHWC };
     if (!text_ends(p->path[0], ".npy")) return OTHER;
-    if (p->count != 2) return st_error_set("%.200s: no labels; give X.npy,Y.npy", p->path[0]);
+    if (p->count == 1) return st_error_set("%.200s: no labels; give X.npy,Y.npy", p->path[0]);
+    if (p->count != 2)
+        return st_error_set("%.200s: %d files, expected two: X.npy,Y.npy", p->path[0], p->count);
     const st_npy_options options = { .layout = layout[p->o->layout], .classes = p->o->classes };
     s->train = keep(s, st_dataset_npy_new(p->path[0], p->path[1], options));
     s->layout = layouts[p->o->layout];
@@ -324,9 +326,9 @@ static void renumber(void *class, ptrdiff_t i, st_tensor x, st_tensor y)
     *k = (st_real)((const ptrdiff_t *)class)[(ptrdiff_t)*k];
 }
 
-/* The least and the greatest class. */
+/* The least and the greatest class, and the first one that is not a whole number, or 0. */
 typedef struct range {
-    double least, most;
+    double least, most, odd;
 } range;
 
 static int find_range(const st_dataset *d, range *r)
@@ -341,6 +343,7 @@ static int find_range(const st_dataset *d, range *r)
             const double class = (double)st_data(y)[k];
             if (class < r->least) r->least = class;
             if (class > r->most) r->most = class;
+            if (class != floor(class) && r->odd == 0) r->odd = class;
         }
     }
     st_tensor_free(x), st_tensor_free(y);
@@ -371,10 +374,13 @@ static const char *label_hint(const dataset *s, ptrdiff_t outputs)
 
 static int check_range(const dataset *s, range r, ptrdiff_t outputs)
 {
-    const char *hint = s->table       ? label_hint(s, outputs)
-                       : outputs == 1 ? "; numbers to predict are arrays y of [N, 1]"
+    static const char numbers[] = "; numbers to predict are arrays y of [N, 1]";
+    const char *hint = s->table                                    ? label_hint(s, outputs)
+                       : outputs == 1                              ? numbers
                        : r.least == 1 && r.most == (double)outputs ? "; subtract 1"
                                                                    : "";
+    if (r.odd != 0)
+        return st_error_set("%.200s: a class is %g, expected whole numbers%s", s->text, r.odd, numbers);
     if (r.least >= 0 && r.most < (double)outputs) return 0;
     return st_error_set(
         "%.200s%s: classes %g to %g, the network's output is [%td]: classes are numbered from 0 to "
@@ -408,7 +414,7 @@ int dataset_fit(dataset *s, st_shape output)
 {
     if (output.rank != 1 || s->train->target.rank > 0) return 0;
     if (s->classes > 0) return are_numbers(s, output.n[0]) ? take_numbers(s) : 0;
-    range r = { INFINITY, -INFINITY };
+    range r = { INFINITY, -INFINITY, 0 };
     if (find_range(s->train, &r) || (s->test && find_range(s->test, &r))) return -1;
     return check_range(s, r, output.n[0]);
 }
@@ -417,9 +423,10 @@ int dataset_check_classes(const dataset *s, st_shape output)
 {
     const int count = s->classes;
     if (count == 0 || st_shape_equal(output, ST_SHAPE(count))) return 0;
-    return st_error_set("the network's output is %s, there %s %d class%s%s: end it with dense %d%s",
+    return st_error_set("the network's output is %s, there %s %d class%s%s: end it with %sdense %d%s",
                         st_shape_text(output).text, count == 1 ? "is" : "are", count, count == 1 ? "" : "es",
-                        column_of_classes(s).text, count, label_hint(s, output.rank == 1 ? output.n[0] : 0));
+                        column_of_classes(s).text, output.rank == 1 ? "" : "flatten, ", count,
+                        label_hint(s, output.rank == 1 ? output.n[0] : 0));
 }
 
 int dataset_match(dataset *s, ptrdiff_t classes, const char *const *name)

@@ -574,7 +574,7 @@ int network_size(const char *text, st_shape *to)
     token t = p.now;
     advance(&p);
     if (t.kind == WORD && p.now.kind == END && read_size(&t, to)) return 0;
-    return st_error_set("'%.60s' is not a size such as 1x28x28", text);
+    return st_error_set("'%.60s' is not a size such as 28x28 or 1x28x28", text);
 }
 
 static int read_input(parser *p, st_shape *input)

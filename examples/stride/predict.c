@@ -246,6 +246,7 @@ static int rows(session *t, st_tensor all, const char *name)
     if (each.shape.rank < x->rank || each.shape.rank > x->rank + 1)
         return st_error_set("%.200s is %s, the net takes %s", name, st_shape_text(*r).text,
                             st_shape_text(*x).text);
+    if (each.shape.n[0] == 0) return st_error_set("%.200s is %s: no sample", name, st_shape_text(*r).text);
     for (ptrdiff_t i = 0; i < (one ? 1 : each.shape.n[0]) && !st_error(); i++) {
         char numbered[300];
         snprintf(numbered, sizeof numbered, one ? "%.250s" : "%.250s[%td]", name, i);

@@ -96,7 +96,11 @@ static int divide_data(job *j)
         if (dataset_open(&j->held, &alike, NULL) || dataset_match(&j->held, j->from.classes, j->from.name) ||
             dataset_fit(&j->held, j->net->output))
             return -1;
-        j->validation = j->held.train;
+        const st_dataset *held = j->validation = j->held.train;
+        if (!st_shape_equal(held->x, all->x) || !st_shape_equal(held->target, all->target))
+            return st_error_set("--validation: samples %s with targets %s, those of the data are %s with %s",
+                                st_shape_text(held->x).text, st_shape_text(held->target).text,
+                                st_shape_text(all->x).text, st_shape_text(all->target).text);
     } else if (s->split > 0) {
         st_dataset *part, *rest;
         if (st_dataset_split(all, s->split, (uint64_t)s->seed, &part, &rest))

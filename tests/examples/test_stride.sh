@@ -410,6 +410,7 @@ reads_npy() {
         succeeds eval --model "$tmp/npy.safetensors" --data "$digits/t10k-x.npy,$digits/t10k-y.npy" && says '^accuracy=(0.[89]|1)' &&
         fails '.*train-y.npy: a single number per sample' train --net relu --data "$digits/train-y.npy,$digits/train-x.npy" &&
         fails '.*no labels' train --net relu --data "$digits/train-x.npy" &&
+        fails '.*train-x.npy: 3 files, expected two' train --net relu --data "$digits/train-x.npy,$digits/train-y.npy,$digits/train-y.npy" &&
         fails '.*train-x.npy,: an empty name beside a comma' train --net relu --data "$digits/train-x.npy," &&
         fails 'arrays in .*: --label is an option of tables' train --net "$net 4" --data "$digits/train-x.npy,$digits/train-y.npy" --label 0
 }
@@ -533,6 +534,7 @@ says_how_to_go_on() { # cosine needs the number of epochs
 }
 fits_data_and_net() {
     fails 'the network.s output is \[7\], there are 10 classes: end it with dense 10' train --net "$net 7" --data "$digits" &&
+        fails 'the network.s output is \[1, 10\], there are 10 classes: end it with flatten, dense 10' train --net 'unflatten 1, dense 10' --data "$digits" &&
         fails 'line 1, column 7: .1x9x9. is not the shape of the samples, \[1, 28, 28\]' train --net 'input 1x9x9, dense 10' --data "$digits" &&
         fails '.*class' train --net "$net 2" --data "$digits/train.csv" --image 1x28x28 --quiet --save "$tmp/none" &&
         fails '.*nothing: No such file' train --net "$net 10" --data nothing && mkdir -p "$tmp/empty" &&
@@ -702,12 +704,12 @@ turns_no_text() {
 claim "names cannot change the direction of text in a terminal" turns_no_text
 # Tables that are not quite right: one line, or understood.
 refuses_tables() {
+    printf 'a,b\n1,caf\351\n2,the\n' >"$tmp/latin.csv" # not in UTF-8: it names the table and the class
+    fails '.*latin.csv: .*name 0, "caf.", is not UTF-8' train 'dense 2' --data "$tmp/latin.csv" --quiet --save "$tmp/none" || return
     printf 'a,b\n1,2,0\n1,3,1\n' >"$tmp/fewer.csv" && printf 'a,b,c,d\n1,2,0\n1,3,1\n' >"$tmp/more.csv" || return
     local name
     for name in fewer more; do
         fails ".*$name.csv: line 2: 3 columns, the header names [24]" train 'dense 2' --data "$tmp/$name.csv" &&
-    printf 'a,b\n1,caf\351\n2,the\n' >"$tmp/latin.csv" # not in UTF-8: it names the table and the class
-    fails '.*latin.csv: .*name 0, "caf.", is not UTF-8' train 'dense 2' --data "$tmp/latin.csv" --quiet --save "$tmp/none" || return
             fails '.*the header names [24]' train 'dense 2' --data "$tmp/$name.csv" --label x --features a || return
     done
     printf '"a","b","y"\n"1",0,1,0\n"2",1,0,1\n' >"$tmp/r.csv" # as R writes it
@@ -785,6 +787,8 @@ def save(name, shape, values):
 n = 40
 save("last-x.npy", (n, 12, 10, 3), [float(c == i % 3) for i in range(n) for _ in range(120) for c in range(3)])
 for name, shift, shape in (("y", 0, (n, 1)), ("minus", -1, (n,)), ("one", 1, (n, 1))): save("last-%s.npy" % name, shape, [i % 3 + shift for i in range(n)])
+save("last-half.npy", (n,), [i % 3 / 2 for i in range(n)])
+save("last-none.npy", (0, 12, 10, 3), [])
 END
     fails '.*x .40, 12, 10, 3. looks like images with their channels last: set the layout option' train 'dense 3' --data "$tmp/last-x.npy,$tmp/last-y.npy" &&
         succeeds train 'global_avgpool, flatten, dense 3' --data "$tmp/last-x.npy,$tmp/last-y.npy" --layout nhwc --epochs 60 --batch 8 --lr 0.1 --save "$tmp/last" && learnt training &&
@@ -792,6 +796,9 @@ END
         succeeds predict --model "$tmp/last" "$tmp/last-x.npy" --top 1 && awk -F '[: ]+' '{ hits += $2 == (NR - 1) % 3 } END { exit hits != 40 }' "$out" || return
     fails '.*classes -1 to 1, the network.s output is .3.: classes are numbered from 0 to 2' train 'dense 3' --data "$tmp/last-x.npy,$tmp/last-minus.npy" --layout nchw &&
         fails '.*classes 1 to 3, the network.s output is .3.: classes are numbered from 0 to 2; subtract 1' train 'dense 3' --data "$tmp/last-x.npy,$tmp/last-one.npy" --layout nchw &&
+        fails '.*: a class is 0.5, expected whole numbers; numbers to predict are arrays y of .N, 1.' train 'dense 3' --data "$tmp/last-x.npy,$tmp/last-half.npy" --layout nchw --loss mse &&
+        fails '--validation: samples .1, 28, 28. with targets .., those of the data are .12, 10, 3. with ..' train 'dense 4' --data "$tmp/last-x.npy,$tmp/last-y.npy" --layout nchw --validation "$digits/train-x.npy,$digits/train-y.npy" &&
+        fails '.*last-none.npy is .0, 3, 12, 10.: no sample' predict --model "$tmp/last" "$tmp/last-none.npy" &&
         fails '.*classes -1 to 1, the network.s output is .1.: .*; numbers to predict are arrays y of .N, 1.' train 'dense 1' --data "$tmp/last-x.npy,$tmp/last-minus.npy" --layout nchw --loss mse
 }
 claim "tables that are not quite right are refused in one line" refuses_tables
