@@ -561,8 +561,11 @@ static bool read_size(const token *t, st_shape *to)
     return false;
 }
 
+/* A byte order mark, which some editors write, is skipped. */
 static parser begin(const char *text)
 {
+    static const char mark[] = "\xef\xbb\xbf";
+    if (strncmp(text, mark, sizeof mark - 1) == 0) text += sizeof mark - 1;
     parser p = { .next = text, .line = 1, .column = 1 };
     advance(&p);
     return p;

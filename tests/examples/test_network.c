@@ -102,6 +102,7 @@ static const example right[] = {
     { "residual(sequence(relu, sequence(tanh)))", "residual{sequence{relu sequence{tanh}}}" },
     { "input 2x8x8, relu", "relu" },
     { "# a net\n input 2x8x8\nrelu", "relu" },
+    { "\xef\xbb\xbfrelu", "relu" }, /* after a byte order mark */
 };
 
 SETUP(enter_folder)
