@@ -129,7 +129,11 @@ void st_uniform(st_tensor x, st_random_key key, st_real low, st_real high)
 
 void st_normal(st_tensor x, st_random_key key, st_real mean, st_real deviation)
 {
-    st_walk(1, &x, ST_ROW_MAJOR, draw_row, &(draw){ key, 0, around, mean, deviation });
+    if (isfinite(mean) && isfinite(deviation) && deviation >= 0)
+        st_walk(1, &x, ST_ROW_MAJOR, draw_row, &(draw){ key, 0, around, mean, deviation });
+    else
+        st_error_set("st_normal: mean %g and deviation %g, expected finite numbers, the second at least 0",
+                     printable((double)mean), printable((double)deviation));
 }
 
 /* ---- orders ---------------------------------------------------------------------------------- */

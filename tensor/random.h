@@ -37,7 +37,7 @@ double st_random_normal(st_random_key key, uint64_t counter);  /* mean 0, standa
 uint64_t st_random_below(st_random_key key, uint64_t counter, uint64_t bound);
 
 /* Fill x: element e, in row-major order, uses counter e. Uniform in [low, high), or low where both are equal;
- * an interval that is reversed or not finite is an error. Normal, with that mean and standard deviation. */
+ * or normal. A reversed interval, a negative deviation or a number that is not finite is an error. */
 void st_uniform(st_tensor x, st_random_key key, st_real low, st_real high);
 void st_normal(st_tensor x, st_random_key key, st_real mean, st_real deviation);
 

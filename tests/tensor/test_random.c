@@ -165,6 +165,20 @@ TEST(no_interval_is_its_end_and_a_reversed_one_an_error)
     }
 }
 
+TEST(a_mean_and_a_deviation_are_finite)
+{
+    const st_real mean[] = { 1, (st_real)-NAN, 0, INFINITY }, deviation[] = { -1, 1, INFINITY, 0 };
+    auto_tensor x = st_tensor_new(ST_SHAPE(10));
+    for (int i = 0; i < 4; i++) {
+        st_normal(x, KEY, mean[i], deviation[i]);
+        expect_error("st_normal: mean %g and deviation %g, expected finite", printable((double)mean[i]),
+                     (double)deviation[i]);
+        for (int e = 0; e < 10; e++) assert_true(st_data(x)[e] == 0);
+    }
+    st_normal(x, KEY, 3, 0);
+    for (int e = 0; e < 10; e++) assert_true(st_data(x)[e] == 3);
+}
+
 /* ---- orders ---------------------------------------------------------------------------------- */
 
 TEST(a_permutation_has_every_number_once)
