@@ -208,6 +208,9 @@ is_read_by_double() {
     awk -v want="$(score "$tmp/mnist.out")" 'BEGIN { split(want, w, /[= ]/) }
         { split($0, g, /[= ]/) } END { exit !((g[3] - w[3]) ^ 2 < 1e-4 && (g[5] - w[5]) ^ 2 < 1e-4) }' "$out" || because "double"
 }
+tries_first() { # no line of progress comes before the error
+    fails 'mnist: .*nowhere/net: cannot be written' good "$BIN/mnist" --epochs=1 --save="$tmp/nowhere/net"
+}
 is_quiet() {
     succeeds good "$BIN/mnist" --quiet --epochs=1 --save="$tmp/quiet" &&
         [ "$(lines "$out")" = 1 ] && grep -q '^test accuracy=' "$out" && [ ! -s "$err" ] || because "--quiet"
@@ -219,6 +222,7 @@ claim "mnist learns" learns
 claim "no escapes where it is no terminal" no_colour_in_files
 claim "predict gives the same result" predicts
 claim_in_double "a net of float is read by double" is_read_by_double
+claim "mnist tries to save before it trains" tries_first
 claim "mnist --quiet prints one line" is_quiet
 
 # ---- without MNIST ---------------------------------------------------------------------------------
