@@ -15,8 +15,10 @@ static int check(const char *who, const st_field *f, double value)
     value = value == 0 ? 0 : printable(value); /* ST_ZERO is -0 */
     if (f->below == 0)
         return st_error_set("%s: %s is %.10g, expected at least %.10g", who, f->name, value, f->least);
-    return st_error_set("%s: %s is %.10g, expected at least %.10g and below %.10g", who, f->name, value,
-                        f->least, f->below);
+    const double last = nextafter(f->below, 0);
+    const bool closed = last == floor(last); /* below 1 + 0x1p-52 is at most 1 */
+    return st_error_set("%s: %s is %.10g, expected at least %.10g and %s %.10g", who, f->name, value,
+                        f->least, closed ? "at most" : "below", closed ? last : f->below);
 }
 
 static int resolve_int(const char *who, const st_field *f, int *value)

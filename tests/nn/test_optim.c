@@ -567,4 +567,5 @@ TEST(schedules_out_of_range_are_refused)
     st_step_lr(.step_size = 0, .gamma = 0.5), expect_error("step: step_size is 0");
     st_step_lr(.step_size = 1, .gamma = 0), expect_error("step: gamma is 0");
     st_one_cycle_lr(.pct_start = ST_ZERO), expect_error("one_cycle: pct_start is 0, expected at least 1e-09");
+    st_cosine_lr(.end_factor = 2), expect_error("cosine: end_factor is 2, expected at least 0 and at most 1");
 }
