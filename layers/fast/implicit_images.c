@@ -25,8 +25,9 @@ enum {
     APART = 3,     /* of an element, if they are apart; */
     CALL = 25,     /* and of each run of those that are packed; */
     REST = 10,     /* of filling one that no part has; */
-    WRITE = 50,    /* of writing one, more where images that are laid out */
-    FAR = 1 << 17, /* have so many elements, which do not stay in cache; */
+    WRITE = 12,    /* of writing one, more where images that are laid out */
+    FAR = 1 << 17, /* have so many elements, which do not stay in cache, */
+    STRIDED = 50,  /* or if their columns are apart; */
     PACK = 6,      /* of packing one of windows, and more for */
     RUN = 8,       /* each run of them; */
     GROUP = 300,   /* of a group of an image; */
@@ -221,8 +222,8 @@ static double windows_cost(const implicit_plan *d, const pass *p, ptrdiff_t part
 {
     const double vectors = (double)p->made * (double)p->size[0] * (double)p->size[1] / d->k->lanes;
     const bool far = is_gather(d, p) && !p->p.in_place && p->read * d->w.size[0] * d->w.size[1] > FAR;
-    double windows =
-        GROUP + implicit_layout_cost(d, p) + vectors * ((p->whole ? 0 : REST) + (far ? WRITE : 0));
+    const double written = !far ? 0 : p->p.apart[1] > 1 ? STRIDED : WRITE;
+    double windows = GROUP + implicit_layout_cost(d, p) + vectors * ((p->whole ? 0 : REST) + written);
     for (ptrdiff_t n = 0; n < parts; n++) {
         part q = part_of(d, p, n);
         if (q.of.count[0] == 0 || q.of.count[1] == 0) continue;
