@@ -161,9 +161,9 @@ const subcommand command_export = {
         ".net (its layers as text), or a folder with a .npy file for each tensor.",
     .usage = "[MODEL] [options] FILE.onnx|FILE.c|FILE.safetensors|FILE.net|FOLDER",
     .details =
-        "MODEL is a safetensors file. A .c file normalises its input. For other formats normalise it "
-        "yourself, with the metadata "
-        "that stride summary prints. --int8 prints accuracy, loss and bytes of constants with floats and "
+        "MODEL is a safetensors file. A .c file normalises its input, and its output is in the unit of the "
+        "targets. For other formats do both yourself, with the metadata that stride summary prints. --int8 "
+        "prints accuracy, loss and bytes of constants with floats and "
         "with integers.",
     .examples = "  stride export digits.onnx\n"
                 "  stride export digits.c --name digits\n"

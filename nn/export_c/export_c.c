@@ -23,7 +23,7 @@ typedef struct writer {
     FILE *to;
     char name[NAME_SIZE], upper[NAME_SIZE];
     const st_net *net;
-    st_normalization *input;
+    st_normalization *input, *target;
     st_class_names *classes;
     steps steps;
     const step *s;           /* the one that is written, and */
@@ -284,6 +284,23 @@ static void write_value(writer *w, int of, ptrdiff_t at, const char *after)
     fprintf(w->to, s->form == &form_int8 ? "(int8_t *)(%s + %td)%s" : "%s + %td%s", in, at, after);
 }
 
+/* The last step: outputs in the unit of the targets, as st_normalization_undo. */
+static void write_targets(writer *w)
+{
+    const st_normalization *t = w->target;
+    const ptrdiff_t size = st_shape_numel(w->net->output, w->name);
+    fprintf(w->to, "    static const struct { float mean, deviation; } target[%td] = {", t->channels);
+    for (ptrdiff_t k = 0; k < t->channels; k++) {
+        fputs("\n        { ", w->to), write_number(w, t->mean[k]), fputs(", ", w->to);
+        write_number(w, t->deviation[k] > 0 ? t->deviation[k] : 1), fputs(" },", w->to);
+    }
+    fprintf(w->to,
+            "\n    };\n    for (int i = 0; i < %td; i++)\n"
+            "        output[i] = output[i] * target[i / %td].deviation + target[i / %td].mean;\n",
+            size, size / t->channels, size / t->channels);
+    w->sizes.constants += 8 * t->channels;
+}
+
 static void write_predict(writer *w)
 {
     fprintf(w->to, "void %s_predict_in(const float input[], float output[], float workspace[])\n{\n",
@@ -294,6 +311,7 @@ static void write_predict(writer *w)
         if (a->form == &form_add || a->form == &form_multiply) write_value(w, a->other, 0, ", ");
         write_value(w, a->y, a->at, ");\n");
     }
+    if (w->target) write_targets(w);
     fprintf(w->to,
             "    (void)workspace; /* of a single layer */\n}\n\n"
             "void %s_predict(const float input[], float output[])\n{\n"
@@ -312,12 +330,13 @@ static void write_head(writer *w)
     fprintf(
         w->to,
         "/* %s: a neural network for inference, exported by Stride " ST_VERSION ". It needs a C99 or C++ "
-        "compiler and math.h.\n *\n *     input          %s%s\n *     output         %s\n"
+        "compiler and math.h.\n *\n *     input          %s%s\n *     output         %s%s\n"
         " *     parameters     %12td\n *     constants      %12td bytes\n *     workspace      %12td bytes\n"
         " *     multiply-adds  %12.0f\n *\n"
         " * Other files declare what is here by defining %s_DECLARE before they include this one. */\n",
         name, st_shape_text(x).text, w->input ? ", which is normalized first" : "", st_shape_text(y).text,
-        st_numel(st_net_parameters(w->net)), w->sizes.constants, w->sizes.workspace, w->products, upper);
+        w->target ? ", in the unit of the targets" : "", st_numel(st_net_parameters(w->net)),
+        w->sizes.constants, w->sizes.workspace, w->products, upper);
     fprintf(w->to,
             "#define %s_INPUTS %td\n#define %s_OUTPUTS %td\n#define %s_WORKSPACE %td\n\n"
             "#ifdef __cplusplus\nextern \"C\" {\n#endif\n\n"
@@ -374,7 +393,7 @@ int st_net_export_c(st_net *n, const char *path, st_export_c_options options)
     void *locale = c_locale_enter();
     float *ranges = options.int8 ? int8_ranges(n, options.int8) : NULL;
     w.classes = st_net_classes(n);
-    w.input = st_net_normalization(n);
+    w.input = st_net_normalization(n), w.target = st_net_target_normalization(n);
     const bool planned = !st_error() && steps_plan(&w.steps, n, ranges) == 0;
     w.sizes.workspace = w.steps.workspace * (ptrdiff_t)sizeof(float);
     const int status = planned ? st_file_replace(path, write_file, &w) : st_error_within("%s: ", path);
@@ -383,6 +402,6 @@ int st_net_export_c(st_net *n, const char *path, st_export_c_options options)
     c_locale_leave(locale);
     free(ranges), free(w.steps.step);
     st_class_names_free(w.classes);
-    st_normalization_free(w.input);
+    st_normalization_free(w.input), st_normalization_free(w.target);
     return status;
 }

@@ -35,18 +35,19 @@ typedef struct st_export_c_options {
  *     void model_predict_in(const float input[], float output[], float workspace[]);
  *     MODEL_CLASSES, const char *const model_classes[]                      where the net has class names
  *
- * The input is one image before normalisation: what st_net_set_normalization noted is built in. Both
- * functions are reentrant. Numbers are float in either precision of the library.
+ * The input is one image before normalisation, the output is in the unit of the targets: what
+ * st_net_set_normalization noted is built in. Both functions are reentrant. Numbers are float in either
+ * precision of the library.
  *
  * Not supported, with an error that names the layer and its type: poolings of layers/pooling/ other than
  * blur_pool; layers and poolings of your own; parameters that are not finite as float32; tensors of 2^31
  * elements or more. The file is replaced atomically. 0, or -1 with an error, also if one is set already. */
 int st_net_export_c(st_net *n, const char *path, st_export_c_options options);
 
-/* Between begin and end a built net computes as its C file with the option int8 does, but for float rounding,
- * so that its accuracy can be measured. Weights are rounded at the beginning, inputs of convolutions and
- * dense layers whenever they run. st_int8_end restores the weights; before it the net must not be built
- * again, trained, saved or freed. NULL with an error. */
+/* Between begin and end a built net computes as its C file with the option int8 does, but for float rounding
+ * and the unit of targets, so that its accuracy can be measured. Weights are rounded at the beginning, inputs
+ * of convolutions and dense layers whenever they run. st_int8_end restores the weights; before it the net
+ * must not be built again, trained, saved or freed. NULL with an error. */
 typedef struct st_int8 st_int8;
 st_int8 *st_int8_begin(st_net *n, const st_dataset *samples);
 void st_int8_end(st_int8 *i); /* NULL is allowed */

@@ -496,6 +496,27 @@ TEST(normalization_and_classes_are_built_in)
     assert_int_equal(shell("rm -f net*.c"), 0);
 }
 
+/* Outputs of nets that learnt normalised numbers: of features, and of channels of 2 x 3 pixels. */
+TEST(normalized_targets_come_back_in_their_unit)
+{
+    static batch b;
+    static const char note[] = "{\"mean\":[300,-1],\"deviation\":[20,0]}";
+    for (int images = 0; images < 2; images++) {
+        st_net *n = images ? st_net_new(ST_SHAPE(2, 2, 3), st_conv2d(.out_channels = 2, .kernel = { 1 }))
+                           : st_net_new(ST_SHAPE(4), st_dense(.out_features = 2));
+        assert_int_equal(st_net_build(n, 3, 1) | st_net_set_metadata(n, "target_normalization", note), 0);
+        st_tensor x = st_tensor_new(st_shape_with_batch(n->input, 3));
+        st_uniform(x, (st_random_key){ 1, 1 }, -2, 2);
+        st_normalization *scale = st_net_target_normalization(n);
+        add_net(&b, images ? "channels of targets" : "targets", n, x);
+        assert_int_equal(st_normalization_undo(scale, b.y[images]), 0);
+        st_normalization_free(scale);
+    }
+    assert_true(file_has("in the unit of the targets"));
+    compare(&b);
+    assert_int_equal(shell("rm -f net*.c"), 0);
+}
+
 static st_layer *same_conv(void)
 {
     return st_conv2d(.out_channels = 4, .kernel = { 3 }, .padding = { 1, 1 });
