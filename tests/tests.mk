@@ -78,7 +78,7 @@ IN_SCRIPT = BIN="$(ROOT)/float/bin" BIN_DOUBLE="$(if $(SCRIPT_DOUBLE),$(ROOT)/do
     ATTACK="$(ROOT)/float/campaigns/attack" CNN="$(ROOT)/float/tests/core/cnn" \
     LIB="$(abspath $(call lib,float))" LIB_DOUBLE="$(abspath $(if $(SCRIPT_DOUBLE),$(call lib,double)))" \
     CC=$(call quoted,$(strip $(CC) $(SANITIZER))) \
-    CFLAGS=$(call quoted,-std=c11 -I$(CURDIR) -pthread $(filter-out $(if $(SANITIZE),,-g),$(patsubst -O3,-O1,$(CFLAGS)))) \
+    CFLAGS=$(call quoted,-std=c11 -I$(CURDIR) -pthread $(filter-out $(if $(SANITIZE),,-g%),$(patsubst -O3,-O1,$(CFLAGS)))) \
     TREE_CFLAGS=$(call quoted,$(CFLAGS)) LIBS=$(call quoted,$(LIBS)) SANITIZE=$(call quoted,$(SANITIZE))
 FOR_SCRIPT := $(ATLAS_PROGRAM) $(if $(SCRIPT_DOUBLE),$(TWIN)) \
               $(foreach p,float $(SCRIPT_DOUBLE),$(call programs,$p) $(call lib,$p) $(call shared,$p) $(of_pictures))
