@@ -7,7 +7,9 @@
 # it runs the commands twice:
 #     root      in /root, which no other user may enter, without pseudo-terminals
 #     a user    in a home folder, with the packages that root's run has installed and the objects that it has compiled:
-#               the same compiler makes the same of the same sources, whoever runs it
+#               the same compiler makes the same of the same sources, whoever runs it; tests in float alone
+# Debugging information is short (DEBUG_FLAGS=-g1) and tests draw fewer cases (STRIDE_FAST=1): what a bare machine lacks is
+# found by building, and by each test once.
 #
 # One line for each command: "ok   what: result", or "FAIL what" after the end of its log; one line "skip what: reason"
 # where such a root cannot be made. Logs stay in FOLDER, and so does base.tar, the root before the first command.
@@ -112,15 +114,16 @@ give_objects() {
         chroot --userspec=someone "$root" tar -C /home/someone/stride -xf -
 }
 
-run_as() { # USER, where
-    local user=$1 began log result command
+run_as() { # USER, where, VARIABLE...
+    local user=$1 where=$2 began log result command
+    shift 2
     for command in "${commands[@]}"; do
         log=$folder/$user-${command##* }.log began=$SECONDS
-        if as "$user" sh -c "cd && cd stride && $command" >"$log" 2>&1 </dev/null && result=$(result_of "$log"); then
-            echo "ok   $command $2: $result, $((SECONDS - began)) s"
+        if as "$user" DEBUG_FLAGS=-g1 STRIDE_FAST=1 "$@" sh -c "cd && cd stride && $command" >"$log" 2>&1 </dev/null && result=$(result_of "$log"); then
+            echo "ok   $command $where: $result, $((SECONDS - began)) s"
         else
             grep -A 40 '^FAIL' "$log" || tail -n 40 "$log"
-            echo "FAIL $command $2: see $log"
+            echo "FAIL $command $where: see $log"
             status=1
         fi
     done
@@ -166,7 +169,7 @@ inside() {
     run_as root "as root in /root"
     mountpoint -q /dev/pts && mount --bind /dev/pts "$root/dev/pts"
     give_objects
-    run_as someone "as an ordinary user"
+    run_as someone "as an ordinary user" TESTED=float
     return $status
 }
 
