@@ -3,7 +3,7 @@
 # Both precisions stand in one graph: build/float/… and build/double/… mirror the folders, and
 # PRECISION says which of them `make` and `make NAME` mean. A sanitizer's build has a tree of its own,
 # build/address-undefined/float/… The variables below may be set from outside, and so may CC, CPPFLAGS,
-# LDFLAGS, DEBUG_FLAGS (-g1, say), ARCH (-march=native, say) and V=1, which shows the commands.
+# LDFLAGS, ARCH (-march=native, say) and V=1, which shows the commands.
 #
 #   make O=DIR ...              build in DIR, which may be outside the source tree, as BUILD=DIR does
 #   make PRECISION=double ...   lib, programs and the programs' own targets in double
@@ -22,9 +22,10 @@ SANITIZE   ?=
 BUILD      ?= $(if $(filter command%,$(origin O)),$(O),build)
 CROSS_COMPILE ?=
 ARCH       :=
-# Of a sanitizer's build functions and lines are enough, and take two thirds of the time to compile.
-DEBUG_FLAGS ?= $(if $(SANITIZE),-g1,-g)
-CFLAGS     ?= $(if $(SANITIZE),-O1,-O3 -fno-math-errno -fno-trapping-math) $(DEBUG_FLAGS) $(ARCH)
+CFLAGS     ?= $(if $(SANITIZE),-O1 -g1,-O3 -fno-math-errno -fno-trapping-math -g) $(ARCH)
+# Where debuggers find few variables, or a sanitizer's reports are read, functions and lines are enough: two thirds to
+# four fifths of the time to compile.
+SHORT_DEBUG = $(and $(filter -O3,$(CFLAGS)),$(filter -g,$(CFLAGS)),-g1)
 # No warning about members that an initializer leaves out (they are zero), nor about loops that stay scalar,
 # nor about the indentation of what macros become, about which gcc 11 is wrong.
 WARNINGS   ?= -Wall -Wextra -Wpedantic -Wshadow -Wconversion -Wno-sign-conversion -Wstrict-prototypes \
@@ -143,7 +144,7 @@ CFLAGS_nn_fast_losses := -ffp-contract=fast
 define compile
 @mkdir -p $(@D)
 $(call say,CC)$(COMPILE) $1 $(if $(filter tests/%,$(filter-out tests/bench/%,$<)),$(TEST_CFLAGS)) \
-    $(if $(filter $(CORE) $(MPI_CORE) $(PICTURES_CORE),$<),$(CORE_CFLAGS)) $(if $(filter $(ONNX_READ),$^),$(ONNX_CFLAGS)) \
+    $(if $(filter $(CORE) $(MPI_CORE) $(PICTURES_CORE),$<),$(CORE_CFLAGS)) $(if $(filter layers/fast/% nn/fast/%,$<),$(SHORT_DEBUG)) $(if $(filter $(ONNX_READ),$^),$(ONNX_CFLAGS)) \
     $(CFLAGS_$(subst /,_,$(basename $<))) -MMD -MP -c $< -o $@
 endef
 

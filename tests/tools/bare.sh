@@ -8,8 +8,7 @@
 #     root      in /root, which no other user may enter, without pseudo-terminals
 #     a user    in a home folder, with the packages that root's run has installed and the objects that it has compiled:
 #               the same compiler makes the same of the same sources, whoever runs it; tests in float alone
-# Debugging information is short (DEBUG_FLAGS=-g1) and tests draw fewer cases (STRIDE_FAST=1): what a bare machine lacks is
-# found by building, and by each test once.
+# Tests draw fewer cases (STRIDE_FAST=1): what a bare machine lacks is found by building, and by each test once.
 #
 # One line for each command: "ok   what: result", or "FAIL what" after the end of its log; one line "skip what: reason"
 # where such a root cannot be made. Logs stay in FOLDER, and so does base.tar, the root before the first command.
@@ -119,7 +118,7 @@ run_as() { # USER, where, VARIABLE...
     shift 2
     for command in "${commands[@]}"; do
         log=$folder/$user-${command##* }.log began=$SECONDS
-        if as "$user" DEBUG_FLAGS=-g1 STRIDE_FAST=1 "$@" sh -c "cd && cd stride && $command" >"$log" 2>&1 </dev/null && result=$(result_of "$log"); then
+        if as "$user" STRIDE_FAST=1 "$@" sh -c "cd && cd stride && $command" >"$log" 2>&1 </dev/null && result=$(result_of "$log"); then
             echo "ok   $command $where: $result, $((SECONDS - began)) s"
         else
             grep -A 40 '^FAIL' "$log" || tail -n 40 "$log"
