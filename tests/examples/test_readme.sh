@@ -197,6 +197,29 @@ pytorch_has_every_kind() {
     done
 }
 
+# docs/command-line.md has every subcommand, in the program's order, every kind of data and every ending of export in the
+# program's words, and no option that there is not; --learning-rate is its example of a wrong one.
+command_line_is_the_program() {
+    local page=docs/command-line.md kinds kind ending name
+    "$BIN/stride" --help | sed -n 's/^  \([a-z][a-z-]*\)  .*/\1/p' >"$tmp/commands.code"
+    sed -n 's/^| `\([a-z-]*\)` |.*/\1/p' $page >"$tmp/commands.page"
+    [ -s "$tmp/commands.code" ] && diff "$tmp/commands.code" "$tmp/commands.page" ||
+        { echo "$page lacks the subcommands <, which are in the program's order, and has those > too many"; return 1; }
+    tr -s ' \n' '  ' <$page >"$tmp/page"
+    kinds=$("$BIN/stride" train --help | tr -s ' \n' '  ' | sed -n 's/.*--data PATH a data set: \(.*\); default: MNIST.*/\1/p')
+    [ -n "$kinds" ] || { echo "stride train --help names no kind of data"; return 1; }
+    while read -r kind; do
+        grep -qF "$kind" "$tmp/page" || { echo "$page has no data that are $kind"; return 1; }
+    done < <(echo "$kinds" | tr ';' '\n')
+    for ending in $("$BIN/stride" export x.none 2>&1 | grep -oE '[ ]\.[a-z]+,' | tr -d ' ,'); do
+        grep '^| `export` ' $page | grep -qF "\`$ending\`" || { echo "$page: export does not write $ending"; return 1; }
+    done
+    [ -n "${ending:-}" ] || { echo "stride export names no ending"; return 1; }
+    while read -r name; do "$BIN/stride" "$name" --help; done <"$tmp/commands.code" | grep -oE -- '--[a-z0-9-]+' | sort -u >"$tmp/options"
+    name=$(grep -oE -- '--[a-z][a-z0-9-]*' $page | sort -u | comm -23 - "$tmp/options" | grep -vx -e --learning-rate)
+    [ -z "$name" ] || { echo "$page: no subcommand has $name"; return 1; }
+}
+
 claim "the first network trains and saves" first_network
 claim "a layer of your own trains and saves" own_layer
 claim "the gradient check passes" gradient_check
@@ -207,6 +230,7 @@ claim "files that the documents name are there, and so are pages that they link"
 claim "every folder of the library is on the README's map" folders_are_on_the_map
 claim "names in the documents are declared" names_are_declared
 claim "the tables of layers, losses, optimizers and schedules are those of the code" layers_are_the_table
+claim "docs/command-line.md has the subcommands, data, endings and options of the program" command_line_is_the_program
 claim "the program opens every format of nn/data/formats.h" program_opens_every_format
 claim "docs/pytorch.md has every layer, loss, optimizer, schedule, callback and format" pytorch_has_every_kind
 exit $failed
