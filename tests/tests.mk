@@ -13,7 +13,7 @@ CHECKED    := tests/examples/test_tutorial.sh tests/examples/test_atlas.sh tests
 SUITES     := $(wildcard tests/conformance/suite_*.sh)
 # Tests of each precision; in double, those that compute and those that convert numbers.
 TESTS_float  := $(TESTS)
-TESTS_double := $(filter tests/tensor/% tests/layers/% tests/nn/% %/test_save.c %/test_npy.c,$(TESTS))
+TESTS_double := $(filter tests/tensor/% tests/layers/% tests/nn/% %/test_save.c %/test_checkpoint.c %/test_npy.c,$(TESTS))
 tests         = $(foreach t,$(TESTS_$1),$(OUT)/$1/tests/$(basename $(notdir $t)))
 # Tests compile in half the time without the optimisations that the library needs.
 TEST_CFLAGS = $(eval TEST_CFLAGS := $(patsubst -I%,-isystem %,$(call ask,--cflags,cmocka)) \

@@ -765,24 +765,32 @@ static outcome earlier_run(const char *path)
     options.callbacks[0] = st_ema(.decay = 0.5), options.callbacks[1] = patient(3);
     if (path) options.callbacks[2] = st_checkpoint(.path = path, .every = 1, .resume = true);
     out.status = st_train_run(n, d, options, &out.result);
-    if (out.status) fail_msg("%s", st_error());
-    out.parameters = st_tensor_clone(st_net_parameters(n)), out.states = st_tensor_clone(st_net_states(n));
+    if (out.status == 0)
+        out.parameters = st_tensor_clone(st_net_parameters(n)),
+        out.states = st_tensor_clone(st_net_states(n));
     return out;
 }
 
 /* Not compared: the bias before the normalisation, whose gradient is nothing but rounding, of which Adam
  * makes steps, and the running mean, which follows it. */
-TEST(a_checkpoint_of_version_3_that_an_earlier_library_wrote_resumes)
+TEST(a_checkpoint_of_version_3_that_an_earlier_library_wrote_resumes_in_its_precision)
 {
     use_engine("generic");
     written("checkpoint", contents("tests/files/version3.safetensors"));
     outcome whole = earlier_run(NULL), rest = earlier_run(file);
-    assert_int_equal(rest.result.resumed, 5);
-    assert_int_equal(rest.result.steps, 9);
-    assert_int_equal(rest.result.best_epoch, whole.result.best_epoch);
-    assert_near(st_narrow(rest.parameters, 0, 0, 8), st_narrow(whole.parameters, 0, 0, 8), 1e-5);
-    assert_near(st_narrow(rest.parameters, 0, 12, 23), st_narrow(whole.parameters, 0, 12, 23), 1e-5);
-    assert_near(st_narrow(rest.states, 0, 4, 4), st_narrow(whole.states, 0, 4, 4), 1e-5);
+    assert_int_equal(whole.status, 0);
+    if (sizeof(st_real) == sizeof(float)) {
+        if (rest.status) fail_msg("%s", st_error());
+        assert_int_equal(rest.result.resumed, 5);
+        assert_int_equal(rest.result.steps, 9);
+        assert_int_equal(rest.result.best_epoch, whole.result.best_epoch);
+        assert_near(st_narrow(rest.parameters, 0, 0, 8), st_narrow(whole.parameters, 0, 0, 8), 1e-5);
+        assert_near(st_narrow(rest.parameters, 0, 12, 23), st_narrow(whole.parameters, 0, 12, 23), 1e-5);
+        assert_near(st_narrow(rest.states, 0, 4, 4), st_narrow(whole.states, 0, 4, 4), 1e-5);
+    } else {
+        assert_int_equal(rest.status, -1);
+        expect_error("written by a run with precision \"float32\", this one has \"float64\"");
+    }
     use_engine(NULL);
     outcome_free(whole), outcome_free(rest);
 }
