@@ -9,6 +9,7 @@
  *
  * This file is compiled with -ffp-contract=fast: multiply-adds are fused where the processor can. */
 #include "layers/fast/implicit.h"
+#include "layers/fast/lanes.h"
 #include "tensor/fast/isa.h"
 
 #include <math.h>
@@ -87,13 +88,26 @@ ptrdiff_t implicit_group_lanes(const implicit_plan *d)
     return vectors_of(d)->lanes;
 }
 
+/* Elements that are transposed next: each tile of `turns` products fetches a share of them. */
+typedef struct ahead {
+    const st_real *at[2];
+    ptrdiff_t count[2], turn, turns;
+} ahead;
+
 static void product(const group_vectors *v, ptrdiff_t rows, ptrdiff_t depth, const st_real *a,
                     const ptrdiff_t *number, const st_real *b, const ptrdiff_t *from, const ptrdiff_t *step,
-                    st_real *c, const ptrdiff_t *to, const st_real *plus)
+                    st_real *c, const ptrdiff_t *to, const st_real *plus, ahead *next)
 {
+    const ptrdiff_t all = next->turns * rows, before = next->turn++ * rows;
     for (ptrdiff_t i = 0, some; i < rows; i += some) {
         const ptrdiff_t left = rows - i;
         some = left > ROWS ? ceil_div(left, ceil_div(left, ROWS)) : left;
+        for (int n = 0; n < 2; n++) {
+            if (next->count[n] == 0) continue;
+            const ptrdiff_t first = next->count[n] * (before + i) / all,
+                            end = next->count[n] * (before + i + some) / all;
+            FETCH_LINES(next->at[n] + first, end - first, 0, 2);
+        }
         v->tile[some - 1](depth, a, number, b, from + i, step, c, to + i, plus);
     }
 }
@@ -298,15 +312,30 @@ static st_real *block_at(const implicit_plan *d, const pass *p, const group_vect
     return v->lanes == lanes ? laid : laid + block_size(d, p) * lanes;
 }
 
+/* Tests if the images of a batch do not stay in cache. */
+static bool is_far(const implicit_plan *d, const pass *p)
+{
+    const ptrdiff_t group =
+        p->read * read_size(d, p, 0) * read_size(d, p, 1) + p->made * p->size[0] * p->size[1];
+    return d->batch * d->groups * group * (ptrdiff_t)sizeof(st_real) > BLOCK;
+}
+
+/* The groups of the next vector. */
+static ptrdiff_t groups_after(const share *s, const group_vectors *v, ptrdiff_t group)
+{
+    return smallest(v->lanes, s->end - group - v->lanes);
+}
+
 /* Some groups of an image, whose block is laid out; results begin with the bias. */
 static void make(const implicit_plan *d, const pass *p, const group_vectors *v, const st_real *from,
-                 const st_real *weight, const st_real *plus, st_real *result)
+                 const st_real *weight, const st_real *plus, st_real *result, ahead *next)
 {
     const ptrdiff_t lanes = v->lanes, area = p->size[0] * p->size[1];
     for (ptrdiff_t m = 0; m < p->made; m++, weight += p->row * lanes, plus += lanes, result += area * lanes) {
         if (!p->whole) d->k->move(area, lanes, plus, 0, result, lanes);
         for (const part *q = p->part; q < p->part + p->parts; q++)
-            product(v, q->vectors, q->depth, weight, q->number, from, q->from, q->step, result, q->to, plus);
+            product(v, q->vectors, q->depth, weight, q->number, from, q->from, q->step, result, q->to, plus,
+                    next);
     }
 }
 
@@ -315,7 +344,9 @@ void implicit_make_groups(const st_call *c, const pass *p, const share *s, st_te
 {
     const implicit_plan *d = c->plan;
     const ptrdiff_t lanes = vectors_of(d)->lanes, area = p->size[0] * p->size[1],
+                    read = p->read * read_size(d, p, 0) * read_size(d, p, 1),
                     each = d->narrow * d->wide * d->area;
+    const bool far = is_far(d, p);
     st_real *laid = st_data(st_scratch(c, PLANES)), *plus = st_data(st_scratch(c, PANEL)),
             *room = plus + p->made * lanes, *result = st_data(st_scratch(c, RESULT)), *image_to = st_data(to);
     const st_tensor copy = begin(d, p, st_scratch(c, PLANES));
@@ -330,10 +361,15 @@ void implicit_make_groups(const st_call *c, const pass *p, const share *s, st_te
                 kernel_transpose(d->k, v->lanes, p->made, bias + group * p->made, p->made, plus, v->lanes,
                                  NULL);
             lay_out(d, p, v, image, group, own, room);
-            make(d, p, v, own, p->packed + n * lanes * each, plus, result);
+            st_real *made = image_to + n * lanes * p->made * area;
+            ahead next = { .at = { image + (group + v->lanes) * read, made }, .turns = p->made * p->parts };
+            if (far)
+                next.count[0] = groups_after(s, v, group) * read,
+                next.count[1] = (v->lanes - known) * p->made * area;
+            make(d, p, v, own, p->packed + n * lanes * each, plus, result, &next);
             for (ptrdiff_t m = 0; m < p->made; m++)
                 kernel_transpose(d->k, area, v->lanes - known, result + m * area * v->lanes + known, v->lanes,
-                                 image_to + (n * lanes * p->made + m) * area, p->made * area, NULL);
+                                 made + m * area, p->made * area, NULL);
         }
     }
 }
@@ -357,7 +393,8 @@ void implicit_sum_groups(const st_call *c, const share *s, st_tensor wide, st_te
     const gradient_pass *g = &d->gradient;
     const pass *p = &d->gather;
     const ptrdiff_t lanes = vectors_of(d)->lanes, windows = d->w.out[0] * d->w.out[1],
-                    taps = d->wide * d->area;
+                    taps = d->wide * d->area, read = d->wide * read_size(d, p, 0) * read_size(d, p, 1);
+    const bool far = is_far(d, p);
     st_real *laid = st_data(st_scratch(c, PLANES)), *dy = st_data(st_scratch(c, PANEL)),
             *room = dy + windows * lanes, *sums = st_data(st_scratch(c, RESULT));
     const st_tensor copy = begin(d, p, st_scratch(c, PLANES));
@@ -370,10 +407,15 @@ void implicit_sum_groups(const st_call *c, const share *s, st_tensor wide, st_te
             const group_vectors *v = vector_at(d, n, &group);
             st_real *own = block_at(d, p, v, lanes, laid);
             lay_out(d, p, v, image, group, own, room);
+            const ptrdiff_t end = group + v->lanes, left = far ? groups_after(s, v, group) : 0,
+                            made = d->narrow * windows;
+            ahead next = {
+                { image + end * read, windows_of + end * made }, { left * read, left * made }, 0, d->narrow
+            };
             for (ptrdiff_t o = 0; o < d->narrow; o++, sum += taps * v->lanes) {
                 kernel_transpose(d->k, v->lanes, windows, windows_of + (group * d->narrow + o) * windows,
                                  d->narrow * windows, dy, v->lanes, NULL);
-                product(v, taps, windows, dy, g->number, own, g->from, g->place, sum, g->to, NULL);
+                product(v, taps, windows, dy, g->number, own, g->from, g->place, sum, g->to, NULL, &next);
             }
         }
     }
