@@ -27,9 +27,13 @@ static int plan_fractional(window *w, const st_layer *l, st_shape x)
         const ptrdiff_t size = w->size[axis] = x.n[2 + axis], kernel = o->kernel[axis];
         const ptrdiff_t out = w->out[axis] =
             o->output_size[0] > 0 ? o->output_size[axis] : (ptrdiff_t)((double)size * o->output_ratio);
-        if (out < 1 || out > size - (kernel > 0 ? kernel - 1 : 0) || size > INT_MAX - 2)
-            return st_layer_refuse(l, "%td windows of kernel %dx%d do not fit into an input %s", out,
-                                   o->kernel[0], o->kernel[1], st_shape_text(x).text);
+        const ptrdiff_t most = size - largest(kernel, 1) + 1;
+        if (most < 1 || size > INT_MAX - 2)
+            return st_layer_refuse(l, "kernel %dx%d does not fit into an input %s", o->kernel[0],
+                                   o->kernel[1], st_shape_text(x).text);
+        if (out < 1 || out > most)
+            return st_layer_refuse(l, "%td windows of an axis, expected 1 to %td of an input %s", out, most,
+                                   st_shape_text(x).text);
         w->kernel[axis] = kernel > 0 ? (int)kernel : (int)ceil_div(size, out) + o->overlapping;
     }
     return 0;

@@ -4,7 +4,7 @@
  *     y = log(mean of exp(r x)) / r
  *     dy/dx = softmax(r x) over the window
  *
- * A small r is near the mean, a large one near the maximum. */
+ * A small r is near the mean, which r = 0 is, a large one near the maximum. */
 #include "layers/pooling/family.h"
 
 #include <math.h>
@@ -26,7 +26,13 @@ static st_real value(const st_window *w)
 {
     if (w->n == 0) return 0;
     const double r = sharpness(w), most = (double)pool_max_value(w);
-    return (st_real)(isfinite(most) ? most + log(sum_of_powers(w, r, most) / (double)w->n) / r : most);
+    double sum = 0; /* of r (x - most), or of exp(r (x - most)) - 1, which keeps its digits if r is small */
+    for (ptrdiff_t i = 0; i < w->n && isfinite(most); i++) {
+        const double below = (double)w->x[i] - most;
+        sum += r > 0 ? expm1(r * below) : below;
+    }
+    const double mean = sum / (double)w->n;
+    return (st_real)(most + (r > 0 ? log1p(mean) / r : mean));
 }
 
 static void adjoint(const st_window *w, st_real y, st_real dy, st_real *dx)

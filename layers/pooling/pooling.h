@@ -89,7 +89,7 @@ st_layer *st_ordinal_pool_new(st_ordinal_pool_options options);
  * Shi, Ye and Wu 2016. With `stochastic`, training draws one element with these probabilities. */
 typedef struct st_rank_pool_options {
     ST_WINDOW_OPTIONS;
-    double alpha; /* 0.5; less than 1 */
+    double alpha; /* 0.5; at least 0, the mean, and less than 1 */
     bool stochastic;
 } st_rank_pool_options;
 st_layer *st_rank_pool_new(st_rank_pool_options options);

@@ -13,11 +13,11 @@ static const st_rank_pool_options *options(const st_window *w)
     return w->options;
 }
 
-/* p[0]; each is 1 - alpha of the one before it. */
+/* p[0]; each is 1 - alpha of the one before it. With alpha = 0 all are equal. */
 static double first(const st_window *w)
 {
     const double alpha = options(w)->alpha;
-    return alpha < 1 ? alpha / -expm1((double)w->n * log1p(-alpha)) : 1;
+    return alpha > 0 ? alpha / -expm1((double)w->n * log1p(-alpha)) : 1 / (double)w->n;
 }
 
 static bool draws(const st_window *w)

@@ -25,9 +25,9 @@ ROLL(gated, .per_channel = chance(d, 50))
 ROLL(learned_norm, .per_channel = chance(d, 50), .p = 1.5 + (double)roll(d, 0, 3))
 ROLL(gem, .per_channel = chance(d, 50), .p = 2 + (double)roll(d, 0, 2))
 ROLL(soft, .pad_value = o.pad_value)
-ROLL(logsumexp, .r = 0.5 * (double)roll(d, 1, 12))
+ROLL(logsumexp, .r = chance(d, 10) ? ST_ZERO : 0.5 * (double)roll(d, 1, 12))
 ROLL(ordinal, .per_channel = chance(d, 50))
-ROLL(rank, .alpha = 0.1 * (double)roll(d, 1, 9), .stochastic = chance(d, 50))
+ROLL(rank, .alpha = chance(d, 10) ? ST_ZERO : 0.1 * (double)roll(d, 1, 9), .stochastic = chance(d, 50))
 ROLL(median, .pad_value = o.pad_value)
 
 /* More windows than algorithms take at once, in whole rows or in less than the rows of a window. */
@@ -227,8 +227,8 @@ static number logsumexp(const pane *p)
 {
     const double r = ((const st_logsumexp_pool_options *)p->l->options)->r;
     number sum = 0;
-    for (int i = 0; i < p->n; i++) sum += cexp(r * p->x[i]);
-    return clog(sum / p->n) / r;
+    for (int i = 0; i < p->n; i++) sum += r > 0 ? cexp(r * p->x[i]) : p->x[i];
+    return r > 0 ? clog(sum / p->n) / r : sum / p->n;
 }
 
 /* The k-th greatest element; of equal ones, the first in the window. */

@@ -4,6 +4,7 @@
  * PyTorch's numbers are those of 2.14: x are (37 k) mod 101, dy are 1, 2, 3, ... */
 #include "layers/layer_impl.h"
 #include "layers/pooling/pooling.h"
+#include "nn/check/gradcheck.h"
 #include "tests/support.h"
 
 #include <math.h>
@@ -290,6 +291,42 @@ TEST(s3_infers_means_of_maxima)
     assert_same(dx, expected_dx);
 }
 
+/* ---- options at and beside 0 --------------------------------------------------------------------------- */
+
+/* y of the window { 1, 2, 4, 8 }. */
+static double of_four_powers(st_layer *given)
+{
+    auto_layer *l = given;
+    build(l, ST_SHAPE(1, 1, 2, 2), 1);
+    auto_tensor x = full(l->x, 1), y = st_tensor_new(l->y);
+    for (int i = 1; i < 4; i++) *element(x, i) = 2 * *element(x, i - 1);
+    st_layer_forward(l, x, y);
+    return (double)*element(y, 0);
+}
+
+TEST(means_of_small_powers_are_near_the_limit)
+{
+    const double small[] = { ST_ZERO, 1e-300, 1e-16, 1e-12, 1e-9, 1e-6 };
+    for (size_t i = 0; i < sizeof small / sizeof *small; i++) {
+        about("%g", small[i]);
+        assert_close(of_four_powers(st_gem_pool(.kernel = { 2 }, .p = small[i])), 2 * sqrt(2), 1e-5);
+        assert_close(of_four_powers(st_logsumexp_pool(.kernel = { 2 }, .r = small[i])), 3.75, 1e-5);
+        assert_close(of_four_powers(st_rank_pool(.kernel = { 2 }, .alpha = small[i])), 3.75, 1e-5);
+    }
+}
+
+TEST(gradients_of_small_powers_are_those_of_values)
+{
+    const double small[] = { ST_ZERO, 1e-16, 1e-12, 1e-9, 2e-7, 1e-6, 1e-3 };
+    for (size_t i = 0; i < sizeof small / sizeof *small; i++) {
+        about("%g", small[i]);
+        auto_layer *gem = st_gem_pool(.kernel = { 2 }, .p = small[i], .epsilon = 0.1);
+        st_assert_gradients(gem, ST_SHAPE(2, 3, 4, 4));
+        auto_layer *sums = st_logsumexp_pool(.kernel = { 2 }, .r = small[i]);
+        st_assert_gradients(sums, ST_SHAPE(2, 3, 4, 4));
+    }
+}
+
 /* ---- NaN, and options that do not fit ----------------------------------------------------------------- */
 
 TEST(nan_reaches_y_of_its_window)
@@ -387,7 +424,11 @@ TEST(what_does_not_fit_is_refused_in_one_line)
     assert_refused(st_fractional_maxpool(.output_ratio = 1), x,
                    "fractional_maxpool: output_ratio is 1, expected less than 1");
     assert_refused(st_fractional_maxpool(.kernel = { 2 }, .output_size = { 8 }), x,
-                   "fractional_maxpool: 8 windows of kernel 2x2 do not fit into an input [2, 3, 8, 8]");
+                   "fractional_maxpool: 8 windows of an axis, expected 1 to 7 of an input [2, 3, 8, 8]");
+    assert_refused(st_fractional_maxpool(.output_size = { 9 }), x,
+                   "fractional_maxpool: 9 windows of an axis, expected 1 to 8 of an input [2, 3, 8, 8]");
+    assert_refused(st_fractional_maxpool(.kernel = { 3, 9 }, .output_size = { 1 }), x,
+                   "fractional_maxpool: kernel 3x9 does not fit into an input [2, 3, 8, 8]");
     assert_refused(st_s3_pool(.kernel = { 2 }, .grid = { 3 }), x,
                    "s3_pool: grid is 3x3, expected multiples of the stride");
     assert_refused(st_s3_pool(.kernel = { 9 }), x,
