@@ -331,18 +331,33 @@ static void clear(int i)
 
 /* ---- optimizers ----------------------------------------------------------------------------- */
 
+/* Options by their table: numbers in the range and out of it, and flags; *wrong where the range says so. */
+static st_option_bytes draw_options(const st_field *fields, bool *wrong)
+{
+    static const double numbers[] = { 0, ST_ZERO, 0.5, 0.5, 0.01, 1, 3, -1, NAN, INFINITY };
+    st_option_bytes o = { 0 };
+    *wrong = false;
+    for (const st_field *f = fields; f && f->name; f++) {
+        if (f->kind == ST_FIELD_BOOL) *(bool *)(o.bytes + f->offset) = once_in(3);
+        if (f->kind != ST_FIELD_REAL) continue;
+        double *number = (double *)(void *)(o.bytes + f->offset), value;
+        *number = numbers[once_in(6) ? draw(0, 9) : f->fallback == 0 ? draw(2, 4) : 0];
+        value = *number == 0 && !signbit(*number) ? f->fallback : *number;
+        *wrong = *wrong || !isfinite(value) || value < f->least || (f->below != 0 && value >= f->below);
+    }
+    return o;
+}
+
 static void new_optim(void)
 {
-    static const double rates[] = { 0, -1, NAN, INFINITY, 0.001, 0.01, 1, 0.1 };
-    const double lr = rates[draw(0, 7)], beta = once_in(6) ? 1 : 0.5;
-    const int which = draw(0, 3);
+    int count = 0;
+    bool wrong;
+    while (st_optim_kinds[count]) count++;
+    const st_optim_kind *kind = st_optim_kinds[draw(0, count - 1)];
+    const st_option_bytes options = draw_options(kind->fields, &wrong);
     begin();
-    st_optim *o = which == 0   ? st_sgd(.lr = lr, .momentum = beta < 1 ? 0.5 : 0, .nesterov = beta == 1)
-                  : which == 1 ? st_adam(.lr = lr, .beta1 = beta)
-                  : which == 2 ? st_adamw(.lr = lr, .beta2 = beta)
-                               : st_rmsprop(.lr = lr, .alpha = beta == 1 ? -1 : 0.9);
-    const bool wrong = !(lr >= 0 && isfinite(lr)) || beta == 1 || (which == 0 && lr == 0);
-    if (!judge("an optimizer", o, fails_if(wrong))) {
+    st_optim *o = st_optim_new(kind, &options);
+    if (!judge("an optimizer", o, wrong ? FAILS : kind->plan ? EITHER : PASSES)) {
         st_optim_free(o);
         return;
     }
@@ -468,16 +483,30 @@ static void batch_of(void)
 
 static st_loss draw_loss(bool *wrong)
 {
-    *wrong = once_in(10);
-    if (*wrong) return once_in(2) ? (st_loss){ 0 } : st_huber(.delta = -1);
-    switch (draw(0, 4)) {
-    case 0: return st_mse();
-    case 1: return st_huber();
-    case 2: return st_bce_with_logits();
-    case 3: return st_nll(.ignore_index = ST_ZERO);
-    default:
-        return st_cross_entropy(.label_smoothing = 0.25 * draw(0, 1), .ignore_index = draw(0, 1) ? 1 : -100);
-    }
+    int count = 0;
+    while (st_loss_kinds[count]) count++;
+    const st_loss_kind *kind = st_loss_kinds[draw(0, count - 1)];
+    *wrong = once_in(20);
+    if (*wrong) return (st_loss){ 0 };
+    const st_option_bytes options = draw_options(kind->fields, wrong);
+    begin();
+    const st_loss l = st_loss_new(kind, &options);
+    judge("a loss", l.kind, fails_if(*wrong));
+    return l;
+}
+
+static st_schedule draw_schedule(void)
+{
+    int count = 0;
+    bool wrong;
+    while (st_schedule_kinds[count]) count++;
+    const int which = draw(0, 2 * count);
+    if (which >= count) return (st_schedule){ 0 };
+    const st_option_bytes options = draw_options(st_schedule_kinds[which]->fields, &wrong);
+    begin();
+    const st_schedule s = st_schedule_new(st_schedule_kinds[which], &options);
+    judge("a schedule", s.kind, fails_if(wrong));
+    return once_in(4) ? st_warmup_lr(.steps = draw(0, 9), .after = s) : s;
 }
 
 static bool meddled; /* a callback has set an error */
@@ -528,12 +557,14 @@ static void train(int i)
     const st_dataset *d = draw_set();
     bool wrong_loss, wrong = false;
     st_train_result result;
+    const st_loss loss = draw_loss(&wrong_loss);
+    const st_schedule schedule = draw_schedule();
     begin_run();
     st_train_options o = { .epochs = once_in(12) ? -1 : draw(0, 2),
                            .batch = once_in(12) ? -1 : draw(0, 5),
-                           .optim = optim };
-    o.loss = draw_loss(&wrong_loss);
-    if (wrong_loss && !after_error) st_error_clear();
+                           .optim = optim,
+                           .loss = loss,
+                           .schedule = schedule };
     o.micro_batches = once_in(4) ? draw(-1, 4) : 0, o.steps_per_epoch = once_in(8) ? draw(-1, 12) : 0;
     o.drop_last = once_in(4), o.validation = once_in(3) ? draw_set() : NULL;
     if (once_in(6)) o.groups[0] = (st_param_group){ "*.bias", .frozen = true };
@@ -565,7 +596,6 @@ static void evaluate(int i)
     bool wrong;
     st_loss l = draw_loss(&wrong);
     st_metrics score;
-    st_error_clear();
     begin_run();
     const bool fails = wrong || !s->batch || !d || !st_shape_equal(d->x, s->n->input);
     judge("st_evaluate", st_evaluate(s->n, d, l, &score) == 0, fails ? FAILS : EITHER);
