@@ -113,6 +113,64 @@ static bool judge(const char *call, bool passed, verdict v)
     return taken;
 }
 
+/* ---- options -------------------------------------------------------------------------------- */
+
+static double draw_number(const st_field *f)
+{
+    static const double reals[] = { ST_ZERO, 0.5, 1, 3, -1, NAN, INFINITY };
+    if (f->kind == ST_FIELD_REAL) {
+        if (once_in(6)) return reals[draw(0, 6)];
+        return f->fallback != 0 ? 0 : draw(0, 2) > 0 ? 0.5 : 0.01;
+    }
+    if (once_in(12)) return draw(0, 1) ? -1 : ST_ZERO_INT;
+    return draw(f->fallback == 0 && f->least > 0, 3);
+}
+
+/* Stands in for an option that is 0. */
+static double resolved(const st_field *f, double number)
+{
+    if (f->kind != ST_FIELD_REAL && number == ST_ZERO_INT) return 0;
+    return number == 0 && !signbit(number) ? f->fallback : number;
+}
+
+static bool is_out_of_range(const st_field *f, double number)
+{
+    const double value = resolved(f, number);
+    return !isfinite(value) || value < f->least || (f->below != 0 && value >= f->below);
+}
+
+/* Options by their table, in their ranges and out of them; *wrong where a range says so. */
+static st_option_bytes draw_options(const st_field *fields, bool *wrong)
+{
+    st_option_bytes o = { 0 };
+    *wrong = false;
+    for (const st_field *f = fields; f && f->name; f++) {
+        void *at_field = o.bytes + f->offset;
+        int *whole = at_field, choices = 0;
+        switch (f->kind) {
+        case ST_FIELD_BOOL: *(bool *)at_field = once_in(3); break;
+        case ST_FIELD_REAL:
+            *(double *)at_field = draw_number(f);
+            *wrong = *wrong || is_out_of_range(f, *(double *)at_field);
+            break;
+        case ST_FIELD_PAIR:
+        case ST_FIELD_INT:
+            for (int i = 0; i < 1 + (f->kind == ST_FIELD_PAIR); i++) {
+                whole[i] = (int)draw_number(f);
+                *wrong = *wrong || is_out_of_range(f, whole[i]);
+            }
+            break;
+        case ST_FIELD_CHOICE:
+            while (f->choices[choices]) choices++;
+            *whole = once_in(16) ? choices : draw(0, choices - 1);
+            *wrong = *wrong || *whole == choices;
+            break;
+        case ST_FIELD_NAMED: *wrong = true; break; /* none is given */
+        }
+    }
+    return o;
+}
+
 /* ---- nets ----------------------------------------------------------------------------------- */
 
 static bool is_shared(int i)
@@ -130,8 +188,24 @@ static void drop_net(int i)
     nets[i] = (net_slot){ .of = NOBODY };
 }
 
+/* Any type, with children that fit. */
+static st_layer *draw_of_table(bool *wrong)
+{
+    int count = 0;
+    while (st_layer_types[count]) count++;
+    const st_layer_type *type = st_layer_types[draw(0, count - 1)];
+    st_layer *child[4];
+    bool refused;
+    const st_option_bytes options = draw_options(type->fields, &refused);
+    const int children = type->children == ST_LAYER_ANY ? draw(1, 3) : type->children;
+    for (int i = 0; i < children; i++) child[i] = draw(0, 1) ? st_relu() : st_identity();
+    *wrong = *wrong || refused;
+    return st_layer_new(type, &options, children, child);
+}
+
 static st_layer *draw_layer(bool *wrong)
 {
+    if (draw(0, 1)) return draw_of_table(wrong);
     switch (draw(0, 23)) {
     case 0: return *wrong = true, st_dense(.out_features = -1);
     case 1: return *wrong = true, st_dropout(.p = 2);
@@ -330,23 +404,6 @@ static void clear(int i)
 }
 
 /* ---- optimizers ----------------------------------------------------------------------------- */
-
-/* Options by their table: numbers in the range and out of it, and flags; *wrong where the range says so. */
-static st_option_bytes draw_options(const st_field *fields, bool *wrong)
-{
-    static const double numbers[] = { 0, ST_ZERO, 0.5, 0.5, 0.01, 1, 3, -1, NAN, INFINITY };
-    st_option_bytes o = { 0 };
-    *wrong = false;
-    for (const st_field *f = fields; f && f->name; f++) {
-        if (f->kind == ST_FIELD_BOOL) *(bool *)(o.bytes + f->offset) = once_in(3);
-        if (f->kind != ST_FIELD_REAL) continue;
-        double *number = (double *)(void *)(o.bytes + f->offset), value;
-        *number = numbers[once_in(6) ? draw(0, 9) : f->fallback == 0 ? draw(2, 4) : 0];
-        value = *number == 0 && !signbit(*number) ? f->fallback : *number;
-        *wrong = *wrong || !isfinite(value) || value < f->least || (f->below != 0 && value >= f->below);
-    }
-    return o;
-}
 
 static void new_optim(void)
 {
