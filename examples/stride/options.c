@@ -282,6 +282,9 @@ static int parse(const subcommand *c, int argc, char **argv, void *settings)
         if (!*argv[i])
             return subcommand_refuse(c, "an argument is \"\"; usage: %s %s", subcommand_title(c), c->usage);
     if (take_operands(c, argc, argv, settings)) return 2;
+    if (argc - optind > c->most && c->most > 1)
+        return subcommand_refuse(c, "%d arguments, expected at most %d; usage: %s %s", argc - optind, c->most,
+                                 subcommand_title(c), c->usage);
     if (argc - optind > c->most)
         return subcommand_refuse(c, "unexpected \"%s\"; usage: %s %s",
                                  argv[optind + (c->operands[0] ? 0 : c->most)], subcommand_title(c),

@@ -82,6 +82,12 @@ int path_writable(const char *path)
     return st_file_try(path, write_nothing, NULL);
 }
 
+const char *path_temporary(void)
+{
+    const char *folder = getenv("TMPDIR");
+    return folder && *folder ? folder : "/tmp";
+}
+
 bool path_same(const char *a, const char *b)
 {
     char path_a[PATH_MAX], path_b[PATH_MAX];

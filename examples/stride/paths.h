@@ -23,6 +23,9 @@ char *path_contents(const char *path, size_t most, size_t *size);
 /* Tests if a file could be replaced, without changing it: 0, or -1 with an error. */
 int path_writable(const char *path);
 
+/* The folder for temporary files: the environment variable TMPDIR, or /tmp. */
+const char *path_temporary(void);
+
 /* True if two paths, which may be NULL, name the same file, whether it exists or not, or if one is a
  * temporary file of the other. */
 bool path_same(const char *a, const char *b);

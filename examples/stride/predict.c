@@ -297,7 +297,8 @@ static int file(session *t, const char *path)
 /* Copies standard input to a file, whose first bytes tell its kind. */
 static int standard_input(session *t)
 {
-    char path[] = "/tmp/stride-XXXXXX", first[8] = "", bytes[1 << 14];
+    char path[LONGEST_PATH], first[8] = "", bytes[1 << 14];
+    snprintf(path, sizeof path, "%s/stride-XXXXXX", path_temporary());
     int descriptor = mkstemp(path);
     FILE *copy = descriptor < 0 ? NULL : fdopen(descriptor, "w+b");
     if (!copy) return st_error_set("%s: %s", path, strerror(errno));

@@ -546,13 +546,12 @@ static int check_files(const settings *s)
 /* If the file cannot be written, the net is saved in the folder for temporary files. */
 static int save(job *j)
 {
-    const char *path = j->s->save, *folder = getenv("TMPDIR");
+    const char *path = j->s->save;
     char second[LONGEST_PATH], why[ST_ERROR_SIZE];
     if (st_net_save(j->net, path) == 0) return 0;
     snprintf(why, sizeof why, "%s", st_error());
     st_error_clear();
-    snprintf(second, sizeof second, "%s/stride-%ld.safetensors", folder && *folder ? folder : "/tmp",
-             (long)getpid());
+    snprintf(second, sizeof second, "%s/stride-%ld.safetensors", path_temporary(), (long)getpid());
     if (st_net_save(j->net, second) == 0) return st_error_set("%.300s; the net is in %.180s", why, second);
     st_error_clear();
     return st_error_set("%s", why);

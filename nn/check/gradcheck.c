@@ -193,7 +193,7 @@ static double check_line(const subject *s, const line *v, double analytic, doubl
     return kink ? NAN : error;
 }
 
-static double largest(st_tensor x)
+static double largest_size(st_tensor x)
 {
     double most = 0;
     for (ptrdiff_t e = 0; e < st_numel(x); e++)
@@ -229,7 +229,7 @@ static void check_tensor(subject *s, const char *name, st_tensor x, st_tensor dx
     ptrdiff_t count = st_numel(x), checks = count;
     if (s->options.most > 0 && s->options.most < count) checks = s->options.most;
     comparison t = { .name = name };
-    const double most = largest(dx);
+    const double most = largest_size(dx);
     for (ptrdiff_t k = 0; k < checks; k++) {
         ptrdiff_t e = k;
         if (checks < count)

@@ -85,7 +85,7 @@ refuses_words() {
         refuses '--checkpoint-every needs' train --net relu --checkpoint-every 3 &&
         refuses '--save and --checkpoint are the same file, a' train --net relu --checkpoint "../${PWD##*/}/a" --save a &&
         refuses '--log and --report are the same file, a.csv' train --net relu --log a.csv --report a.csv &&
-        refuses 'no network' summary && refuses 'unexpected "b"' summary a b && refuses '--net is given twice' summary relu --net tanh && refuses 'a network is given more than once' summary --net relu --model a &&
+        refuses '7 arguments, expected at most 6; usage: stride report' report a.csv b.csv c.csv d.csv e.csv f.csv g.csv && refuses 'no network' summary && refuses 'unexpected "b"' summary a b && refuses '--net is given twice' summary relu --net tanh && refuses 'a network is given more than once' summary --net relu --model a &&
         refuses '--model is given twice' eval a.safetensors --model b && refuses 'unexpected "c"' eval a.safetensors b c &&
         refuses 'a: No such file' export a b.onnx && refuses 'files, or --data' predict a.png --index 3 &&
         refuses '.*expected .onnx' export model.txt && refuses '--batches: expected a list .*"1,x"' bench-model relu --batches 1,x &&
@@ -882,6 +882,7 @@ writes_predictions() {
     for name in pictures/test/d/000.png t10k-x.npy; do # standard input
         "$stride" predict - --model "$tmp/pictures.safetensors" --top 1 <"$digits/$name" >"$out" 2>"$err" && grep -q '^-.*: [a-d] ' "$out" || because "$name" || return
     done
+    TMPDIR=$tmp/nowhere fails "$tmp/nowhere/stride-.*: No such file" predict - --model "$tmp/pictures.safetensors" || return
     succeeds predict "$many/sub" --model "$tmp/pictures.safetensors" --output "$tmp/predictions.jsonl" &&
         grep -q '^{"input":.*x.jpg","class":"c",' "$tmp/predictions.jsonl" || because "JSON lines" || return
     refuses '--output and .* are the same file' predict "$tmp/predictions.csv" --output "$tmp/./predictions.csv" &&
