@@ -25,12 +25,23 @@ typedef struct sum_of_two {
     st_tensor to, from, plus;
 } sum_of_two;
 
+static void sum_row(ptrdiff_t n, st_real *const at[], const ptrdiff_t stride[], void *context)
+{
+    (void)context;
+    st_real *to = at[0];
+    const st_real *from = at[1], *plus = at[2];
+    for (ptrdiff_t i = 0; i < n; i++) to[i * stride[0]] = from[i * stride[1]] + plus[i * stride[2]];
+}
+
 static void join_item(ptrdiff_t i, void *context)
 {
     const sum_of_two *j = context;
     const st_tensor to = item_of(j->to, i);
-    if (!st_is_null(j->from)) st_copy(to, item_of(j->from, i));
-    if (!st_is_null(j->plus)) st_add(to, 1, item_of(j->plus, i));
+    if (st_is_null(j->from)) st_add(to, 1, item_of(j->plus, i));
+    else if (st_is_null(j->plus)) st_copy(to, item_of(j->from, i));
+    else
+        st_walk(3, (st_tensor[]){ to, item_of(j->from, i), item_of(j->plus, i) }, ST_ANY_ORDER, sum_row,
+                NULL);
 }
 
 static void join(const st_call *c, st_tensor to, st_tensor from, st_tensor plus)
