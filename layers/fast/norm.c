@@ -9,15 +9,15 @@
 #include "layers/fast/norm_elements.h"
 #include "layers/types.h"
 
-/* ---- forward --------------------------------------------------------------------------------------- */
-
-/* Fetches set k, whose turn is next. */
-INLINE void prefetch_set(const norm_pass *p, ptrdiff_t k)
+/* How far ahead of the sums of sets before set k elements are fetched: a page, at whose end hardware ceases
+ * to fetch. The second loop reads the first cache, and writes while what was fetched arrives. */
+INLINE ptrdiff_t ahead_of_sums(const norm_pass *p, ptrdiff_t k)
 {
-    const ptrdiff_t n = p->set.length;
-    if (n < NORM_BLOCK || p->plan->norm.of_batch || k >= p->end || p->end * n < NEAR) return;
-    prefetch(n, p->x + k * n);
+    enum { PAGE = 4096 / sizeof(st_real) };
+    return p->plan->fetches && k * p->set.length + PAGE <= p->end * p->set.length ? PAGE : 0;
 }
+
+/* ---- forward --------------------------------------------------------------------------------------- */
 
 static norm_room room_of(const norm_pass *p, ptrdiff_t first, ptrdiff_t count)
 {
@@ -34,7 +34,6 @@ INLINE void apply_sets(const norm_pass *p, ptrdiff_t first, ptrdiff_t count, con
     const ptrdiff_t part = s.length / plan->parts;
     for (ptrdiff_t r = 0; r < s.rows; r++)
         for (ptrdiff_t k = 0; k < count; k++) {
-            prefetch_set(p, first + count + k);
             for (ptrdiff_t i = 0, w = first_weight(plan, first + k); i < plan->parts; i++, w++) {
                 const ptrdiff_t at = r * s.stride + k * s.length + i * part;
                 run_apply(streams, p, part, y + at, x + at, (double)p->mean[first + k],
@@ -67,12 +66,14 @@ INLINE void forward_sets(const norm_pass *p, ptrdiff_t first, ptrdiff_t count)
     st_real *near = room.near;
     for (ptrdiff_t k = 0; k < count; k++) near[k] = 0, sums[k] = (norm_sums){ 0 };
     norm_columns columns = { s, count, x, x, near, s.stride, s.stride, true, &room };
+    const ptrdiff_t ahead = ahead_of_sums(p, first + count);
     if (plan->norm.centred && !constants) near_means(near, sums, s, count, x);
     if (narrow && !constants) add_columns(sums, &columns);
     for (ptrdiff_t r = 0; r < s.rows && !constants && !narrow; r++) {
         const st_real *row = x + r * s.stride;
         if (r + 1 < s.rows) prefetch(count * s.length, row + s.stride);
-        add_rows(sums, (norm_rows){ count, s.length, s.length, row, row, near, .shifted = true });
+        add_rows(sums,
+                 (norm_rows){ count, s.length, s.length, row, row, near, .shifted = true, .ahead = ahead });
     }
     for (ptrdiff_t k = 0; k < count; k++) {
         const st_real *set = x + k * s.length;
@@ -82,10 +83,8 @@ INLINE void forward_sets(const norm_pass *p, ptrdiff_t first, ptrdiff_t count)
         p->mean[first + k] = (st_real)m.mean;
         p->deviation[first + k] = (st_real)m.deviation;
     }
-    for (ptrdiff_t k = 0; k < count && plan->by_element; k++) {
-        prefetch_set(p, first + count + k);
+    for (ptrdiff_t k = 0; k < count && plan->by_element; k++)
         apply_elements(p, first + k, 0, s.length, y + k * s.length, x + k * s.length);
-    }
     if (narrow) apply_columns(p, &columns, first, y);
     if (plan->by_element || narrow) return;
     if (p->streams) stream_sets(p, first, count, x, y);
@@ -210,6 +209,8 @@ INLINE void adjoint_sets(const norm_pass *p, ptrdiff_t first, ptrdiff_t count, c
             add_elements(p, first + k, alike, 0, s.length, x + k * s.length, dy + k * s.length);
     const bool needed = (p->dweight && !plan->by_element) || (p->to && !constants);
     const norm_columns columns = { s, count, dy, x, mean, s.stride, stride_x, false, &room };
+    const bool adjacent = x == p->x + first * s.length; /* not a copy of one image */
+    const ptrdiff_t ahead = adjacent ? ahead_of_sums(p, first + count) : 0;
     if (needed && narrow) {
         add_columns(sums, &columns);
         for (ptrdiff_t k = 0; k < count; k++) add_parts(p, first + k, 0, 1, &sums[k], &total[k]);
@@ -218,7 +219,7 @@ INLINE void adjoint_sets(const norm_pass *p, ptrdiff_t first, ptrdiff_t count, c
             const st_real *row_dy = dy + r * s.stride, *row = x + r * stride_x;
             if (r + 1 < s.rows)
                 prefetch(count * part, row_dy + s.stride), prefetch(count * part, row + stride_x);
-            norm_rows rows = { count, part, part, row_dy, row, .mean = mean };
+            norm_rows rows = { count, part, part, row_dy, row, .mean = mean, .ahead = ahead };
             st_real scale[MOST];
             if (plan->by_element)
                 rows.weight = p->weight, rows.first = first, rows.periods = plan->apart ? plan->norm.sets : 0;
@@ -237,7 +238,8 @@ INLINE void adjoint_sets(const norm_pass *p, ptrdiff_t first, ptrdiff_t count, c
             some = smallest(count * plan->parts - i, MOST);
             EACH_RUN(i, some, plan->parts, r, run, k, w)
             for (ptrdiff_t j = r; j < r + run; j++) means[j] = mean[k], sums[j] = (norm_sums){ 0 };
-            add_rows(sums, (norm_rows){ some, part, part, dy + i * part, x + i * part, .mean = means });
+            add_rows(sums, (norm_rows){ some, part, part, dy + i * part, x + i * part, .mean = means,
+                                        .ahead = ahead });
             EACH_RUN(i, some, plan->parts, r, run, k, w)
             add_parts(p, first + k, w, run, &sums[r], &total[k]);
         }
@@ -245,12 +247,10 @@ INLINE void adjoint_sets(const norm_pass *p, ptrdiff_t first, ptrdiff_t count, c
         slopes[k] =
             slopes_of((double)mean[k], (double)deviation[k], total[k], 1 / (double)(s.rows * s.length));
     if (narrow && p->to) adjoint_columns(p, &columns, first, slopes, constants, p->to + first * s.length);
-    const bool more = count > 1 && !plan->norm.of_batch && first + 2 * count <= p->end;
-    const ptrdiff_t ahead = more ? count * s.length : 0; /* to as many sets, which are next */
     for (ptrdiff_t k = 0; k < count && p->to && plain; k++) {
         const ptrdiff_t at = k * s.length;
         run_adjoint(streams, s.length, p->to + first * s.length + at, dy + at, weights_of(p, first + k), 1,
-                    x + at, slopes[k], ahead);
+                    x + at, slopes[k]);
     }
     for (ptrdiff_t r = 0; r < s.rows && p->to && !narrow && !plain; r++)
         for (ptrdiff_t k = 0; k < count; k++)
@@ -261,8 +261,7 @@ INLINE void adjoint_sets(const norm_pass *p, ptrdiff_t first, ptrdiff_t count, c
                 if (constants)
                     run_apply(streams, p, part, p->to + to, g, 0, weight / (double)deviation[k], 0);
                 else
-                    run_adjoint(streams, part, p->to + to, g, NULL, weight, x + r * stride_x + at, slopes[k],
-                                ahead);
+                    run_adjoint(streams, part, p->to + to, g, NULL, weight, x + r * stride_x + at, slopes[k]);
             }
 }
 
@@ -281,7 +280,7 @@ INLINE void run_segment(const norm_pass *p, ptrdiff_t i)
     if (!p->slopes) {
         p->sums[i] = (norm_sums){ 0 };
         add_rows(&p->sums[i], (norm_rows){ 1, n, n, g, x, &mean, !p->dy, .weight = weights });
-    } else if (p->dy) run_adjoint(p->streams, n, to, g, weights, 1, x, *p->slopes, 0);
+    } else if (p->dy) run_adjoint(p->streams, n, to, g, weights, 1, x, *p->slopes);
     else if (p->plan->by_element) apply_elements(p, k, begin, n, to, x);
     else run_apply(p->streams, p, n, to, x, (double)mean, 1 / (double)p->deviation[k], 0);
 }
@@ -316,9 +315,13 @@ INLINE void run(const norm_pass *pass, norm_pieces kind, ptrdiff_t i, int thread
     norm_pass p = *pass;
     if (!p.plan->norm.of_batch) c.thread = thread;
     p.c = &c;
-    const ptrdiff_t first = p.first + i * p.together, count = smallest(p.together, p.end - first);
-    if (kind == SETS) forward_sets(&p, first, count);
-    if (kind == SETS_BACK) adjoint_sets(&p, first, count, p.x + first * p.set.length, p.set.stride);
+    const ptrdiff_t begin = p.first + i * p.piece, end = smallest(begin + p.piece, p.end);
+    const bool sets = kind == SETS || kind == SETS_BACK;
+    for (ptrdiff_t first = begin, count; sets && first < end; first += count) {
+        count = smallest(p.together, end - first);
+        if (kind == SETS) forward_sets(&p, first, count);
+        else adjoint_sets(&p, first, count, p.x + first * p.set.length, p.set.stride);
+    }
     if (kind == COLUMNS_OF_SETS) add_columns_of_sets(&p, i);
     if (kind == SEGMENTS) run_segment(&p, i);
     if (kind == CHANNELS) infer(&p, i);
@@ -353,7 +356,7 @@ static void each_piece(norm_pass p, norm_pieces kind, ptrdiff_t count, int threa
 
 static void each_some_sets(const norm_pass *p, int threads)
 {
-    each_piece(*p, p->dy ? SETS_BACK : SETS, ceil_div(p->end - p->first, p->together), threads);
+    each_piece(*p, p->dy ? SETS_BACK : SETS, ceil_div(p->end - p->first, p->piece), threads);
 }
 
 /* Sets one after another, the segments of each in threads. */

@@ -148,21 +148,19 @@ APART static void stream_applied(const norm_pass *p, ptrdiff_t n, st_real *y, co
 typedef struct adjoined_row {
     double weight;
     norm_slopes slopes;
-    ptrdiff_t ahead; /* to the elements that are fetched meanwhile; 0: none */
 } adjoined_row;
 
 WIDE static void adjoint_piece(ptrdiff_t n, st_real *const at[], const ptrdiff_t stride[], void *context)
 {
     const adjoined_row *a = context;
     (void)stride;
-    if (a->ahead) prefetch(n, at[1] + a->ahead), prefetch(n, at[2] + a->ahead);
     norm_adjoint(n, at[0], at[1], at[3], a->weight, at[2], a->slopes);
 }
 
 APART static void stream_adjoint(ptrdiff_t n, st_real *dx, const st_real *dy, const st_real *weights,
-                                 double w, const st_real *x, norm_slopes s, ptrdiff_t ahead)
+                                 double w, const st_real *x, norm_slopes s)
 {
-    adjoined_row a = { w, s, ahead };
+    adjoined_row a = { w, s };
     stream_row(n, weights ? 4 : 3, (st_real *const[]){ dx, (st_real *)dy, (st_real *)x, (st_real *)weights },
                adjoint_piece, &a);
 }
@@ -176,9 +174,9 @@ INLINE void run_apply(bool streams, const norm_pass *p, ptrdiff_t n, st_real *y,
 }
 
 INLINE void run_adjoint(bool streams, ptrdiff_t n, st_real *dx, const st_real *dy, const st_real *weights,
-                        double w, const st_real *x, norm_slopes s, ptrdiff_t ahead)
+                        double w, const st_real *x, norm_slopes s)
 {
-    if (__builtin_expect(streams, false)) stream_adjoint(n, dx, dy, weights, w, x, s, ahead);
+    if (__builtin_expect(streams, false)) stream_adjoint(n, dx, dy, weights, w, x, s);
     else norm_adjoint(n, dx, dy, weights, w, x, s);
 }
 

@@ -29,6 +29,7 @@ typedef struct set_division {
     ptrdiff_t length;   /* of a set's row */
     ptrdiff_t segments; /* of a long set of an image, unless it has one weight; otherwise 0 */
     ptrdiff_t tile;     /* sets of images whose gradients are kept before they are added in order */
+    bool fetches;       /* sets of images that are in memory are fetched before their turn */
     bool narrow;        /* channels of a batch are processed by columns: many fill a line of the cache */
     bool by_element;    /* each element of a set has a weight and a bias instead, */
     ptrdiff_t spread;   /* of a copy, if this is not 0: so many elements in turn have the same */
@@ -38,9 +39,8 @@ typedef struct set_division {
 
 /* Sets that are processed at once: channels of a batch that stay in the cache from the first loop to the
  * second, by each thread; or whole sets of few elements: fewer backward, so that x and dy are read while dx
- * is written, rather than in turns. Where dx is written past the caches, short sets would be read and written
- * in turns that are too short: more are processed, and the next ones are fetched meanwhile. */
-static ptrdiff_t together(const set_division *p, ptrdiff_t images, int threads, bool backward, bool streams)
+ * is written, rather than in turns. */
+static ptrdiff_t together(const set_division *p, ptrdiff_t images, int threads, bool backward)
 {
     enum { FEW = 4096, FEW_BACK = 1000, CACHED = 1 << 16, SOME = 32 };
     const ptrdiff_t least = p->length > NORM_BLOCK ? 1 : OCTET, /* rows that add_rows takes at once */
@@ -51,8 +51,7 @@ static ptrdiff_t together(const set_division *p, ptrdiff_t images, int threads, 
         return ceil_div(p->norm.sets, ceil_div(p->norm.sets, wide) * threads);
     }
     if (p->norm.of_batch) return smallest(ceil_div(p->norm.sets, threads), most);
-    const bool few = backward && !(streams && p->length < FEW_BACK);
-    return largest(smallest((few ? FEW_BACK : FEW) / p->length, SOME), 1);
+    return largest(smallest((backward ? FEW_BACK : FEW) / p->length, SOME), 1);
 }
 
 /* How many sets a tile has: there is room for their gradients, or their elements stay in the cache; a
@@ -60,7 +59,7 @@ static ptrdiff_t together(const set_division *p, ptrdiff_t images, int threads, 
 static ptrdiff_t tile_of(const set_division *p, ptrdiff_t images)
 {
     enum { GRADIENTS = 1 << 13, ELEMENTS = 1 << 17 };
-    const ptrdiff_t some = together(p, images, 1, true, false),
+    const ptrdiff_t some = together(p, images, 1, true),
                     most = p->by_element ? ELEMENTS / p->length : GRADIENTS / p->parts;
     return smallest(largest(most / some, 1), ceil_div(images * p->norm.sets, some)) * some;
 }
@@ -81,6 +80,7 @@ static int plan_division(st_layer *l, const void *given)
     p->by_element = affine && (!p->norm.by_channel || brief);
     p->apart = brief ? p->length : p->by_element ? 0 : p->parts;
     p->side_by_side = p->apart == 0 && (p->length < NORM_BLOCK || elements < NEAR);
+    p->fetches = !p->norm.of_batch && elements >= NEAR;
     p->narrow = p->norm.of_batch && p->length < OCTET;
     p->tile = tile_of(p, images);
     const bool alike = p->by_element || !affine; /* no weight is that of a whole set */
@@ -106,8 +106,8 @@ typedef struct norm_pass {
     const set_division *plan;
     norm_set set;
     ptrdiff_t first, end;           /* of the sets of the pass, or of a tile */
-    ptrdiff_t together, columns;    /* sets or columns of a piece, */
-    ptrdiff_t alike;                /* and sets whose gradients of elements are added together */
+    ptrdiff_t piece, columns;       /* sets or columns of a piece, */
+    ptrdiff_t together, alike;      /* sets that are processed at once, or have their gradients added so */
     norm_sums *sums;                /* of segments */
     const norm_slopes *slopes;      /* of the segments' set, for its result; NULL: sums are computed */
     const st_real *x, *dy;          /* dy NULL: a forward pass */
@@ -169,10 +169,12 @@ static norm_pass pass_over(const st_call *c, st_tensor x, st_tensor dy, st_tenso
     /* A short set that was just read is in the first cache: nothing is read while it is written. */
     const ptrdiff_t least = batch || p.dy ? STREAM_PIECE : NEARBY;
     p.streams = layer_streams(c) && p.to != p.x && p.to != p.dy && length / plan->parts >= least;
-    p.together = together(plan, c->images, c->layer->impl->run->threads, p.dy != NULL, p.streams);
+    p.together = together(plan, c->images, c->layer->impl->run->threads, p.dy != NULL);
     p.alike = plan->side_by_side ? p.together : 1;
     if (plan->by_element && plan->apart == 0 && !p.to)
         p.together = p.alike = largest(p.together, SIDE_BY_SIDE);
+    p.piece = p.together;
+    if (p.streams && !batch) p.piece *= ceil_div(STREAM_ITEM, p.together * length);
     if (plan->spread) spread_parameters(&p);
     return p;
 }

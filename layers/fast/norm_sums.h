@@ -51,6 +51,7 @@ typedef struct norm_slopes {
 enum { ELEMENT_OCTETS = 4 };          /* of elements, whose gradients are added together, */
 enum { SIDE_BY_SIDE = 8 };            /* of so many sets or more if nothing else is computed */
 enum { OCTET = 8, NORM_BLOCK = 256 }; /* lanes of a vector, and elements that a sum adds in st_real */
+enum { PIECE = 128 };                 /* elements between fetches */
 typedef st_real octet __attribute__((vector_size(OCTET * sizeof(st_real))));
 typedef st_real octet_at
     __attribute__((vector_size(OCTET * sizeof(st_real)), aligned(sizeof(st_real)), may_alias));
@@ -106,11 +107,8 @@ typedef struct norm_rows {
     ptrdiff_t first, periods; /* row r has the weights of row (first + r) % periods; 0: all have the same */
     const st_real *scale;     /* of each row, for the gradients of weights, */
     st_real *dweight, *dbias; /* which are added here, unless these are NULL, for rows of an octet or more */
+    ptrdiff_t ahead;          /* of adjacent rows, elements are fetched so far ahead of their sums; 0: none */
 } norm_rows;
-
-typedef struct row_block {
-    ptrdiff_t row, begin, n;
-} row_block;
 
 /* The first weight of a row. */
 INLINE ptrdiff_t weight_at(const norm_rows *rows, ptrdiff_t row)
@@ -118,37 +116,66 @@ INLINE ptrdiff_t weight_at(const norm_rows *rows, ptrdiff_t row)
     return rows->periods > 0 ? (rows->first + row) % rows->periods * rows->n : 0;
 }
 
-/* Adds octet i of a row, whose weights begin at w, without the lanes that `kept` leaves out, unless it is
- * NULL. */
-INLINE void add_octet(const norm_rows *rows, ptrdiff_t row, ptrdiff_t i, ptrdiff_t w, const isa_bits *kept,
-                      octet *sum, octet *product)
+/* A row: without weights, with them, or with their gradients, which are added. */
+typedef enum row_kind { PLAIN, WEIGHTED, FUSED } row_kind;
+typedef struct norm_row {
+    const st_real *g, *x, *weight;
+    st_real *dweight, *dbias, mean, scale;
+    bool shifted;
+} norm_row;
+
+INLINE norm_row row_of(const norm_rows *rows, row_kind kind, ptrdiff_t k)
 {
-    const ptrdiff_t at = row * rows->apart + i;
-    const st_real mean = rows->mean[row];
-    const octet off = OCTET_OF(rows->x, at) - mean;
-    octet g = OCTET_OF(rows->g, at);
-    if (rows->dweight) {
-        const octet term = off * rows->scale[row] * g;
-        *(octet_at *)(rows->dweight + w + i) += kept ? MASKED(term, kept) : term;
-        if (rows->dbias) *(octet_at *)(rows->dbias + w + i) += kept ? MASKED(g, kept) : g;
+    const ptrdiff_t at = k * rows->apart, w = kind == PLAIN ? 0 : weight_at(rows, k);
+    norm_row row = { .g = rows->g + at, .x = rows->x + at, .mean = rows->mean[k], .shifted = rows->shifted };
+    if (kind != PLAIN) row.weight = rows->weight + w;
+    if (kind == FUSED) {
+        row.dweight = rows->dweight + w, row.scale = rows->scale[k];
+        if (rows->dbias) row.dbias = rows->dbias + w;
     }
-    if (rows->weight) g *= OCTET_OF(rows->weight, w + i);
-    octet a = rows->shifted ? g - mean : g;
+    return row;
+}
+
+/* Adds octet i of a row without the lanes that `kept` leaves out, unless it is NULL. */
+INLINE void add_octet(norm_row row, row_kind kind, ptrdiff_t i, const isa_bits *kept, octet *sum,
+                      octet *product)
+{
+    const octet off = OCTET_OF(row.x, i) - row.mean;
+    octet g = OCTET_OF(row.g, i);
+    if (kind == FUSED) {
+        const octet term = off * row.scale * g;
+        *(octet_at *)(row.dweight + i) += kept ? MASKED(term, kept) : term;
+        if (row.dbias) *(octet_at *)(row.dbias + i) += kept ? MASKED(g, kept) : g;
+    }
+    if (kind != PLAIN) g *= OCTET_OF(row.weight, i);
+    octet a = row.shifted ? g - row.mean : g;
     if (kept) a = MASKED(a, kept);
     *sum += a;
     *product += a * off;
 }
 
+typedef struct row_block {
+    ptrdiff_t row, begin, n;
+} row_block;
+
 /* The sums of a block by lanes, by so many chains of additions. */
-INLINE void add_octets(const norm_rows *rows, row_block b, int by, octet *sum, octet *product)
+INLINE void add_octets(const norm_rows *rows, row_kind kind, row_block b, int by, octet *sum, octet *product)
 {
-    const ptrdiff_t end = b.begin + b.n, w = weight_at(rows, b.row);
+    const norm_row row = row_of(rows, kind, b.row);
+    const ptrdiff_t end = b.begin + b.n, ahead = by > 1 ? rows->ahead : 0;
     octet s[2] = { { 0 } }, p[2] = { { 0 } };
     ptrdiff_t i = b.begin;
+    for (ptrdiff_t piece; ahead && i + by * OCTET <= end;) {
+        piece = smallest(i + PIECE, end);
+        FETCH_LINES(row.x + i + ahead, piece - i, 0, 2);
+        if (row.g != row.x) FETCH_LINES(row.g + i + ahead, piece - i, 0, 2);
+        for (; i + by * OCTET <= piece; i += by * OCTET) EACH(k, by)
+        add_octet(row, kind, i + k * OCTET, NULL, &s[k], &p[k]);
+    }
     for (; i + by * OCTET <= end; i += by * OCTET) EACH(k, by)
-    add_octet(rows, b.row, i + k * OCTET, w, NULL, &s[k], &p[k]);
-    if (by > 1 && i + OCTET <= end) add_octet(rows, b.row, i, w, NULL, &s[0], &p[0]);
-    if (b.n % OCTET) add_octet(rows, b.row, end - OCTET, w, ones + b.n % OCTET, &s[0], &p[0]);
+    add_octet(row, kind, i + k * OCTET, NULL, &s[k], &p[k]);
+    if (by > 1 && i + OCTET <= end) add_octet(row, kind, i, NULL, &s[0], &p[0]);
+    if (b.n % OCTET) add_octet(row, kind, end - OCTET, ones + b.n % OCTET, &s[0], &p[0]);
     *sum = by == 1 ? s[0] : s[0] + s[1], *product = by == 1 ? p[0] : p[0] + p[1];
 }
 
@@ -161,20 +188,25 @@ INLINE void add_slowly(norm_sums *to, const norm_rows *rows, row_block b)
                 rows->shifted ? mean : 0, rows->x + at, mean);
 }
 
-INLINE row_block block_at(const norm_rows *rows, ptrdiff_t blocks, ptrdiff_t i)
+/* Block i of rows of so many, whose length is `each`, but for the last one of a row. */
+INLINE row_block block_at(const norm_rows *rows, ptrdiff_t blocks, ptrdiff_t each, ptrdiff_t i)
 {
-    const ptrdiff_t each = blocks == 1 ? rows->n : ceil_div(rows->n, blocks * 2 * OCTET) * 2 * OCTET,
-                    begin = i % blocks * each;
+    const ptrdiff_t begin = i % blocks * each;
     return (row_block){ i / blocks, begin, smallest(rows->n - begin, each) };
 }
 
-INLINE void add_blocks(norm_sums *to, norm_rows rows, ptrdiff_t blocks, int by)
+INLINE void add_blocks(norm_sums *to, norm_rows rows, row_kind kind, ptrdiff_t blocks, int by)
 {
+    const ptrdiff_t each = blocks == 1 ? rows.n : ceil_div(rows.n, blocks * 2 * OCTET) * 2 * OCTET;
     for (ptrdiff_t i = 0, some; i < rows.count * blocks; i += some) {
         octet sum[OCTET], product[OCTET], sums, products;
         some = smallest(rows.count * blocks - i, OCTET);
+        if (by == 1 && rows.ahead) {
+            FETCH_LINES(rows.x + i * rows.n + rows.ahead, some * rows.n, 0, 2);
+            if (rows.g != rows.x) FETCH_LINES(rows.g + i * rows.n + rows.ahead, some * rows.n, 0, 2);
+        }
         for (ptrdiff_t r = 0; r < some; r++)
-            add_octets(&rows, block_at(&rows, blocks, i + r), by, &sum[r], &product[r]);
+            add_octets(&rows, kind, block_at(&rows, blocks, each, i + r), by, &sum[r], &product[r]);
         for (ptrdiff_t r = some; r < OCTET; r++) sum[r] = product[r] = (octet){ 0 };
         sums_of_octets(&sums, sum), sums_of_octets(&products, product);
         octet zeros = (sums + products) * 0; /* or, of a sum that may be infinite or NaN, NaN */
@@ -184,11 +216,17 @@ INLINE void add_blocks(norm_sums *to, norm_rows rows, ptrdiff_t blocks, int by)
         for (ptrdiff_t r = 0, k; r < some && finite; r++)
             k = (i + r) / blocks, to[k].g += (double)sums[r], to[k].product += (double)products[r];
         for (ptrdiff_t r = 0; r < some && !finite; r++) {
-            const row_block b = block_at(&rows, blocks, i + r);
+            const row_block b = block_at(&rows, blocks, each, i + r);
             if (!isfinite((double)sums[r] + (double)products[r])) add_slowly(to, &rows, b);
             else to[b.row].g += (double)sums[r], to[b.row].product += (double)products[r];
         }
     }
+}
+
+INLINE void add_rows_of(norm_sums *to, norm_rows rows, row_kind kind)
+{
+    if (rows.n <= NORM_BLOCK) add_blocks(to, rows, kind, 1, 1);
+    else add_blocks(to, rows, kind, ceil_div(rows.n, 2 * NORM_BLOCK), 2);
 }
 
 /* Adds the sums of g and of g (x - mean) over each row. Elements are added in st_real within a block, and
@@ -198,8 +236,9 @@ INLINE void add_rows(norm_sums *to, norm_rows rows)
 {
     if (rows.n < OCTET)
         for (ptrdiff_t k = 0; k < rows.count; k++) add_slowly(to, &rows, (row_block){ k, 0, rows.n });
-    else if (rows.n <= NORM_BLOCK) add_blocks(to, rows, 1, 1);
-    else add_blocks(to, rows, ceil_div(rows.n, 2 * NORM_BLOCK), 2);
+    else if (rows.dweight) add_rows_of(to, rows, FUSED);
+    else if (rows.weight) add_rows_of(to, rows, WEIGHTED);
+    else add_rows_of(to, rows, PLAIN);
 }
 
 /* ---- sums by columns ------------------------------------------------------------------------------- */
@@ -273,7 +312,7 @@ INLINE void prefetch_row(const norm_columns *c, ptrdiff_t r, const st_real *x, p
     if (r + 1 < c->set.rows && fetches_rows(c)) prefetch(n, x + stride);
 }
 
-enum { ROWS = 4, PIECE = 128 }; /* rows that are added to columns at once, and elements between fetches */
+enum { ROWS = 4 }; /* rows that are added to columns at once */
 
 /* Adds rows r to r + rows - 1 of columns to the parts of their sums. */
 INLINE void add_rows_of_columns(const norm_columns *c, ptrdiff_t r, int rows, ptrdiff_t n,
