@@ -113,22 +113,44 @@
         EACH(i, R) EACH(j, D) c[i * pitch + j] += all[i * D + j];                                            \
     }
 
-/* By log2(LANES) perfect shuffles. */
+/* By perfect shuffles. Those of AVX2 stay within halves of a vector, which are of two rows. */
+#define avx512_PARTS 1
+#define avx512_PART(at, other) AT(avx512, at)
+#define avx512_LOWER avx512_OF(LOWER)
+#define avx512_UPPER avx512_OF(UPPER)
+#define generic_PARTS 1
+#define generic_PART(at, other) AT(generic, at)
+#define generic_LOWER generic_OF(LOWER)
+#define generic_UPPER generic_OF(UPPER)
+#ifdef PAIRS
+#define avx2_PARTS 2
+#define avx2_PART(at, other) HALVES(avx2, at, other)
+#define avx2_LOWER avx2_OF(LOWER_HALVES)
+#define avx2_UPPER avx2_OF(UPPER_HALVES)
+#else
+#define avx2_PARTS 1
+#define avx2_PART(at, other) AT(avx2, at)
+#define avx2_LOWER avx2_OF(LOWER)
+#define avx2_UPPER avx2_OF(UPPER)
+#endif
+
 #define TRANSPOSE(M)                                                                                         \
     M##_TARGET static void M##_transpose(const st_real *a, ptrdiff_t step, st_real *c, ptrdiff_t pitch,      \
                                          const st_real *plus)                                                \
     {                                                                                                        \
-        enum { LANES = ISA_LANES(M), HALF = LANES / 2 };                                                     \
-        M##_vector v[LANES], w[LANES];                                                                       \
-        for (int i = 0; i < LANES; i++) v[i] = VECTOR_AT(M, a + i * step, 0) + VECTOR_AT(M, plus, 0);        \
-        for (int n = LANES; n > 1; n /= 2) {                                                                 \
-            for (int i = 0; i < HALF; i++) {                                                                 \
-                w[2 * i] = SHUFFLE(M, v[i], v[i + HALF], M##_OF(LOWER));                                     \
-                w[2 * i + 1] = SHUFFLE(M, v[i], v[i + HALF], M##_OF(UPPER));                                 \
+        enum { PART = ISA_LANES(M) / M##_PARTS, HALF = PART / 2 };                                           \
+        for (int part = 0; part < M##_PARTS; part++, a += PART, c += PART * pitch, plus += PART) {           \
+            M##_vector v[PART], w[PART];                                                                     \
+            for (int i = 0; i < PART; i++) v[i] = M##_PART(a + i * step, PART * step) + M##_PART(plus, 0);   \
+            for (int n = PART; n > 1; n /= 2) {                                                              \
+                for (int i = 0; i < HALF; i++) {                                                             \
+                    w[2 * i] = SHUFFLE(M, v[i], v[i + HALF], M##_LOWER);                                     \
+                    w[2 * i + 1] = SHUFFLE(M, v[i], v[i + HALF], M##_UPPER);                                 \
+                }                                                                                            \
+                for (int i = 0; i < PART; i++) v[i] = w[i];                                                  \
             }                                                                                                \
-            for (int i = 0; i < LANES; i++) v[i] = w[i];                                                     \
+            for (int j = 0; j < PART; j++) VECTOR_AT(M, c + j * pitch, 0) = v[j];                            \
         }                                                                                                    \
-        for (int j = 0; j < LANES; j++) VECTOR_AT(M, c + j * pitch, 0) = v[j];                               \
     }
 
 /* Vectors of `lanes` elements, of which the last one overlaps the previous one. */

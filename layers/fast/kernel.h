@@ -154,6 +154,12 @@ ptrdiff_t kernel_padded(const kernel *k, ptrdiff_t count);
 #define LOWER_16 0, 16, 1, 17, 2, 18, 3, 19, 4, 20, 5, 21, 6, 22, 7, 23
 #define UPPER_16 8, 24, 9, 25, 10, 26, 11, 27, 12, 28, 13, 29, 14, 30, 15, 31
 
+/* The same of the halves of both. */
+#define LOWER_HALVES_4 0, 4, 2, 6
+#define UPPER_HALVES_4 1, 5, 3, 7
+#define LOWER_HALVES_8 0, 8, 1, 9, 4, 12, 5, 13
+#define UPPER_HALVES_8 2, 10, 3, 11, 6, 14, 7, 15
+
 /* The even, or the odd, lanes of two vectors. */
 #define EVEN_2 0, 2
 #define ODD_2 1, 3
@@ -184,6 +190,20 @@ ptrdiff_t kernel_padded(const kernel *k, ptrdiff_t count);
 #define SHUFFLE(M, u, v, ...) __builtin_shufflevector(u, v, __VA_ARGS__)
 #else
 #define SHUFFLE(M, u, v, ...) __builtin_shuffle(u, v, (M##_mask){ __VA_ARGS__ })
+#endif
+
+/* HALVES: a vector of half vectors from two places, where PAIRS. */
+#if defined(avx2_TARGET) && defined(__has_builtin)
+#if __has_builtin(__builtin_shufflevector)
+#define PAIRS
+typedef avx2_loose avx512_half;
+typedef generic_loose avx2_half;
+#define ALL_4 0, 1, 2, 3
+#define ALL_8 ALL_4, 4, 5, 6, 7
+#define ALL_16 ALL_8, 8, 9, 10, 11, 12, 13, 14, 15
+#define HALVES(M, at, other)                                                                                 \
+    __builtin_shufflevector(*(M##_half *)(at), *(M##_half *)((at) + (other)), M##_OF(ALL))
+#endif
 #endif
 
 /* SHUFFLE_BY: the same by a variable, where M##_SHUFFLES. Instruction sets and compilers that have no such

@@ -15,8 +15,7 @@ enum { ROWS = SLIDE_ROWS, TILES = 128 }; /* that are planned at a time */
 /* Elements, or every other element, of an image or of two. */
 #define READ_1_1(M, at, other) AT(M, at)
 #define READ_2_1(M, at, other) SHUFFLE(M, AT(M, at), AT(M, (at) + ISA_LANES(M) - 1), M##_OF(SPLIT))
-#define READ_1_2(M, at, other)                                                                               \
-    __builtin_shufflevector(*(M##_half *)(at), *(M##_half *)((at) + (other)), M##_OF(ALL))
+#define READ_1_2(M, at, other) HALVES(M, at, other)
 #define READ_2_2(M, at, other) SHUFFLE(M, AT(M, at), AT(M, (at) + (other)), M##_OF(EVEN))
 #define MASK(M, S, I, at) ((M##_mask)READ_##S##_##I(M, at, 0))
 
@@ -160,18 +159,7 @@ INLINE void fetch_ahead(const slide_planes *p, ptrdiff_t n, const st_real *b, pt
 EACH_ISA(ONE)
 static const slide slide_of_isa[] = { EACH_ISA(OF_ONE) };
 
-#if defined(avx2_TARGET) && defined(__has_builtin)
-#if __has_builtin(__builtin_shufflevector)
-#define PAIRS
-#endif
-#endif
-
 #ifdef PAIRS
-typedef avx2_loose avx512_half;
-typedef generic_loose avx2_half;
-#define ALL_4 0, 1, 2, 3
-#define ALL_8 ALL_4, 4, 5, 6, 7
-#define ALL_16 ALL_8, 8, 9, 10, 11, 12, 13, 14, 15
 #define FIRST_4 0, 1
 #define FIRST_8 0, 1, 2, 3
 #define FIRST_16 0, 1, 2, 3, 4, 5, 6, 7
