@@ -93,12 +93,15 @@ INLINE ptrdiff_t taps_of(const lanes_call *b, ptrdiff_t n)
 }
 #define EACH_TAP(i, n) _Pragma("GCC unroll 9") for (ptrdiff_t i = 0; i < taps_of(b, n); i++)
 
-/* OF(b, n, ...): n is a constant, 4 or 9; 0: any number of elements. M##_NAME does M##_NAME_of. */
+/* OF(b, n, ...): n is a constant, 4 or 9; 0: any number of elements. M##_NAME does M##_NAME_of, of a copy of
+ * the call: what is written to windows could be a member otherwise, which would be read again each time. */
 #define BY_TAPS(OF, b, ...)                                                                                  \
     ((b)->taps == 4 ? OF(b, 4, __VA_ARGS__) : (b)->taps == 9 ? OF(b, 9, __VA_ARGS__) : OF(b, 0, __VA_ARGS__))
 #define OF_TAPS(M, NAME, PARAMETERS, ...)                                                                    \
     M##_TARGET static void M##_##NAME PARAMETERS                                                             \
     {                                                                                                        \
+        const lanes_call call = *b;                                                                          \
+        b = &call;                                                                                           \
         BY_TAPS(M##_##NAME##_of, __VA_ARGS__);                                                               \
     }
 #define TAPS(M)                                                                                              \
@@ -116,10 +119,10 @@ INLINE ptrdiff_t taps_of(const lanes_call *b, ptrdiff_t n)
                 s += full ? x : (M##_vector)((x > lowest) & (M##_mask)x);                                    \
                 at = CHOOSE(M, EXCEEDS(M, x, m), zero + (st_real)i, at);                                     \
                 m = BY(M, max, x, m);                                                                        \
-                if (weight) product += weight[i] * x;                                                        \
+                if (products) product += weight[i] * x;                                                      \
             }                                                                                                \
             AT(M, most + k) = m, AT(M, place + k) = at, AT(M, sum + k) = s;                                  \
-            if (weight) AT(M, products + k) = product;                                                       \
+            if (products) AT(M, products + k) = product;                                                     \
         }                                                                                                    \
     }                                                                                                        \
     M##_TARGET INLINE void M##_maximum(const lanes_call *b, const st_real *weight, st_real *most,            \
@@ -142,7 +145,7 @@ INLINE ptrdiff_t taps_of(const lanes_call *b, ptrdiff_t n)
             {                                                                                                \
                 const int l = k + v * LANES;                                                                 \
                 each[v] = AT(M, share + l), at[v] = AT(M, place + l), more[v] = AT(M, d + l);                \
-                if (!weight) continue;                                                                       \
+                if (!slope) continue;                                                                        \
                 is[v] = AT(M, b->inside + l) > 0;                                                            \
                 each[v] = (M##_vector)(is[v] & (M##_mask)each[v]);                                           \
                 more[v] = (M##_vector)(is[v] & (M##_mask)more[v]);                                           \
@@ -154,13 +157,10 @@ INLINE ptrdiff_t taps_of(const lanes_call *b, ptrdiff_t n)
                 EACH(v, 2)                                                                                   \
                 {                                                                                            \
                     M##_vector to = each[v] + (M##_vector)((at[v] == (st_real)i) & (M##_mask)more[v]);       \
-                    if (weight) {                                                                            \
-                        to += by[v] * weight[i];                                                             \
-                        sum += (M##_vector)(is[v] & (M##_mask)(by[v] * TAP(M, b, i, k + v * LANES)));        \
-                    }                                                                                        \
+                    if (slope) to += by[v] * weight[i], sum += by[v] * TAP(M, b, i, k + v * LANES);          \
                     AT(M, b->dx + b->to[i] + k + v * LANES) = to;                                            \
                 }                                                                                            \
-                if (weight) AT(M, b->sums[i] + k) += sum;                                                    \
+                if (slope) AT(M, b->sums[i] + k) += sum;                                                     \
             }                                                                                                \
         }                                                                                                    \
     }                                                                                                        \
