@@ -5,6 +5,7 @@
 #include "layers/fast/algorithms.h"
 #include "layers/fast/kernel.h"
 #include "layers/fast/lanes.h"
+#include "layers/fast/pooling.h"
 #include "layers/layers.h"
 #include "layers/pool_impl.h"
 #include "layers/types.h"
@@ -582,6 +583,45 @@ static void backward(const st_call *c, st_tensor x, st_tensor y, st_tensor dy, s
         }
         if (where) where += n * p->words;
     }
+}
+
+/* Others test too many positions in the backward pass. */
+bool pooling_keeps_positions(const st_layer *l)
+{
+    const pooling *p = l->plan;
+    return l->impl->hooks.backward == backward && p->kind == MAXIMA && (p->two || p->three);
+}
+
+/* Rows of windows whose positions are in the same words; a position is `offset` from a window's first one. */
+INLINE void at_positions(const window *w, ptrdiff_t rows, const ptrdiff_t *offset, const st_real *words,
+                         const st_real *x, st_real *restrict to)
+{
+    const ptrdiff_t n = w->out[1], down = w->stride[0] * w->size[1], right = w->stride[1];
+    for (ptrdiff_t i = 0; i < n; i++) {
+        isa_bits word;
+        memcpy(&word, words + i, sizeof word);
+        for (ptrdiff_t r = 0; r < rows; r++)
+            to[r * n + i] = x[r * down + i * right + offset[word >> (int)r * BYTE & NOWHERE]];
+    }
+}
+
+void pooling_at_positions(const st_layer *l, ptrdiff_t images, const st_real *x, st_real *to)
+{
+    const st_call c = layer_call(l, 0, images, 0);
+    const pooling *p = c.plan;
+    const window *w = &p->w;
+    const ptrdiff_t n = w->out[1], wide = w->size[1], down = w->stride[0] * wide;
+    const st_real *words = st_data(st_memory(&c, WHERE));
+    ptrdiff_t offset[NOWHERE];
+    for (int i = 0; i < w->kernel[0] * w->kernel[1]; i++)
+        offset[i] = (i / w->kernel[1] - w->before[0]) * wide + i % w->kernel[1] - w->before[1];
+    for (ptrdiff_t k = 0; k < images * l->x.n[1]; k++, x += p->area)
+        for (ptrdiff_t oh = 0; oh < w->out[0]; oh += PACKED, words += n) {
+            const ptrdiff_t rows = smallest(w->out[0] - oh, PACKED);
+            if (rows == PACKED) at_positions(w, PACKED, offset, words, x + oh * down, to);
+            else at_positions(w, rows, offset, words, x + oh * down, to);
+            to += rows * n;
+        }
 }
 
 #define ALGORITHM(NAME, SUITS)                                                                               \

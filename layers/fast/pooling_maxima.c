@@ -6,6 +6,7 @@
  * Places of maxima are kept for the gradient. The first one of equal maxima counts, or the first NaN. */
 #include "layers/fast/kernel.h"
 #include "layers/fast/lanes.h"
+#include "layers/fast/pooling.h"
 #include "layers/fast/windows.h"
 #include "layers/pooling/family.h"
 #include "tensor/counts.h"
@@ -504,6 +505,8 @@ enum { DBODY, DPOOL, IMAGE, PEAKS }; /* scratch */
 typedef struct unpool_plan {
     pool_plan pool; /* of the layer whose places are used */
     bool fixed;     /* the windows of all channels are the same */
+    bool kept;      /* that layer keeps positions of its maxima, unless no backward pass follows: they are not
+                     * looked for again then */
 } unpool_plan;
 
 /* Every window has an element, and padding is left out. */
@@ -526,28 +529,38 @@ static int plan_unpool(st_layer *l, const void *given)
     const st_shape pooled = l->child[POOL]->y;
     p->pool = *(const pool_plan *)given;
     p->fixed = p->pool.grid == &st_regular_grid || p->pool.grid == &pool_adaptive_grid;
+    p->kept = pooling_keeps_positions(l->child[POOL]);
     const window *w = &p->pool.w;
-    if (st_layer_memory(l, pooled) || st_layer_scratch(l, pooled) || st_layer_scratch(l, pooled)) return -1;
+    if (!p->kept && st_layer_memory(l, pooled)) return -1;
+    if (st_layer_scratch(l, pooled) || st_layer_scratch(l, pooled)) return -1;
     if (st_layer_scratch(l, ST_SHAPE(l->x.n[1], l->x.n[2], l->x.n[3]))) return -1;
     return st_layer_scratch(l, ST_SHAPE(peaks_room(w->size, w->out, smallest(w->kernel[1], w->size[1]))));
 }
 
+/* y is the adjoint of the maximum at x, applied to the body's y. */
 static void unpool_forward(const st_call *c, st_tensor x, st_tensor y)
 {
     const unpool_plan *p = c->plan;
     const window *w = &p->pool.w;
     const st_layer *pool = c->layer->child[POOL];
     const st_tensor body = st_forward_child(c, BODY, st_forward_child(c, POOL, x));
+    const st_layer_run *run = c->layer->impl->run;
+    if (p->kept && !run->inference_only && !run->shared) {
+        st_backward_child(c, POOL, x, body, y);
+        return;
+    }
+    const st_tensor found = p->kept ? st_scratch(c, DBODY) : st_memory(c, PLACES);
+    const ptrdiff_t next = p->kept ? 0 : w->out[0] * w->out[1]; /* places are not kept otherwise */
     const ptrdiff_t area = w->size[0] * w->size[1], count = w->out[0] * w->out[1], channels = x.shape.n[1];
     peaks k = peaks_in(c->layer, st_data(st_scratch(c, PEAKS)), w->size, w->out,
                        smallest(w->kernel[1], w->size[1]));
     for (int a = 0; a < 2; a++) k.dilation[a] = w->dilation[a];
-    st_real *places = st_data(st_memory(c, PLACES)), *to = st_data(y), *most = st_data(st_scratch(c, DPOOL));
+    st_real *places = st_data(found), *to = st_data(y), *most = st_data(st_scratch(c, DPOOL));
     const st_real *from = st_data(body), *image = NULL;
     st_window at = { .options = pool->options, .training = c->training };
     at.key = st_call_random(&(st_call){ .layer = pool });
-    k.y_end = most + count, k.place_end = end_of(st_memory(c, PLACES));
-    for (ptrdiff_t i = 0; i < x.shape.n[0] * channels; i++, places += count, to += area, from += count) {
+    k.y_end = most + count, k.place_end = end_of(found);
+    for (ptrdiff_t i = 0; i < x.shape.n[0] * channels; i++, places += next, to += area, from += count) {
         at.channel = i % channels, at.number = (uint64_t)i;
         if (i == 0 || !p->fixed) {
             p->pool.grid->spans(&p->pool, &at, 0, k.rows), p->pool.grid->spans(&p->pool, &at, 1, k.columns);
@@ -564,14 +577,18 @@ static void unpool_forward(const st_call *c, st_tensor x, st_tensor y)
 static void unpool_backward(const st_call *c, st_tensor x, st_tensor y, st_tensor dy, st_tensor dx)
 {
     (void)y;
-    const window *w = &((const unpool_plan *)c->plan)->pool.w;
+    const unpool_plan *p = c->plan;
+    const window *w = &p->pool.w;
     const st_tensor dbody = st_narrow(st_scratch(c, DBODY), 0, 0, c->images),
                     dpool = st_narrow(st_scratch(c, DPOOL), 0, 0, c->images);
-    const ptrdiff_t area = w->size[0] * w->size[1], count = w->out[0] * w->out[1];
-    const st_real *places = st_data(st_memory(c, PLACES)), *from = st_data(dy);
+    const ptrdiff_t area = w->size[0] * w->size[1], count = w->out[0] * w->out[1],
+                    channels = x.shape.n[0] * x.shape.n[1];
+    const st_real *places = p->kept ? NULL : st_data(st_memory(c, PLACES)), *from = st_data(dy);
     st_real *to = st_data(dbody);
-    for (ptrdiff_t i = 0; i < x.shape.n[0] * x.shape.n[1]; i++, places += count, from += area, to += count)
-        for (ptrdiff_t k = 0; k < count; k++) to[k] = from[(ptrdiff_t)places[k]];
+    if (p->kept) pooling_at_positions(c->layer->child[POOL], c->images, from, to);
+    else
+        for (ptrdiff_t i = 0; i < channels; i++, places += count, from += area, to += count)
+            for (ptrdiff_t k = 0; k < count; k++) to[k] = from[(ptrdiff_t)places[k]];
     st_backward_child(c, BODY, st_child_output(c, POOL), dbody, st_is_null(dx) ? dx : dpool);
     if (!st_is_null(dx)) st_backward_child(c, POOL, x, dpool, dx);
 }

@@ -284,6 +284,35 @@ TEST(unpooled_maxima_of_windows_that_are_apart_are_those_of_the_reference)
     use_engine(NULL);
 }
 
+/* Positions that max pooling keeps are those of its places; where no backward pass follows, it keeps none. */
+TEST(unpooled_maxima_of_windows_that_overlap_are_those_of_the_reference)
+{
+    const st_shape s = ST_SHAPE(2, 3, 11, 37);
+    static const int windows[][3] = { { 3, 1, 1 }, { 3, 2, 1 }, { 3, 2, 0 }, { 2, 1, 0 } };
+    for (int k = 0; k < 4; k++) {
+        const int wide = windows[k][0], stride = windows[k][1], padding = windows[k][2];
+        auto_layer *l = st_max_unpool(st_maxpool(.kernel = { wide }, .stride = { stride },
+                                                 .padding = { padding > 0 ? padding : ST_ZERO_INT }),
+                                      st_relu());
+        about("%d, %d apart", wide, stride);
+        assert_as_the_reference(NULL, l, s);
+        dice d = { { 1 } };
+        auto_tensor x = roll_tensor(&d, s, -1, 1);
+        results reference = run_layer("reference", st_layer_clone(l), x, d);
+        for (int i = 1; i < ENGINES; i++) {
+            if (!choose_engine(engines[i])) continue;
+            auto_layer *fast = st_layer_clone(l);
+            auto_tensor y = st_tensor_new(reference.y.shape);
+            assert_int_equal(st_layer_build(fast, s, 1), 0);
+            st_layer_inference_only(fast, true);
+            st_layer_forward(fast, x, y);
+            assert_same(y, reference.y);
+        }
+        free_results(reference);
+    }
+    use_engine(NULL);
+}
+
 /* A zero to the right of an element comes before an equal maximum of the next row. */
 TEST(zeros_beside_one_column_come_before_maxima_of_the_next_rows)
 {
