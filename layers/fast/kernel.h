@@ -219,6 +219,19 @@ typedef generic_loose avx2_half;
 #endif
 #define generic_SHUFFLES false
 
+/* GATHER: elements of a row by a vector of indexes, where M##_GATHERS. AVX2 has it, too, but no faster than
+ * scalar loads. */
+#ifdef STRIDE_DOUBLE
+#define avx512_GATHER(row, index) __builtin_ia32_gatherdiv8df((avx512_vector){ 0 }, row, index, -1, 8)
+#else
+#define avx512_GATHER(row, index) __builtin_ia32_gathersiv16sf((avx512_vector){ 0 }, row, index, -1, 4)
+#endif
+#define avx2_GATHER(row, index) ((void)(row), (void)(index), (avx2_vector){ 0 })
+#define generic_GATHER(row, index) ((void)(row), (void)(index), (generic_vector){ 0 })
+#define avx512_GATHERS true
+#define avx2_GATHERS false
+#define generic_GATHERS false
+
 /* Lanes of a vector in memory, by the bits of a mask; the others are those of v, or stay as they are. */
 #ifdef STRIDE_DOUBLE
 #define avx512_READ(from, v, bits) __builtin_ia32_loadupd512_mask(from, v, (unsigned char)(bits))

@@ -38,8 +38,9 @@ enum { ABREAST = 2, TILE = 2048 };       /* vectors of planes; elements of each 
 typedef struct pick {
     ptrdiff_t taps; /* of this vector, in its first pick */
     int from[LANES_MOST], parts;
-    bool lacks; /* there are lanes without this tap, whose weight is 0 */
-    bool ones;  /* the weights of the others are 1 */
+    bool lacks;   /* there are lanes without this tap, whose weight is 0 */
+    bool ones;    /* the weights of the others are 1 */
+    bool gathers; /* lane l is row[index[l]] */
 } pick;
 
 /* The picks of vectors of elements, in their order, each with an index and a weight for each lane. Those of
@@ -47,6 +48,7 @@ typedef struct pick {
  * without this tap. Short rows are joined, so that they fill vectors. */
 typedef struct picks {
     bool used;                 /* otherwise columns are vectors */
+    bool gathers;              /* some elements are gathered */
     bool moves;                /* elements have one tap at most, of weight 1, and the picks are few; rows are
                                 * not long, nor longer than what they make: groups are moved one by one */
     ptrdiff_t rows, step, out; /* rows at once, `step` from each other; the elements that they make */

@@ -33,8 +33,8 @@ static ptrdiff_t planes_of_block(ptrdiff_t size)
 
 #define PICKS(M)                                                                                             \
     /* Elements i, i + 1, ... of n groups by `taps` picks from `at` on. Unless `whole`, n is 1. */           \
-    M##_TARGET INLINE void M##_pick_some(const picks *k, picking how, ptrdiff_t at, ptrdiff_t taps, int n,   \
-                                         const groups *b, ptrdiff_t i, bool whole)                           \
+    M##_TARGET INLINE void M##_pick_some(const picks *k, picking how, bool gathers, ptrdiff_t at,            \
+                                         ptrdiff_t taps, int n, const groups *b, ptrdiff_t i, bool whole)    \
     {                                                                                                        \
         enum { LANES = ISA_LANES(M) };                                                                       \
         const M##_vector zero = { 0 };                                                                       \
@@ -47,7 +47,8 @@ static ptrdiff_t planes_of_block(ptrdiff_t size)
             const M##_vector weight = AT(M, k->weight + (at + j) * LANES);                                   \
             const M##_mask has = how == SUMS ? weight != 0 : weight > NOWHERE;                               \
             const bool lacks = p->lacks;                                                                     \
-            M##_pick(p, where, b->from, pitch, n, v);                                                        \
+            if (gathers && p->gathers) EACH(q, n) v[q] = M##_GATHER(b->from + q * pitch, where);             \
+            else M##_pick(p, where, b->from, pitch, n, v);                                                   \
             const ptrdiff_t next = BESIDE * pitch + p->from[0];                                              \
             if (n > 1 && b->far) EACH(q, n) __builtin_prefetch(b->from + q * pitch + next);                  \
             if (n > 1 && b->far && how == BACK) EACH(q, n) __builtin_prefetch(b->places + q * pitch + next); \
@@ -79,17 +80,19 @@ static ptrdiff_t planes_of_block(ptrdiff_t size)
     }                                                                                                        \
                                                                                                              \
     /* n groups. */                                                                                          \
-    M##_TARGET INLINE void M##_pick_each(const picks *k, picking how, int n, const groups *b)                \
+    M##_TARGET INLINE void M##_pick_each(const picks *k, picking how, bool gathers, int n, const groups *b)  \
     {                                                                                                        \
         enum { LANES = ISA_LANES(M) };                                                                       \
         ptrdiff_t at = 0, taps;                                                                              \
         for (ptrdiff_t begin = 0; begin < k->out; begin += LANES, at += taps) {                              \
             const ptrdiff_t i = k->out < LANES ? 0 : lanes_within(begin, LANES, k->out);                     \
             taps = k->pick[at].taps;                                                                         \
-            if (n == 1) M##_pick_some(k, how, at, taps, 1, b, i, b->to + i + LANES <= b->end);               \
-            else if (how == SUMS && taps == 1) M##_pick_some(k, how, at, 1, n, b, i, true);                  \
-            else if (how == SUMS && taps == 2) M##_pick_some(k, how, at, 2, n, b, i, true);                  \
-            else M##_pick_some(k, how, at, taps, n, b, i, true);                                             \
+            if (n == 1) M##_pick_some(k, how, gathers, at, taps, 1, b, i, b->to + i + LANES <= b->end);      \
+            else if (how == SUMS && !gathers && taps == 1)                                                   \
+                M##_pick_some(k, how, false, at, 1, n, b, i, true);                                          \
+            else if (how == SUMS && !gathers && taps == 2)                                                   \
+                M##_pick_some(k, how, false, at, 2, n, b, i, true);                                          \
+            else M##_pick_some(k, how, gathers, at, taps, n, b, i, true);                                    \
         }                                                                                                    \
     }                                                                                                        \
                                                                                                              \
@@ -128,7 +131,7 @@ static ptrdiff_t planes_of_block(ptrdiff_t size)
         }                                                                                                    \
         return count;                                                                                        \
     }                                                                                                        \
-    M##_TARGET INLINE void M##_pick_all(const picks *k, picking how, const groups *given)                    \
+    M##_TARGET INLINE void M##_pick_all(const picks *k, picking how, bool gathers, const groups *given)      \
     {                                                                                                        \
         groups b = *given;                                                                                   \
         const bool places = how != SUMS && b.places;                                                         \
@@ -136,12 +139,17 @@ static ptrdiff_t planes_of_block(ptrdiff_t size)
         for (ptrdiff_t g = 0; g < b.count; g += n) {                                                         \
             const ptrdiff_t room = b.end - b.to - ISA_LANES(M);                                              \
             n = g + BESIDE <= b.count && room >= BESIDE * k->out ? BESIDE : 1;                               \
-            if (n == 1) M##_pick_each(k, how, 1, &b);                                                        \
-            else M##_pick_each(k, how, BESIDE, &b);                                                          \
+            if (n == 1) M##_pick_each(k, how, gathers, 1, &b);                                               \
+            else M##_pick_each(k, how, gathers, BESIDE, &b);                                                 \
             b.from += n * b.pitch, b.to += n * k->out;                                                       \
             if (b.share) b.share += n * b.shared;                                                            \
             if (places) b.places += n * (how == BACK ? b.pitch : k->out);                                    \
         }                                                                                                    \
+    }                                                                                                        \
+    M##_TARGET static __attribute__((noinline)) void M##_gather_all(const picks *given, const groups *b)     \
+    {                                                                                                        \
+        const picks k = *given;                                                                              \
+        M##_pick_all(&k, SUMS, M##_GATHERS, b);                                                              \
     }                                                                                                        \
                                                                                                              \
     M##_TARGET static void M##_pick_groups(const picks *given, picking how, const groups *b)                 \
@@ -152,9 +160,10 @@ static ptrdiff_t planes_of_block(ptrdiff_t size)
             const ptrdiff_t n = M##_move_groups(given, b);                                                   \
             rest.count -= n, rest.from += n * b->pitch, rest.to += n * k.out;                                \
         }                                                                                                    \
-        if (how == SUMS) M##_pick_all(&k, SUMS, &rest);                                                      \
-        else if (how == MAXIMA) M##_pick_all(&k, MAXIMA, b);                                                 \
-        else M##_pick_all(&k, BACK, b);                                                                      \
+        if (M##_GATHERS && k.gathers) M##_gather_all(given, &rest);                                          \
+        else if (how == SUMS) M##_pick_all(&k, SUMS, false, &rest);                                          \
+        else if (how == MAXIMA) M##_pick_all(&k, MAXIMA, false, b);                                          \
+        else M##_pick_all(&k, BACK, false, b);                                                               \
     }                                                                                                        \
                                                                                                              \
     /* 1 / counted, of means in n rows from row r on. */                                                     \
