@@ -91,7 +91,8 @@ static double parameter(const st_layer *l, int i, ptrdiff_t k, double otherwise)
     return l && i < l->params ? (double)st_data(l->param[i])[k] : otherwise;
 }
 
-/* With a batchnorm or the normalisation folded in. The greatest integer of each output channel is 127. */
+/* With a batchnorm folded in. The greatest integer of each output channel is 127. A batchnorm by itself, and
+ * the normalisation, subtract `near` first, the mean as float: it may be large beside the deviation. */
 static void write_weights(writer *w)
 {
     const step *s = w->s;
@@ -100,7 +101,7 @@ static void write_weights(writer *w)
     const st_normalization *input = s->form == &form_normalize ? w->input : NULL;
     const ptrdiff_t channels = input ? input->channels : l ? int8_channels(l) : s->l->y.n[1];
     st_tensor bias = st_tensor_new(ST_SHAPE(channels)), scale = st_tensor_clone(bias),
-              weight = st_tensor_clone(l ? int8_weight(l) : bias);
+              near = st_tensor_clone(bias), weight = st_tensor_clone(l ? int8_weight(l) : bias);
     const ptrdiff_t each = st_numel(weight) / channels;
     if (!l) st_fill(weight, 1);
     if (int8 && each > INT32_MAX / (127 * 127))
@@ -111,6 +112,7 @@ static void write_weights(writer *w)
         if (norm) gain = 1 / sqrt((double)st_data(norm->state[1])[k] + layer_option(norm, "epsilon"));
         if (input) mean = input->mean[k], gain = input->deviation[k] > 0 ? 1 / input->deviation[k] : 1;
         gain *= parameter(norm, 0, k, 1);
+        if (!l) st_data(near)[k] = (st_real)(float)mean, mean -= (double)st_data(near)[k];
         st_tensor row = st_select(st_reshape(weight, ST_SHAPE(channels, each)), 0, k);
         st_scale(row, (st_real)gain);
         st_data(bias)[k] = (st_real)((parameter(l, 1, k, 0) - mean) * gain + parameter(norm, 1, k, 0));
@@ -119,9 +121,10 @@ static void write_weights(writer *w)
     write_constants(w, int8 ? "int8_t" : "float", "weight", weight);
     if (int8) write_constants(w, "float", "scale", scale);
     if (int8) w->sizes.as_float += 3 * st_numel(weight) - 4 * channels;
+    if (!l) write_constants(w, "float", "near", near);
     write_constants(w, "float", "bias", bias);
     w->products += l ? l->flops / 2 / (double)l->x.n[0] : 0;
-    st_tensor_free(weight), st_tensor_free(bias), st_tensor_free(scale);
+    st_tensor_free(weight), st_tensor_free(near), st_tensor_free(bias), st_tensor_free(scale);
 }
 
 /* A row of y is a weighted sum of rows of x, and a column of columns: the taps of all rows and columns, and

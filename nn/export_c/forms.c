@@ -94,6 +94,8 @@ static const char weighted_sum[] =
     "        const int end = at + LENGTH * STRIDE;\n" BODY "    }\n"
 #define CHANNEL(Y) ALONG(EACH "y[i] = " RESULT(Y))
 
+static const char normalized[] = CHANNEL("weight_$[row] * (x[i] - near_$[row]) + bias_$[row]");
+
 #define SOFTMAX(BODY, Y)                                                                                     \
     ALONG("        float most = x[at];\n"                                                                    \
           "        double sum = 0;\n" EACH "most = x[i] > most ? x[i] : most;\n" BODY EACH                   \
@@ -132,7 +134,7 @@ static const form forms[] = {
              "most * powf(sum, 1.0f / {p})") },
     { &layer_type_adaptive_avgpool, TAPS, weighted_sum },
     { &layer_type_pad2d, WINDOWS, padded },
-    { &layer_type_batchnorm, CHANNELS, CHANNEL("weight_$[row] * x[i] + bias_$[row]") },
+    { &layer_type_batchnorm, CHANNELS, normalized },
     { &layer_type_prelu, CHANNELS, CHANNEL("x[i] > 0 ? x[i] : weight_$[row] * x[i]") },
     { &layer_type_layernorm, ROWS, NORM(MEAN) },
     { &layer_type_groupnorm, ROWS, NORM(MEAN) },
@@ -165,8 +167,7 @@ static const form forms[] = {
     { &layer_type_identity, NOTHING },
 };
 
-const form form_normalize = { &layer_type_batchnorm, CHANNELS,
-                              CHANNEL("weight_$[row] * x[i] + bias_$[row]") };
+const form form_normalize = { &layer_type_batchnorm, CHANNELS, normalized };
 const form form_add = { &layer_type_residual, CHANNELS, CHANNEL("x[i] + other[i]") };
 const form form_multiply = { &layer_type_multiply, CHANNELS, "y[i++] = " RESULT("x[a] * other[b]") };
 const form form_copy = { &layer_type_identity, CHANNELS, CHANNEL("x[i]") };

@@ -496,6 +496,28 @@ TEST(normalization_and_classes_are_built_in)
     assert_int_equal(shell("rm -f net*.c"), 0);
 }
 
+/* Of inputs that are exact as floats and large beside their deviation, such as years: normalised, and by a
+ * batchnorm. */
+TEST(differences_from_a_large_mean_keep_their_digits)
+{
+    static batch b;
+    const double mean[] = { 1000004.2 }, deviation[] = { 2.875 };
+    st_normalization *scale = st_normalization_new(1, mean, deviation);
+    for (int norm = 0; norm < 2; norm++) {
+        st_net *n = norm ? st_net_new(ST_SHAPE(1), st_batchnorm()) : st_net_new(ST_SHAPE(1), st_identity());
+        st_tensor x = tensor_of(ST_SHAPE(3, 1), 1000000, 1000001, 1000009), raw = st_tensor_clone(x);
+        assert_int_equal(st_net_build(n, 3, 1), 0);
+        if (norm) st_fill(st_net_find(n, "0.running_mean"), (st_real)1000004.2);
+        else assert_int_equal(st_net_set_normalization(n, scale) | st_normalization_apply(scale, x), 0);
+        add_net(&b, norm ? "a batchnorm by itself" : "a normalized input", n, x);
+        b.limit[norm] = 1e-6; /* less than limit_of, which rounds x */
+        st_copy(x, raw), st_tensor_free(raw);
+    }
+    st_normalization_free(scale);
+    compare(&b);
+    assert_int_equal(shell("rm -f net*.c"), 0);
+}
+
 /* Outputs of nets that learnt normalised numbers: of features, and of channels of 2 x 3 pixels. */
 TEST(normalized_targets_come_back_in_their_unit)
 {
