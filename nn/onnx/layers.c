@@ -111,10 +111,17 @@ static const char *add_rmsnorm(graph_place at, const char *x)
     return graph_end(at, "Mul", normal, graph_tensor(at, "weight", at.l->param[0]));
 }
 
+/* onnxruntime does not normalise a single element, which becomes 0. */
 static const char *add_layernorm(graph_place at, const char *x)
 {
     const st_layernorm_options *o = at.l->options;
     const st_shape s = last_axes(at.l);
+    if (st_shape_numel(s, "layernorm") == 1) {
+        if (at.l->params == 0) return graph_end(at, "Sub", x, x);
+        const char *zero = graph_step(at, "Sub", x, x);
+        const char *scaled = graph_step(at, "Mul", zero, parameter(at, 0, "weight", s, 1));
+        return graph_end(at, "Add", scaled, parameter(at, 1, "bias", s, 0));
+    }
     graph_end(at, "LayerNormalization", x, parameter(at, 0, "weight", s, 1), parameter(at, 1, "bias", s, 0));
     graph_int(at, "axis", -s.rank);
     return graph_real(at, "epsilon", o->epsilon);
@@ -233,7 +240,7 @@ static const char *add_upsample(graph_place at, const char *x)
         float scale = (float)(sizes ? (double)to / (double)from : o->scale_factor);
         if (floorf((float)from * scale) < (float)to) scale = nextafterf(scale, INFINITY);
         if (floorf((float)from * scale) != (float)to || (nearest && (to % from || !repeats(at.l, axis))))
-            return graph_refuse(at, "%td pixels from %td, which runtimes round differently", to, from);
+            return graph_separable(at, x); /* runtimes would round other pixels */
         times[axis] = (st_real)scale;
     }
     st_tensor wrapped = st_tensor_wrap(times, ST_SHAPE(4));
