@@ -9,6 +9,7 @@ static const st_field fields[] = {
     { 0 },
 };
 
+/* decay a + (1 - decay) w, as differences: decay and 1 - decay, rounded to float, do not add up to 1. */
 static void call(st_callback *self, st_run *run, st_event event)
 {
     const st_ema_options *o = (const void *)&self->options;
@@ -18,8 +19,10 @@ static void call(st_callback *self, st_run *run, st_event event)
         st_run_keep(run, "ema", *average);
     }
     if (event == ST_ON_STEP) {
-        st_scale(*average, (st_real)o->decay);
-        st_add(*average, (st_real)(1 - o->decay), parameters);
+        const ptrdiff_t n = st_numel(parameters);
+        const st_real share = (st_real)(1 - o->decay), *w = st_data(parameters);
+        st_real *a = st_data(*average);
+        for (ptrdiff_t i = 0; i < n; i++) a[i] += share * (w[i] - a[i]);
     }
     if (event == ST_ON_END) {
         if (!st_error()) st_copy(parameters, *average);

@@ -857,6 +857,18 @@ TEST(averages_follow_the_parameters)
     assert_close(weight_of(n), average, weight_limit);
 }
 
+/* Such as frozen ones: decay and 1 - decay, rounded to float, add up to less than 1. */
+TEST(the_average_of_equal_parameters_is_exact)
+{
+    auto_samples s = pull(4, 10);
+    auto_net *n = one_weight();
+    auto_optim *o = st_sgd(.lr = ST_ZERO);
+    assert_int_equal(st_net_build(n, 4, 1), 0);
+    st_fill(st_net_parameters(n), (st_real)0.7);
+    train(n, s.set, .epochs = 50, .optim = o, .callbacks = { st_ema(.decay = 0.9999) });
+    assert_true(weight_of(n) == (double)(st_real)0.7);
+}
+
 /* y = w x on x = 1: w goes 2 lr (10 - w) a step, so that the loss explodes where lr exceeds 1. */
 TEST(a_rate_is_found_below_the_explosion)
 {
