@@ -81,11 +81,13 @@ int choice_of(const char *choices, const char *word)
     return begins == 1 ? found : -1;
 }
 
-/* The word before the options. */
+/* The word before the options; cross_entropy, as the library writes names, is cross-entropy. */
 static option_word given_word(const char *text)
 {
     option_word w;
     snprintf(w.text, sizeof w.text, "%.*s", (int)strcspn(text, " "), text);
+    for (char *c = w.text; *c; c++)
+        if (*c == '_') *c = '-';
     return w;
 }
 

@@ -9,7 +9,8 @@ ST_API_BEGIN
 /* Writes a built net for inference: no dropout, running statistics. The file is ONNX IR 8 with operator set
  * 17, and maps "input" [N, ...] to "output" [N, ...] for any N. Nodes and tensors are named after layers:
  * node "3.body.0" has the weight "3.body.0.weight"; if a layer needs several nodes the last one has its name,
- * and the others names such as "3.body.0.Sigmoid". Metadata is copied.
+ * and the others names such as "3.body.0.Sigmoid". Metadata is copied, but what it says of normalised
+ * inputs and targets is left to the program that runs the net.
  *
  * Numbers are float32 in either precision: onnxruntime has no convolution and no average pooling of doubles.
  * libstride-double rounds; a number that overflows float32 is an error.

@@ -422,7 +422,7 @@ reads_tables() {
         --patience 40 --save "$tmp/plane.safetensors" && awk -F '[= ]' 'END { exit !($3 < 1e-3) }' "$out" || because "a plane is not found" || return
     cp "$out" "$tmp/first"
     succeeds eval --model "$tmp/plane.safetensors" --data "$tmp/plane.csv" && says '^loss=0\.000' &&
-        fails '--loss cross-entropy needs classes' train --net 'dense 1' --data "$tmp/plane.csv" --label -1 --targets 1 &&
+        fails '--loss cross-entropy needs classes' train --net 'dense 1' --data "$tmp/plane.csv" --label -1 --targets 1 --loss cross_entropy &&
         fails ".*label: expected a column's number" train --net relu --data "$tmp/plane.csv" --label x
 }
 undoes_targets() { # 1000 x + 5000, far from 0: learnt in its own deviation, predicted in its own unit
