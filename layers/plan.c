@@ -40,8 +40,11 @@ static int request_kept(st_layer *l, st_tensor slot[], int *used, st_shape s, co
     return 0;
 }
 
-static int check_init(const st_layer *l, const char *name, st_init init)
+int st_layer_parameter(st_layer *l, const char *name, st_shape s, st_init init)
 {
+    if (!layer_given(l, "st_layer_parameter") || request_kept(l, l->param, &l->params, s, name)) return -1;
+    l->param_name[l->params - 1] = name;
+    l->impl->param_init[l->params - 1] = init;
     const bool finite =
         isfinite((st_real)init.uniform) && isfinite((st_real)init.normal) && isfinite((st_real)init.constant);
     if (finite && init.uniform >= 0 && init.normal >= 0) return 0;
@@ -49,16 +52,6 @@ static int check_init(const st_layer *l, const char *name, st_init init)
                            "%s begins with uniform %g, normal %g, constant %g, expected finite numbers, the "
                            "first two at least 0",
                            name, printable(init.uniform), printable(init.normal), printable(init.constant));
-}
-
-int st_layer_parameter(st_layer *l, const char *name, st_shape s, st_init init)
-{
-    if (!layer_given(l, "st_layer_parameter") || (name && check_init(l, name, init)) ||
-        request_kept(l, l->param, &l->params, s, name))
-        return -1;
-    l->param_name[l->params - 1] = name;
-    l->impl->param_init[l->params - 1] = init;
-    return 0;
 }
 
 int st_layer_state(st_layer *l, const char *name, st_shape s, double value)

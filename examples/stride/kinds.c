@@ -11,11 +11,7 @@
 
 static option_word word(const char *name)
 {
-    option_word w = { "" };
-    if (name) snprintf(w.text, sizeof w.text, "%s", name);
-    for (char *c = w.text; *c; c++)
-        if (*c == '_') *c = '-';
-    return w;
+    return name ? option_word_of(name, strlen(name)) : (option_word){ "" };
 }
 
 option_word loss_word(int i)

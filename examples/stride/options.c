@@ -81,14 +81,19 @@ int choice_of(const char *choices, const char *word)
     return begins == 1 ? found : -1;
 }
 
-/* The word before the options; cross_entropy, as the library writes names, is cross-entropy. */
-static option_word given_word(const char *text)
+option_word option_word_of(const char *text, size_t length)
 {
     option_word w;
-    snprintf(w.text, sizeof w.text, "%.*s", (int)strcspn(text, " "), text);
+    snprintf(w.text, sizeof w.text, "%.*s", (int)length, text);
     for (char *c = w.text; *c; c++)
         if (*c == '_') *c = '-';
     return w;
+}
+
+/* The word before the options. */
+static option_word given_word(const char *text)
+{
+    return option_word_of(text, strcspn(text, " "));
 }
 
 option_given given_of(const char *choices, const char *text)

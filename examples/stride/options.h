@@ -100,6 +100,9 @@ typedef struct option_words {
 } option_words;
 option_words choices_of(const option_row *o);
 
+/* A name as the program writes it: cross_entropy is cross-entropy. */
+option_word option_word_of(const char *text, size_t length);
+
 /* The index of `word` in "a|b|c", or of the only one that begins with it, or -1; the word at an index; the
  * words that begin with a prefix, each on a line. */
 int choice_of(const char *choices, const char *word);

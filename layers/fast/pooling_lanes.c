@@ -515,7 +515,7 @@ static void rank_weights(const void *options, bool draws, ptrdiff_t taps, st_rea
     first[0] = 0;
     for (ptrdiff_t n = 1; n <= taps; n++) {
         if (draws) first[n] = first[n - 1] + weight[n - 1];
-        else first[n] = (st_real)(alpha > 0 ? alpha / -expm1((double)n * log1p(-alpha)) : 1 / (double)n);
+        else first[n] = (st_real)rank_weight(alpha, n);
     }
 }
 

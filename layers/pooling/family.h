@@ -6,6 +6,8 @@
 #include "layers/pooling/pooling.h"
 #include "layers/types.h"
 
+#include <math.h>
+
 ST_EACH_POOLING_TYPE(DECLARE_LAYER_TYPE)
 
 /* The mean of a window; of none, 0. */
@@ -45,6 +47,12 @@ const ptrdiff_t *window_order(const st_window *w);
 
 /* The number of the k-th element in that order, which takes less time than to put all in order. */
 ptrdiff_t window_nth(const st_window *w, ptrdiff_t k);
+
+/* The weight of the greatest of n elements in rank pooling; each is 1 - alpha of the one before it. */
+static inline double rank_weight(double alpha, ptrdiff_t n)
+{
+    return alpha > 0 ? alpha / -expm1((double)n * log1p(-alpha)) : 1 / (double)n;
+}
 
 /* Requests the scratch of local importance pooling's definition. */
 int local_importance_scratch(st_layer *l, const pool_plan *p);

@@ -6,18 +6,9 @@
  * The greatest element is s[0]. With `stochastic`, training draws one element with these probabilities. */
 #include "layers/pooling/family.h"
 
-#include <math.h>
-
 static const st_rank_pool_options *options(const st_window *w)
 {
     return w->options;
-}
-
-/* p[0]; each is 1 - alpha of the one before it. With alpha = 0 all are equal. */
-static double first(const st_window *w)
-{
-    const double alpha = options(w)->alpha;
-    return alpha > 0 ? alpha / -expm1((double)w->n * log1p(-alpha)) : 1 / (double)w->n;
 }
 
 static bool draws(const st_window *w)
@@ -43,7 +34,7 @@ static st_real value(const st_window *w)
     if (w->n == 0) return 0;
     const ptrdiff_t *s = window_order(w);
     if (draws(w)) return w->x[s[drawn(w)]];
-    double sum = 0, p = first(w);
+    double sum = 0, p = rank_weight(options(w)->alpha, w->n);
     for (ptrdiff_t k = 0; k < w->n && p > 0; k++, p *= 1 - options(w)->alpha) sum += p * (double)w->x[s[k]];
     return (st_real)sum;
 }
@@ -53,7 +44,7 @@ static void adjoint(const st_window *w, st_real y, st_real dy, st_real *dx)
     (void)y;
     if (w->n == 0) return;
     const ptrdiff_t *s = window_order(w);
-    double p = first(w);
+    double p = rank_weight(options(w)->alpha, w->n);
     fill_window(w, 0, dx);
     if (draws(w)) dx[s[drawn(w)]] = dy;
     else

@@ -227,11 +227,12 @@ st_net *st_net_load_file(const char *path, st_net_load_options o)
 {
     const st_net_known known = o.known;
     const ptrdiff_t batch = o.batch ? o.batch : DEFAULT_BATCH;
-    if (!path) st_error_set("st_net_load: the path is NULL");
-    else if (batch < 1) st_error_set("st_net_load: a batch of %td, expected at least 1", batch);
+    int refused = 0;
+    if (!path) refused = st_error_set("st_net_load: the path is NULL");
+    else if (batch < 1) refused = st_error_set("st_net_load: a batch of %td, expected at least 1", batch);
     else if (known.max_memory < 0)
-        st_error_set("st_net_load: max_memory is %td bytes, expected at least 0", known.max_memory);
-    if (!path || batch < 1 || known.max_memory < 0) return NULL;
+        refused = st_error_set("st_net_load: max_memory is %td bytes, expected at least 0", known.max_memory);
+    if (refused) return NULL;
     safetensors *file = safetensors_open(path);
     st_net *n = file ? plan_net(file, known) : NULL;
     int status = n ? 0 : -1;
