@@ -108,7 +108,8 @@ static int read_row(reader *r)
     return 1;
 }
 
-/* The delimiter of the first line. In a file with decimal commas each field has at most one. */
+/* The delimiter of the first line, in which names may hold others. In a file with decimal commas each field
+ * has at most one. */
 static char find_delimiter(const char *at)
 {
     ptrdiff_t commas = 0, semicolons = 0, tabs = 0;
@@ -119,8 +120,8 @@ static char find_delimiter(const char *at)
         commas += *at == ',', semicolons += *at == ';', tabs += *at == '\t';
         numbers = numbers && strchr("+-.0123456789eE,; \t\r\"", *at);
     }
-    if (semicolons > commas || (numbers && semicolons > 0 && commas <= semicolons + 1)) return ';';
-    return tabs > 0 && commas == 0 ? '\t' : ',';
+    if (tabs > commas && tabs > semicolons) return '\t';
+    return semicolons > commas || (numbers && semicolons > 0 && commas <= semicolons + 1) ? ';' : ',';
 }
 
 /* [+-] digits [. digits] [e [+-] digits]; strtod accepts more. */
@@ -171,7 +172,7 @@ typedef struct table {
     ptrdiff_t *role;    /* of each column */
     st_tensor x, y;     /* [count, features], [count, targets] */
     double *exact;      /* x, where st_real does not hold its whole numbers; otherwise NULL */
-    double *sum;        /* of each feature; then its mean */
+    double *mean;       /* of each feature */
     ptrdiff_t *present; /* values of each feature */
     bool inexact;
     ptrdiff_t filled, dropped;
@@ -257,8 +258,8 @@ static int take_names(table *t, ptrdiff_t names, ptrdiff_t columns, bool quoted)
     if (t->count == 1) return st_error_set("%s: no numbers after the header", t->r.name);
     t->row_names = quoted && names == columns - 1;
     if (names != columns && !t->row_names)
-        return st_error_set("%s: line %td: %td columns, the header names %td", t->r.name,
-                            (ptrdiff_t)t->rows[1].line, columns, names);
+        return st_error_set("%s: line %td: %td column%s, the header names %td", t->r.name,
+                            (ptrdiff_t)t->rows[1].line, columns, columns == 1 ? "" : "s", names);
     const char *at = t->r.bytes + t->rows[0].text;
     t->name = array_new(t->r.name, names, sizeof *t->name);
     t->sorted = array_new(t->r.name, names, sizeof *t->sorted);
@@ -586,7 +587,7 @@ static int read_feature(table *t, ptrdiff_t k, const char *text, st_real *to)
     const bool fills = t->o->missing == ST_CSV_MEAN || (t->o->like && t->o->like->fill);
     if (is_missing(text)) t->filled++;
     else if (read_number(text, scale_of(t), &value)) return -1;
-    else t->sum[k] += value, t->present[k]++;
+    else t->mean[k] += (value - t->mean[k]) / (double)++t->present[k]; /* exact if all are equal */
     if (isnan(value) && !fills) return refuse_missing(text, true);
     *to = (st_real)value;
     t->inexact |= fabs(value) > MOST_CLASSES && (double)*to != value;
@@ -625,15 +626,15 @@ static int fill_missing(table *t)
 {
     const st_table *like = t->o->like;
     for (ptrdiff_t k = 0; k < t->features; k++) {
-        if (like && like->fill) t->sum[k] = like->fill[k] * scale_of(t);
-        else if (t->present[k] > 0) t->sum[k] /= (double)t->present[k];
-        else return st_error_set("%s: feature %td is missing in every row", t->r.name, k);
-        if (!isfinite((st_real)t->sum[k]))
+        if (like && like->fill) t->mean[k] = like->fill[k] * scale_of(t);
+        else if (t->present[k] == 0)
+            return st_error_set("%s: feature %td is missing in every row", t->r.name, k);
+        if (!isfinite((st_real)t->mean[k]))
             return st_error_set("%s: the mean of feature %td is not finite", t->r.name, k);
     }
     st_real *x = st_data(t->x);
     for (ptrdiff_t i = 0; i < t->count * t->features && t->filled > 0; i++)
-        if (isnan(x[i])) x[i] = (st_real)t->sum[i % t->features];
+        if (isnan(x[i])) x[i] = (st_real)t->mean[i % t->features];
     return 0;
 }
 
@@ -646,7 +647,7 @@ static int read_exact(table *t)
         for (ptrdiff_t i = 0; i < t->columns; i++, at = after(at)) {
             double *to = &t->exact[k * t->features + largest(t->role[i], 0)];
             if (t->role[i] < 0) continue;
-            if (is_missing(at)) *to = t->sum[t->role[i]];
+            if (is_missing(at)) *to = t->mean[t->role[i]];
             else read_number(at, scale_of(t), to);
         }
     }
@@ -662,10 +663,10 @@ static int read_numbers(table *t)
     if (t->count == 0) return st_error_set("%s: a value is missing in every row", t->r.name);
     t->x = st_tensor_new(ST_SHAPE(t->count, t->features));
     t->y = st_tensor_new(ST_SHAPE(t->count, largest(t->targets, 1)));
-    t->sum = array_new(t->r.name, t->features, sizeof *t->sum);
+    t->mean = array_new(t->r.name, t->features, sizeof *t->mean);
     t->present = array_new(t->r.name, t->features, sizeof *t->present);
     t->word = array_new(t->r.name, t->classed ? t->count : 0, sizeof *t->word);
-    if (st_is_null(t->x) || st_is_null(t->y) || !t->sum || !t->present || !t->word) return -1;
+    if (st_is_null(t->x) || st_is_null(t->y) || !t->mean || !t->present || !t->word) return -1;
     for (ptrdiff_t k = 0; k < t->count; k++)
         if (add_row(t, k)) return -1;
     if ((t->filled > 0 || t->o->missing == ST_CSV_MEAN) && fill_missing(t)) return -1;
@@ -792,7 +793,7 @@ static st_table description_of(const table *t, ptrdiff_t *column, const char **f
                        .feature = t->name ? feature : NULL,
                        .label_name = t->name && t->targets > 0 ? t->name[t->label] : NULL,
                        .class_name = named ? like->class_name : t->class,
-                       .fill = fills  ? t->sum
+                       .fill = fills  ? t->mean
                                : like ? like->fill
                                       : NULL,
                        .filled = t->filled,
@@ -807,7 +808,7 @@ static st_dataset *keep(table *t)
     st_shape target = t->classed || t->targets == 0 ? (st_shape){ 0 } : ST_SHAPE(t->targets);
     ptrdiff_t *column = array_new(t->r.name, t->features, sizeof *column);
     const char **feature = array_new(t->r.name, t->features, sizeof *feature);
-    for (ptrdiff_t k = 0; k < t->features && t->sum; k++) t->sum[k] /= scale_of(t);
+    for (ptrdiff_t k = 0; k < t->features && t->mean; k++) t->mean[k] /= scale_of(t);
     st_dataset *d = NULL;
     if (column && feature) {
         const st_table about = description_of(t, column, feature);
@@ -858,7 +859,7 @@ st_dataset *st_dataset_csv_new(const char *path, st_csv_options options)
     st_dataset *d = status == 0 ? keep(&t) : NULL;
     c_locale_leave(locale);
     st_tensor_free(t.x), st_tensor_free(t.y);
-    free(t.rows), free(t.name), free(t.sorted), free(t.word), free(t.role), free(t.exact), free(t.sum),
+    free(t.rows), free(t.name), free(t.sorted), free(t.word), free(t.role), free(t.exact), free(t.mean),
         free(t.present), free(t.class);
     free(bytes);
     return d;

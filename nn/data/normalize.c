@@ -188,8 +188,9 @@ static void scale_row(ptrdiff_t n, st_real *const at[], const ptrdiff_t stride[]
 {
     scaling *s = context;
     for (ptrdiff_t i = 0, end; i < n; i = end) {
-        const double mean = s->n->mean[s->channel], measured = s->n->deviation[s->channel],
-                     deviation = measured > 0 ? measured : 1;
+        const double measured = s->n->deviation[s->channel], deviation = measured > 0 ? measured : 1,
+                     given = s->n->mean[s->channel], /* of a constant, the elements are it, rounded */
+            mean = measured > 0 || s->exact ? given : (double)(st_real)given;
         end = smallest(n, i + s->left);
         for (ptrdiff_t k = i; k < end; k++) {
             st_real *x = &at[0][k * stride[0]];

@@ -113,6 +113,7 @@ static void write_weights(writer *w)
         if (input) mean = input->mean[k], gain = input->deviation[k] > 0 ? 1 / input->deviation[k] : 1;
         gain *= parameter(norm, 0, k, 1);
         if (!l) st_data(near)[k] = (st_real)(float)mean, mean -= (double)st_data(near)[k];
+        if (input && input->deviation[k] == 0) mean = 0; /* a constant: as float it is `near` */
         st_tensor row = st_select(st_reshape(weight, ST_SHAPE(channels, each)), 0, k);
         st_scale(row, (st_real)gain);
         st_data(bias)[k] = (st_real)((parameter(l, 1, k, 0) - mean) * gain + parameter(norm, 1, k, 0));

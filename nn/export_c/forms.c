@@ -101,13 +101,13 @@ static const char normalized[] = CHANNEL("weight_$[row] * (x[i] - near_$[row]) +
           "        double sum = 0;\n" EACH "most = x[i] > most ? x[i] : most;\n" BODY EACH                   \
           "y[i] = " RESULT(Y))
 
-/* Sums in double, as the library takes them. */
+/* Sums in double, as the library takes them. C++20 deprecates arithmetic of a double and an enumeration. */
 #define NORM(MEAN)                                                                                           \
     ALONG("        double mean = 0, squares = 0;\n" MEAN EACH "squares += (x[i] - mean) * (x[i] - mean);\n"  \
-          "        const float middle = (float)mean, scale = (float)(1 / sqrt(squares / LENGTH + "           \
+          "        const float middle = (float)mean, scale = (float)(1 / sqrt(squares / (double)LENGTH + "   \
           "{epsilon}));\n" EACH "y[i] = " RESULT(                                                            \
               "(x[i] - middle) * scale{weight: * weight_$[i / AREA % N]}{bias: + bias_$[i / AREA % N]}"))
-#define MEAN EACH "mean += x[i];\n        mean /= LENGTH;\n"
+#define MEAN EACH "mean += x[i];\n        mean /= (double)LENGTH;\n"
 
 #define FUNCTION(Y) "static float activation_$(float x)\n{\n    return " Y ";\n}\n\n"
 

@@ -197,6 +197,7 @@ static const form forms[] = {
     { "3;1;2\n4;5;6\n" }, /* found */
     { "class;a,b;c\n3;1;2\n4;5;6\n" },
     { "3\t1\t2\n4\t5\t6\n" },
+    { "class\ta, b; b\tc\n3\t1\t2\n4\t5\t6\n" },
     { "\"a;b;c\",d,e\n3,1,2\n4,5,6\n" },
     { "3,1,2,\n4,5,6,\n" }, /* a delimiter at the end of each line */
     { "class,a,b,\r\n3,1,2,\r\n4,5,6, \r\n" },
@@ -528,6 +529,17 @@ TEST(missing_values_are_means)
     d = table_of(text, (st_csv_options){ .missing = ST_CSV_DROP });
     assert_true(st_dataset_table(d)->dropped == 4 && d->count == 1 && !st_dataset_table(d)->fill);
     st_dataset_free(d);
+}
+
+/* In double: another column has digits that float does not hold. */
+TEST(the_mean_of_a_constant_is_exact)
+{
+    static const char text[] =
+        "0,.1,1700000001\n1,.1,1700000002\n2,.1,1700000003\n3,.1,4\n4,.1,5\n5,.1,6\n6,?,7\n";
+    auto_dataset *d = table_of(text, (st_csv_options){ .missing = ST_CSV_MEAN });
+    st_normalization *n = st_normalization_measure(d);
+    assert_true(st_dataset_table(d)->fill[0] == 0.1 && n->deviation[0] == 0);
+    st_normalization_free(n);
 }
 
 /* ---- large numbers ------------------------------------------------------------------------------- */

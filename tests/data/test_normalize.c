@@ -100,6 +100,17 @@ TEST(a_constant_channel_has_deviation_0_exactly)
     st_normalization_free(n);
 }
 
+/* Its mean may come from a file of doubles, and the elements are that number, rounded. */
+TEST(a_constant_that_is_rounded_is_0)
+{
+    st_normalization *n = st_normalization_new(1, (double[]){ 0.1 }, (double[]){ 0 });
+    auto_tensor x = st_tensor_new(ST_SHAPE(1, 1));
+    st_fill(x, (st_real)0.1);
+    assert_int_equal(st_normalization_apply(n, x), 0);
+    assert_true(st_item(x) == 0);
+    st_normalization_free(n);
+}
+
 TEST(features_are_channels_and_so_is_a_number)
 {
     st_tensor x = tensor_of(ST_SHAPE(3, 2), 1, 10, 2, 10, 3, 40);
