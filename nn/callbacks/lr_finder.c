@@ -25,6 +25,7 @@ typedef struct rate_search {
     double jump, wander, noise; /* the last difference; the sum of them; their mean up to the lowest */
     bool exploded;
     st_tensor parameters, states, optim[ST_OPTIM_STATES]; /* to be restored */
+    uint64_t net_step;
     long optim_steps;
 } rate_search;
 
@@ -38,6 +39,7 @@ static void begin(st_callback *self, st_run *run)
     m->parameters = st_tensor_clone(st_net_parameters(run->net));
     m->states = st_tensor_clone(st_net_states(run->net));
     for (int i = 0; i < run->optim->states; i++) m->optim[i] = st_tensor_clone(run->optim->state[i]);
+    m->net_step = run->net->step;
     m->optim_steps = run->optim->steps;
     run->report.epochs = (int)ceil_div(o->steps, run->report.batches);
 }
@@ -140,6 +142,7 @@ static void end(const rate_search *m, const st_lr_finder_options *o, st_run *run
         st_copy(run->optim->state[i], m->optim[i]);
         st_tensor_free(m->optim[i]);
     }
+    run->net->step = m->net_step;
     run->optim->steps = m->optim_steps;
     st_tensor_free(m->parameters);
     st_tensor_free(m->states);

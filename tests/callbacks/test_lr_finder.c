@@ -74,9 +74,11 @@ static double found(st_loss l, double least, double most)
     auto_optim *o = st_adam();
     auto_tensor before = st_tensor_clone(st_net_parameters(n));
     double lr = 77;
+    n->step = 3; /* draws of dropout */
     st_train(n, digits, .loss = l, .optim = o, .batch = 32,
              .callbacks = { st_lr_finder(.lr = &lr, .least = least, .most = most) });
     assert_same(st_net_parameters(n), before);
+    assert_int_equal(n->step, 3);
     assert_int_equal(o->steps, 0);
     return lr;
 }
