@@ -98,6 +98,15 @@ TEST(every_callback_has_a_row)
     assert_int_equal(count, ROWS);
 }
 
+TEST(every_callback_is_in_the_campaigns)
+{
+    static const char *const headers[] = { "nn/callbacks/callbacks.h", "nn/files/checkpoint.h" };
+    for (int i = 0; i < 2; i++) {
+        each_is_called(headers[i], "st_callback ", "tests/fuzz/fuzz_calls.c");
+        each_is_called(headers[i], "st_callback ", "tests/campaigns/oom.c");
+    }
+}
+
 /* ---- bits ---------------------------------------------------------------------------------------------- */
 
 static void with_it(st_train_options *o, int rank)

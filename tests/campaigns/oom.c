@@ -310,6 +310,92 @@ static int prepare(void)
     return st_error() ? -1 : 0;
 }
 
+/* ---- kinds of the registries --------------------------------------------------------------------------- */
+
+typedef bool takes_options(const void *kind, const st_option_bytes *o);
+
+/* Of numbers and flags: 0.5, 2, 2x2 and true. */
+static void give(const st_field *f, st_option_bytes *o)
+{
+    static const double half = 0.5;
+    static const int two[2] = { 2, 2 };
+    static const bool yes = true;
+    void *at = o->bytes + f->offset;
+    if (f->kind == ST_FIELD_REAL) memcpy(at, &half, sizeof half);
+    else if (f->kind == ST_FIELD_BOOL) memcpy(at, &yes, sizeof yes);
+    else if (f->kind == ST_FIELD_INT) memcpy(at, two, sizeof *two);
+    else if (f->kind == ST_FIELD_PAIR) memcpy(at, two, sizeof two);
+}
+
+/* The options of a kind: those without a default, and flags, where the kind takes them, so that it keeps all
+ * that it may keep. */
+static st_option_bytes most_options(const void *kind, const st_field *fields, takes_options *takes)
+{
+    const bool before = working;
+    st_option_bytes o = { 0 };
+    working = false;
+    for (const st_field *f = fields; f && f->name; f++)
+        if (f->fallback == 0 && f->least > 0) give(f, &o);
+    takes(kind, &o), st_error_clear();
+    for (const st_field *f = fields; f && f->name; f++) {
+        const st_option_bytes without = o;
+        if (f->fallback == 0) give(f, &o);
+        if (!takes(kind, &o)) o = without;
+        st_error_clear();
+    }
+    working = before;
+    return o;
+}
+
+/* What a layer takes: rows in place of images; pooling before another layer, in place of two convolutions. */
+enum { OF_ROWS = 1, OF_WINDOWS = 2, FORMS = 4 };
+static int form;
+
+static st_layer *layer_of(const st_layer_type *type, const st_option_bytes *o)
+{
+    st_layer *child[2];
+    const int children = type->children == ST_LAYER_ANY ? 2 : type->children;
+    for (int i = 0; i < children; i++)
+        child[i] = i == 0 && form & OF_WINDOWS ? st_maxpool(.kernel = { 2, 2 })
+                                               : st_conv2d(.out_channels = 4, .kernel = { 1, 1 });
+    return st_layer_new(type, type->fields ? o : NULL, children, child);
+}
+
+static st_shape layer_input(void)
+{
+    return form & OF_ROWS ? ST_SHAPE(2, 4) : ST_SHAPE(2, 4, 4, 4);
+}
+
+/* Leaves the form that it took. */
+static bool layer_takes(const void *type, const st_option_bytes *o)
+{
+    const int before = form;
+    for (form = 0; form < FORMS; form++) {
+        st_error_clear();
+        st_layer *l = layer_of(type, o);
+        const bool takes = l && st_layer_build(l, layer_input(), 1) == 0;
+        st_layer_free(l);
+        if (takes) return true;
+    }
+    form = before;
+    return false;
+}
+
+static bool loss_takes(const void *kind, const st_option_bytes *o)
+{
+    return st_loss_new(kind, o).kind;
+}
+static bool schedule_takes(const void *kind, const st_option_bytes *o)
+{
+    return st_schedule_new(kind, o).kind;
+}
+static bool optim_takes(const void *kind, const st_option_bytes *o)
+{
+    st_optim *made = st_optim_new(kind, o);
+    st_optim_free(made);
+    return made;
+}
+
 /* ---- work: a digest of its result, or 0 where it failed, with everything given back ------------------- */
 
 typedef uint64_t work(void);
@@ -332,51 +418,23 @@ static uint64_t build_again(void)
     return of_tensor(of_net(all.n), st_net_forward(all.n, all.images, ST_PREDICT));
 }
 
-/* Layers copied, built alone, and shared. */
+/* A layer of each type copied, built alone, and shared. */
 static uint64_t layers(void)
 {
-    uint64_t sum = 0;
-    st_layer *whole =
-        st_sequence(st_groupnorm(.groups = 1), st_conv_transpose2d(.out_channels = 2, .kernel = { 2, 2 }),
-                    st_pad2d(.height = { 1, 1 }), st_upsample(.scale = { 2, 2 }),
-                    st_lppool(.kernel = { 2, 2 }), st_layernorm(),
-                    st_residual_projected(st_conv2d(.out_channels = 4, .kernel = { 1, 1 }),
-                                          st_conv2d(.out_channels = 4, .kernel = { 1, 1 })));
-    st_layer *twin = whole ? st_layer_clone(whole) : NULL;
-    st_tensor x = st_tensor_new(ST_SHAPE(2, 1, 4, 4));
-    if (twin && st_layer_build(whole, x.shape, 1) == 0 && st_layer_build_shared(twin, x.shape, whole) == 0) {
-        st_tensor y = st_tensor_new(whole->y), same = st_tensor_new(whole->y);
-        st_layer_forward(whole, x, y), st_layer_forward(twin, x, same);
-        if (!st_error() && of_tensor(1, y) == of_tensor(1, same)) sum = of_tensor(1, y);
-        st_tensor_free(y), st_tensor_free(same);
+    uint64_t sum = 1;
+    for (int i = 0; st_layer_types[i] && sum; i++) {
+        const st_layer_type *type = st_layer_types[i];
+        const st_option_bytes o = most_options(type, type->fields, layer_takes);
+        st_tensor x = st_tensor_new(layer_input()), y = { 0 }, same = { 0 };
+        st_layer *l = layer_of(type, &o), *twin = l ? st_layer_clone(l) : NULL;
+        if (twin && st_layer_build(l, x.shape, 1) == 0 && st_layer_build_shared(twin, x.shape, l) == 0) {
+            y = st_tensor_new(l->y), same = st_tensor_new(l->y);
+            st_layer_forward(l, x, y), st_layer_forward(twin, x, same);
+        }
+        sum = !st_error() && of_tensor(sum, y) == of_tensor(sum, same) ? of_tensor(sum, y) : 0;
+        st_tensor_free(y), st_tensor_free(same), st_tensor_free(x), st_layer_free(twin), st_layer_free(l);
     }
-    st_tensor_free(x), st_layer_free(twin), st_layer_free(whole);
     return sum;
-}
-
-/* The options of a kind: those without a default are 0.5, and flags are set, where the kind takes them, so
- * that it keeps all of its states. */
-static st_option_bytes most_options(const st_optim_kind *kind)
-{
-    st_option_bytes o = { 0 };
-    for (const st_field *f = kind->fields; f->name; f++) {
-        const st_option_bytes before = o;
-        if (f->kind == ST_FIELD_BOOL) *(bool *)(o.bytes + f->offset) = true;
-        if (f->kind == ST_FIELD_REAL && f->fallback == 0) *(double *)(o.bytes + f->offset) = 0.5;
-        st_optim *made = st_optim_new(kind, &o);
-        if (!made) o = before;
-        st_optim_free(made), st_error_clear();
-    }
-    return o;
-}
-
-static st_optim *made_of(const st_optim_kind *kind)
-{
-    const bool before = working;
-    working = false;
-    const st_option_bytes o = most_options(kind);
-    working = before;
-    return st_optim_new(kind, &o);
 }
 
 /* By hand, with each kind of optimizer: a step that fails changes nothing. */
@@ -389,7 +447,9 @@ static uint64_t steps(void)
               dy = st_tensor_new(target.shape);
     st_copy(st_net_parameters(n), all.flat_weights);
     for (int i = 0; st_optim_kinds[i] && taken && !st_error(); i++) {
-        st_optim *o = made_of(st_optim_kinds[i]);
+        const st_option_bytes options =
+            most_options(st_optim_kinds[i], st_optim_kinds[i]->fields, optim_takes);
+        st_optim *o = st_optim_new(st_optim_kinds[i], &options);
         st_loss_value(st_mse(), st_net_forward(n, x, ST_TRAIN), target, dy);
         st_net_zero_gradients(n);
         st_net_backward(n, dy, (st_tensor){ 0 });
@@ -401,6 +461,34 @@ static uint64_t steps(void)
     }
     st_tensor_free(dy);
     return !intact ? 2 : taken && !st_error() ? sum : 0;
+}
+
+/* Runs with each kind of loss, optimizer and schedule. */
+static uint64_t run_of_each_kind(void)
+{
+    uint64_t sum = 1;
+    int loss = 0, optim = 0, schedule = 0;
+    for (bool more = true; more && sum;) {
+        const st_loss_kind *l = st_loss_kinds[loss];
+        const st_optim_kind *o = st_optim_kinds[optim];
+        const st_schedule_kind *s = st_schedule_kinds[schedule];
+        const st_option_bytes of_loss = most_options(l, l->fields, loss_takes),
+                              of_optim = most_options(o, o->fields, optim_takes),
+                              of_schedule = most_options(s, s->fields, schedule_takes);
+        st_net *n = st_net_new(ST_SHAPE(3, 4), st_flatten(), st_dense(.out_features = 2), st_log_softmax());
+        st_dataset *d = st_dataset_tensors(all.x, l->classes ? all.y : all.target);
+        st_optim *made = st_optim_new(o, &of_optim);
+        const int status =
+            st_train(n, d, .loss = st_loss_new(l, &of_loss), .optim = made, .epochs = EPOCHS, .batch = BATCH,
+                     .schedule = st_schedule_new(s, &of_schedule), .validation = d);
+        sum = status || st_error() ? 0 : digest(sum, &(uint64_t){ of_net(n) }, sizeof(uint64_t));
+        st_net_free(n), st_optim_free(made), st_dataset_free(d);
+        const bool rest[] = { st_loss_kinds[loss + 1], st_optim_kinds[optim + 1],
+                              st_schedule_kinds[schedule + 1] };
+        loss += rest[0], optim += rest[1], schedule += rest[2];
+        more = rest[0] || rest[1] || rest[2];
+    }
+    return sum;
 }
 
 /* The caller's net: where the run cannot begin, it is as it was. */
@@ -466,7 +554,7 @@ static bool go_on(const st_train_report *r, void *context)
 
 static uint64_t run(void)
 {
-    const char *path = in_folder("checkpoint");
+    const char *path = in_folder("checkpoint"), *log = in_folder("run.csv");
     st_net *n = small_net();
     st_optim *o = st_adam(.lr = 0.01);
     st_dataset *drawn = st_dataset_augment(all.digits, .shift = 1, .noise = 0.1, .seed = 3);
@@ -474,11 +562,29 @@ static uint64_t run(void)
     int status =
         st_train(n, drawn, .loss = st_cross_entropy(.label_smoothing = 0.1), .optim = o, .epochs = EPOCHS,
                  .batch = BATCH, .schedule = st_cosine_lr(.end_factor = 0.1), .validation = all.validation,
-                 .callbacks = { st_clip(.norm = 1), each_epoch(go_on, NULL), patient(2), st_ema(),
-                                st_checkpoint(path, 1, true) });
+                 .callbacks = { st_clip(.norm = 1), each_epoch(go_on, NULL), st_early_stopping(.patience = 2),
+                                st_ema(), st_log(log), st_checkpoint(path, 1, true) });
     uint64_t sum = status ? 0 : of_net(n);
     st_net_free(n), st_optim_free(o), st_dataset_free(drawn);
     return sum;
+}
+
+/* A rate is found, and the net is what it was. */
+static uint64_t find_rate(void)
+{
+    double lr = 0;
+    FILE *to = fopen("/dev/null", "w");
+    if (!to) return 0 * (uint64_t)st_error_set("no memory for a stream");
+    st_copy(st_net_parameters(all.n), all.weights);
+    st_copy(st_net_states(all.n), all.states);
+    all.n->step = 0;
+    st_optim *o = st_sgd(.lr = 0.1);
+    int status =
+        st_train(all.n, all.digits, .loss = st_cross_entropy(), .optim = o, .batch = BATCH, .epochs = 100,
+                 .callbacks = { st_lr_finder(.lr = &lr, .least = 1e-3, .steps = 100), st_progress(to) });
+    fclose(to), st_optim_free(o);
+    if (of_net(all.n) != all.parameters) return 2;
+    return status ? 0 : digest(1, &lr, sizeof lr);
 }
 
 /* From the middle of a run: nothing was changed where the file could not be read. */
@@ -732,11 +838,13 @@ static const struct job {
 } jobs[] = {
     { "building a net", build },
     { "building it again for another batch", build_again },
-    { "layers built, copied and shared", layers },
+    { "a layer of each type, built, copied and shared", layers },
     { "steps by hand, with each kind of optimizer", steps },
+    { "training with each kind of loss, optimizer and schedule", run_of_each_kind },
     { "training a net that the caller has", run_of_a_net },
     { "training as a rank of a team", rank },
     { "training with checkpoints, and going on where it ended", run },
+    { "finding a learning rate", find_rate },
     { "going on from a checkpoint", resume },
     { "saving a net", save },
     { "loading a net", load },

@@ -131,6 +131,11 @@ TEST(every_format_has_a_row)
     assert_int_equal(each_declared("nn/data/formats.h", "st_dataset *", look_up), ROWS);
 }
 
+TEST(every_format_is_in_a_campaign)
+{
+    each_is_called("nn/data/formats.h", "st_dataset *", "tests/campaigns/oom.c");
+}
+
 /* ---- claims -------------------------------------------------------------------------------------------- */
 
 static void assert_samples(const st_dataset *d)

@@ -594,7 +594,9 @@ static void meddle(st_callback *self, st_run *run, st_event event)
 static st_callback draw_callback(bool *wrong)
 {
     static double lr;
-    switch (draw(0, 9)) {
+    static FILE *nowhere;
+    if (!nowhere) nowhere = fopen("/dev/null", "w");
+    switch (draw(0, 13)) {
     case 0: return *wrong = true, st_early_stopping(.patience = -1);
     case 1: return *wrong = true, st_ema(.decay = 2);
     case 2: return *wrong = true, st_clip(.norm = -1);
@@ -604,6 +606,10 @@ static st_callback draw_callback(bool *wrong)
     case 6: return st_detect_anomaly();
     case 7: return st_lr_finder(.lr = &lr, .steps = 12);
     case 8: return (st_callback){ 0 };
+    case 9: return st_clip(.norm = draw(0, 1), .value = 0.25);
+    case 10: return st_progress(nowhere);
+    case 11: return st_log(fuzz_path(draw(0, 1) ? "log.csv" : "log.jsonl"));
+    case 12: return st_checkpoint(fuzz_path("checkpoint"), .every = draw(0, 2), .resume = draw(0, 1));
     default: return (st_callback){ "meddle", meddle };
     }
 }
@@ -694,7 +700,8 @@ static void feed(const uint8_t *input, size_t size)
     if (size > 1 << 12) return;
     at = input, end = input + size;
     saved = false;
-    remove(fuzz_path("net"));
+    static const char *const written[] = { "net", "log.csv", "log.jsonl", "checkpoint" };
+    for (int i = 0; i < 4; i++) remove(fuzz_path(written[i]));
     for (int i = 0; i < NETS; i++) nets[i] = (net_slot){ .of = NOBODY };
     while (at < end) {
         if (set_count > SETS - 2) drop_sets();
