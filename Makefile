@@ -27,10 +27,12 @@ CFLAGS     ?= $(if $(SANITIZE),-O1 -g1,-O3 -fno-math-errno -fno-trapping-math -g
 # four fifths of the time to compile.
 SHORT_DEBUG = $(and $(filter -O3,$(CFLAGS)),$(filter -g,$(CFLAGS)),-g1)
 # No warning about members that an initializer leaves out (they are zero), nor about loops that stay scalar,
-# nor about the indentation of what macros become, about which gcc 11 is wrong.
+# nor about the indentation of what macros become, about which gcc 11 is wrong, nor, where clang 19 has begun to
+# warn, about numbers of an enumeration in floating-point arithmetic.
 WARNINGS   ?= -Wall -Wextra -Wpedantic -Wshadow -Wconversion -Wno-sign-conversion -Wstrict-prototypes \
               -Wmissing-prototypes -Wold-style-definition -Wpointer-arith -Wwrite-strings -Wvla -Wundef \
-              -Wno-missing-field-initializers -Wno-pass-failed -Wno-misleading-indentation
+              -Wno-missing-field-initializers -Wno-pass-failed -Wno-misleading-indentation$(if \
+              $(findstring clang,$(CC)), -Wno-enum-float-conversion)
 
 .SUFFIXES .DELETE_ON_ERROR:
 MAKEFLAGS += --no-print-directory

@@ -203,7 +203,7 @@ static int drawn_element(st_real uniform, const st_real *x, ptrdiff_t apart)
         _Pragma("GCC unroll 3") for (int i = 1; i < SQUARE; i++)                                             \
         {                                                                                                    \
             left -= part[i - 1];                                                                             \
-            const M##_test here = ~EXCEEDS(M, zero, left);                                                   \
+            const M##_test here = (M##_test) ~EXCEEDS(M, zero, left);                                        \
             number = CHOOSE(M, here, zero + (st_real)i, number), y = CHOOSE(M, here, t[i], y);               \
             nearest = BY(M, min, (M##_vector)((M##_mask)left & size), nearest);                              \
         }                                                                                                    \
