@@ -393,8 +393,9 @@ static void backward(const subject *s, st_tensor dx)
     st_layer_backward(s->l, s->x, s->y, s->dy, dx);
 }
 
-/* Runs another input first, to find hooks that keep data of their first call. */
-static bool forward_holds(const subject *s, st_tensor x)
+/* Runs another input first, to find hooks that keep data of their first call. `w`: the parameters as they
+ * are. */
+static bool forward_holds(const subject *s, st_tensor x, st_tensor w)
 {
     st_scale(s->x, (st_real)-0.5);
     forward_from(s, s->x, s->above);
@@ -407,18 +408,21 @@ static bool forward_holds(const subject *s, st_tensor x)
         if (isnan(st_data(s->above)[e]))
             return fail(s, "forward gives y%s as NaN", st_shape_text(shape_index(s->y.shape, e)).text);
     return same(s, s->x, x, true, "forward writes its input: x") &&
+           same(s, st_layer_parameters(s->l), w, true, "forward writes a parameter: element ") &&
            same(s, s->y, s->above, true, "forward leaves some of y, or gives another result each time: y");
 }
 
-/* Checks that backward does not write its inputs, and overwrites dx. `spare`: of the shapes of dx, y and
- * dy. */
-static bool backward_holds(const subject *s, st_tensor x, const st_tensor spare[3])
+/* Checks that backward and gradient do not write their inputs, and that dx is overwritten. `spare`: of the
+ * shapes of dx, y and dy. */
+static bool backward_holds(const subject *s, st_tensor x, st_tensor w, const st_tensor spare[3])
 {
     st_copy(spare[1], s->y), st_copy(spare[2], s->dy);
     backward(s, s->dx);
     st_fill(spare[0], (st_real)NAN);
-    if (!same(s, s->x, x, true, "backward writes x") || !same(s, s->y, spare[1], true, "backward writes y") ||
-        !same(s, s->dy, spare[2], true, "backward writes dy"))
+    if (!same(s, s->x, x, true, "backward or gradient writes x: x") ||
+        !same(s, s->y, spare[1], true, "backward or gradient writes y: y") ||
+        !same(s, s->dy, spare[2], true, "backward or gradient writes dy: dy") ||
+        !same(s, st_layer_parameters(s->l), w, true, "backward or gradient writes a parameter: element "))
         return false;
     backward(s, spare[0]);
     return same(s, spare[0], s->dx, true, "backward does not overwrite dx: dx");
@@ -462,7 +466,8 @@ static bool contract_holds(const subject *s, st_tensor x)
     st_tensor spare[] = { st_tensor_new(x.shape), st_tensor_new(s->y.shape), st_tensor_new(s->y.shape) },
               flat = st_tensor_new(st_permute(s->x, reversed).shape),
               once = st_tensor_new(st_layer_gradients(s->l).shape);
-    bool holds = !st_error() && forward_holds(s, x) && backward_holds(s, x, spare) &&
+    if (!st_error()) st_copy(once, st_layer_parameters(s->l));
+    bool holds = !st_error() && forward_holds(s, x, once) && backward_holds(s, x, once, spare) &&
                  gradient_holds(s, once) && strides_hold(s, st_permute(flat, reversed), spare[0], once);
     for (int i = 0; i < 3; i++) st_tensor_free(spare[i]);
     st_tensor_free(flat), st_tensor_free(once);

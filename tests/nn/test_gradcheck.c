@@ -19,7 +19,7 @@
 typedef enum fault {
     NO_FAULT,
     /* in forward; memory that is filled once */
-    WRITES_X, CHANGES_EACH_TIME, LEAVES_Y, ADDS_TO_Y, NAN_IN_Y, IGNORES_X, IGNORES_W, IGNORES_B, READS_FLAT,
+    WRITES_X, WRITES_W, CHANGES_EACH_TIME, LEAVES_Y, ADDS_TO_Y, NAN_IN_Y, IGNORES_X, IGNORES_W, IGNORES_B, READS_FLAT,
     KEEPS_FIRST_X,
     /* in backward; scratch holds anything on entry */
     FACTOR_IN_ONE_CHANNEL, TRANSPOSED, ADDS_TO_DX, LEAVES_DX, MEMORY_OF_NEIGHBOUR, X_FROM_SCRATCH,
@@ -27,7 +27,8 @@ typedef enum fault {
     BACKWARD_SCALES_DY, WRONG_IN_INFERENCE, FORGETS_W, BACKWARD_READS_FLAT,
     /* in gradient */
     NO_BIAS_GRADIENT, OVERWRITES_WEIGHT, OVERWRITES_BIAS, FIRST_IMAGE_ONLY, GRADIENT_TRANSPOSED,
-    GRADIENT_OF_NEIGHBOUR, GRADIENT_TWICE, NAN_IN_GRADIENT, GRADIENT_WRITES_DY, GRADIENT_READS_FLAT,
+    GRADIENT_OF_NEIGHBOUR, GRADIENT_TWICE, NAN_IN_GRADIENT, GRADIENT_WRITES_DY, GRADIENT_WRITES_W,
+    GRADIENT_READS_FLAT,
     FAULTS
 } fault;
 /* clang-format on */
@@ -87,6 +88,7 @@ static void forward(const st_call *c, st_tensor x, st_tensor y)
             *at(y, n, o) = sum;
         }
     if (has(c->layer, WRITES_X)) *at(x, 0, 1) += 1;
+    if (has(c->layer, WRITES_W)) *at(c->param[WEIGHT], 2, 1) += 1;
     if (has(c->layer, CHANGES_EACH_TIME)) *at(y, 0, 0) += (st_real)++calls;
     if (has(c->layer, NAN_IN_Y)) put(y, 2, 1, NAN);
 }
@@ -146,6 +148,7 @@ static void gradient(const st_call *c, st_tensor x, st_tensor y, st_tensor dy)
         }
     if (has(c->layer, NAN_IN_GRADIENT)) put(dw, 3, 0, NAN);
     if (has(c->layer, GRADIENT_WRITES_DY)) put(dy, 2, 3, 0);
+    if (has(c->layer, GRADIENT_WRITES_W)) *at(c->param[WEIGHT], 2, 1) += 1;
 }
 
 static const st_field fields[] = { { "fault", ST_FIELD_INT, offsetof(planted, fault), .below = FAULTS },
@@ -193,6 +196,7 @@ static const struct {
 } faults[] = {
     /* forward */
     { WRITES_X, "forward writes its input: x[0, 1]", "" },
+    { WRITES_W, "forward writes a parameter: element [9]", "" },
     { CHANGES_EACH_TIME, "forward leaves some of y, or gives another result each time: y[0, 0]", "" },
     { LEAVES_Y, "forward leaves some of y, or gives another result each time: y[0, 1]", "" },
     { ADDS_TO_Y, "forward leaves some of y, or gives another result each time: y[0, 0]", "" },
@@ -203,11 +207,12 @@ static const struct {
     /* backward; a dy that is written changes the next dx, but is what is named */
     { ADDS_TO_DX, "backward does not overwrite dx: dx[0, 0]", "" },
     { LEAVES_DX, "backward does not overwrite dx: dx[0, 3]", "" },
-    { BACKWARD_WRITES_X, "backward writes x[0, 3]", "" },
-    { BACKWARD_WRITES_Y, "backward writes y[1, 0]", "" },
-    { GRADIENT_WRITES_DY, "backward writes dy[2, 3]", "" },
-    { BACKWARD_WRITES_DY, "backward writes dy[1, 2]", "" },
-    { BACKWARD_SCALES_DY, "backward writes dy[0, 0]", "" },
+    { BACKWARD_WRITES_X, "backward or gradient writes x: x[0, 3]", "" },
+    { BACKWARD_WRITES_Y, "backward or gradient writes y: y[1, 0]", "" },
+    { GRADIENT_WRITES_DY, "backward or gradient writes dy: dy[2, 3]", "" },
+    { BACKWARD_WRITES_DY, "backward or gradient writes dy: dy[1, 2]", "" },
+    { BACKWARD_SCALES_DY, "backward or gradient writes dy: dy[0, 0]", "" },
+    { GRADIENT_WRITES_W, "backward or gradient writes a parameter: element [9]", "" },
     /* dx */
     { FACTOR_IN_ONE_CHANNEL, "x[", ", 2]: analytic " },
     { TRANSPOSED, "x[", "]: analytic " },
