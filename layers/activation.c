@@ -143,7 +143,7 @@ ACTIVATION(hardswish, FROM_X, { -3, 3 })
 
 /* ---- functions with options ----------------------------------------------------------------------- */
 
-#define ANY_NUMBER(OPTIONS, NAME) #NAME, ST_FIELD_REAL, offsetof(OPTIONS, NAME), .least = -DBL_MAX
+#define ANY_NUMBER(OPTIONS, NAME) ST_FIELD(REAL, OPTIONS, NAME), .least = -DBL_MAX
 
 /* A function with its fields. */
 #define ACTIVATION_OF(NAME, ...)                                                                             \
@@ -189,8 +189,7 @@ static int gelu_plan(st_layer *l, st_shape x, st_shape *y)
 static const char *const gelu_approximations[] = { "none", "tanh", NULL };
 
 static const st_field gelu_fields[] = {
-    { "approximate", ST_FIELD_CHOICE, offsetof(st_gelu_options, approximate),
-      .choices = gelu_approximations },
+    { ST_FIELD(CHOICE, st_gelu_options, approximate), .choices = gelu_approximations },
     { 0 },
 };
 
@@ -259,7 +258,7 @@ static void prelu_gradient(const st_call *c, st_tensor x, st_tensor y, st_tensor
 }
 
 static const st_field prelu_fields[] = {
-    { "num_parameters", ST_FIELD_INT, offsetof(st_prelu_options, num_parameters), .fallback = 1, .least = 1 },
+    { ST_FIELD(INT, st_prelu_options, num_parameters), .fallback = 1, .least = 1 },
     { ANY_NUMBER(st_prelu_options, init), .fallback = 0.25 },
     { 0 },
 };

@@ -150,18 +150,16 @@ static int conv2d_plan(st_layer *l, st_shape x, st_shape *y)
 }
 
 static const st_field conv2d_fields[] = {
-    { "out_channels", ST_FIELD_INT, offsetof(st_conv2d_options, out_channels), .least = 1 },
-    { "kernel", ST_FIELD_PAIR, offsetof(st_conv2d_options, kernel), .least = 1, .square = true },
-    { "stride", ST_FIELD_PAIR, offsetof(st_conv2d_options, stride), .least = 1, .fallback = 1,
-      .square = true },
-    { "padding", ST_FIELD_PAIR, offsetof(st_conv2d_options, padding), .square = true },
-    { "dilation", ST_FIELD_PAIR, offsetof(st_conv2d_options, dilation), .least = 1, .fallback = 1,
-      .square = true },
-    { "groups", ST_FIELD_INT, offsetof(st_conv2d_options, groups), .least = 1, .fallback = 1 },
-    { "no_bias", ST_FIELD_BOOL, offsetof(st_conv2d_options, no_bias) },
-    { "pad_height", ST_FIELD_PAIR, offsetof(st_conv2d_options, pad_height) },
-    { "pad_width", ST_FIELD_PAIR, offsetof(st_conv2d_options, pad_width) },
-    INIT_FIELD(st_conv2d_options),
+    { ST_FIELD(INT, st_conv2d_options, out_channels), .least = 1 },
+    { ST_FIELD(PAIR, st_conv2d_options, kernel), .least = 1, .square = true },
+    { ST_FIELD(PAIR, st_conv2d_options, stride), .least = 1, .fallback = 1, .square = true },
+    { ST_FIELD(PAIR, st_conv2d_options, padding), .square = true },
+    { ST_FIELD(PAIR, st_conv2d_options, dilation), .least = 1, .fallback = 1, .square = true },
+    { ST_FIELD(INT, st_conv2d_options, groups), .least = 1, .fallback = 1 },
+    { ST_FIELD(BOOL, st_conv2d_options, no_bias) },
+    { ST_FIELD(PAIR, st_conv2d_options, pad_height) },
+    { ST_FIELD(PAIR, st_conv2d_options, pad_width) },
+    { ST_FIELD(CHOICE, st_conv2d_options, init), .choices = init_names },
     { 0 },
 };
 
@@ -231,18 +229,15 @@ static void conv_transpose2d_backward(const st_call *c, st_tensor x, st_tensor y
 }
 
 static const st_field conv_transpose2d_fields[] = {
-    { "out_channels", ST_FIELD_INT, offsetof(st_conv_transpose2d_options, out_channels), .least = 1 },
-    { "kernel", ST_FIELD_PAIR, offsetof(st_conv_transpose2d_options, kernel), .least = 1, .square = true },
-    { "stride", ST_FIELD_PAIR, offsetof(st_conv_transpose2d_options, stride), .least = 1, .fallback = 1,
-      .square = true },
-    { "padding", ST_FIELD_PAIR, offsetof(st_conv_transpose2d_options, padding), .square = true },
-    { "output_padding", ST_FIELD_PAIR, offsetof(st_conv_transpose2d_options, output_padding),
-      .square = true },
-    { "dilation", ST_FIELD_PAIR, offsetof(st_conv_transpose2d_options, dilation), .least = 1, .fallback = 1,
-      .square = true },
-    { "groups", ST_FIELD_INT, offsetof(st_conv_transpose2d_options, groups), .least = 1, .fallback = 1 },
-    { "no_bias", ST_FIELD_BOOL, offsetof(st_conv_transpose2d_options, no_bias) },
-    INIT_FIELD(st_conv_transpose2d_options),
+    { ST_FIELD(INT, st_conv_transpose2d_options, out_channels), .least = 1 },
+    { ST_FIELD(PAIR, st_conv_transpose2d_options, kernel), .least = 1, .square = true },
+    { ST_FIELD(PAIR, st_conv_transpose2d_options, stride), .least = 1, .fallback = 1, .square = true },
+    { ST_FIELD(PAIR, st_conv_transpose2d_options, padding), .square = true },
+    { ST_FIELD(PAIR, st_conv_transpose2d_options, output_padding), .square = true },
+    { ST_FIELD(PAIR, st_conv_transpose2d_options, dilation), .least = 1, .fallback = 1, .square = true },
+    { ST_FIELD(INT, st_conv_transpose2d_options, groups), .least = 1, .fallback = 1 },
+    { ST_FIELD(BOOL, st_conv_transpose2d_options, no_bias) },
+    { ST_FIELD(CHOICE, st_conv_transpose2d_options, init), .choices = init_names },
     { 0 },
 };
 

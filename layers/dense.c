@@ -65,9 +65,9 @@ static void gradient(const st_call *c, st_tensor x, st_tensor y, st_tensor dy)
 }
 
 static const st_field fields[] = {
-    { "out_features", ST_FIELD_INT, offsetof(st_dense_options, out_features), .least = 1 },
-    { "no_bias", ST_FIELD_BOOL, offsetof(st_dense_options, no_bias) },
-    INIT_FIELD(st_dense_options),
+    { ST_FIELD(INT, st_dense_options, out_features), .least = 1 },
+    { ST_FIELD(BOOL, st_dense_options, no_bias) },
+    { ST_FIELD(CHOICE, st_dense_options, init), .choices = init_names },
     { 0 },
 };
 

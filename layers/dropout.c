@@ -90,7 +90,7 @@ static void backward(const st_call *c, st_tensor x, st_tensor y, st_tensor dy, s
 }
 
 static const st_field fields[] = {
-    { "p", ST_FIELD_REAL, offsetof(st_dropout_options, p), .below = 1 },
+    { ST_FIELD(REAL, st_dropout_options, p), .below = 1 },
     { 0 },
 };
 

@@ -9,12 +9,6 @@
 static const char *const init_names[] = { "default",         "xavier_uniform", "xavier_normal",
                                           "kaiming_uniform", "kaiming_normal", NULL };
 
-/* The field of a type whose options have the member init. */
-#define INIT_FIELD(TYPE)                                                                                     \
-    {                                                                                                        \
-        "init", ST_FIELD_CHOICE, offsetof(TYPE, init), .choices = init_names                                 \
-    }
-
 /* The initial values of a weight [O, I, ...]; the default is also used for biases. */
 static inline st_init init_of(st_init_name name, st_shape weight)
 {

@@ -328,16 +328,13 @@ static int groupnorm_plan(st_layer *l, st_shape x, st_shape *y)
 /* ---- the types --------------------------------------------------------------------------------------- */
 
 /* The bound refuses a number of channels: st_batchnorm(32), st_groupnorm(4, 32). */
-#define EPSILON(OPTIONS, DEFAULT)                                                                            \
-    {                                                                                                        \
-        "epsilon", ST_FIELD_REAL, offsetof(OPTIONS, epsilon), .fallback = DEFAULT, .below = 1                \
-    }
+#define EPSILON(OPTIONS) ST_FIELD(REAL, OPTIONS, epsilon), .below = 1
 
 /* A type with its fields; the last one, no_affine, all have. */
 #define NORM(NAME, PLAN, OPTIONS, CHUNK, ...)                                                                \
     static const st_field NAME##_fields[] = {                                                                \
         __VA_ARGS__,                                                                                         \
-        { "no_affine", ST_FIELD_BOOL, offsetof(OPTIONS, no_affine) },                                        \
+        { ST_FIELD(BOOL, OPTIONS, no_affine) },                                                              \
         { 0 },                                                                                               \
     };                                                                                                       \
     const st_layer_type layer_type_##NAME = {                                                                \
@@ -353,15 +350,16 @@ static int groupnorm_plan(st_layer *l, st_shape x, st_shape *y)
     CONSTRUCTOR(NAME, OPTIONS)
 
 /* clang-format off */
-NORM(batchnorm, batchnorm_plan, st_batchnorm_options, ST_WHOLE_BATCH, EPSILON(st_batchnorm_options, 1e-5),
-     { "momentum", ST_FIELD_REAL, offsetof(st_batchnorm_options, momentum), .fallback = 0.1 })
+NORM(batchnorm, batchnorm_plan, st_batchnorm_options, ST_WHOLE_BATCH,
+     { EPSILON(st_batchnorm_options), .fallback = 1e-5 },
+     { ST_FIELD(REAL, st_batchnorm_options, momentum), .fallback = 0.1 })
 NORM(layernorm, layernorm_plan, st_layernorm_options, 0,
-     { "axes", ST_FIELD_INT, offsetof(st_layernorm_options, axes), .below = ST_MAX_RANK },
-     EPSILON(st_layernorm_options, 1e-5))
+     { ST_FIELD(INT, st_layernorm_options, axes), .below = ST_MAX_RANK },
+     { EPSILON(st_layernorm_options), .fallback = 1e-5 })
 NORM(rmsnorm, layernorm_plan, st_layernorm_options, 0,
-     { "axes", ST_FIELD_INT, offsetof(st_layernorm_options, axes), .below = ST_MAX_RANK },
-     EPSILON(st_layernorm_options, (double)ST_REAL_EPSILON))
+     { ST_FIELD(INT, st_layernorm_options, axes), .below = ST_MAX_RANK },
+     { EPSILON(st_layernorm_options), .fallback = (double)ST_REAL_EPSILON })
 NORM(groupnorm, groupnorm_plan, st_groupnorm_options, 0,
-     { "groups", ST_FIELD_INT, offsetof(st_groupnorm_options, groups), .least = 1 },
-     EPSILON(st_groupnorm_options, 1e-5))
+     { ST_FIELD(INT, st_groupnorm_options, groups), .least = 1 },
+     { EPSILON(st_groupnorm_options), .fallback = 1e-5 })
 /* clang-format on */

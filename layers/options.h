@@ -63,4 +63,7 @@ double st_options_number(const st_field *fields, const void *options, const char
 
 ST_API_END
 
+/* A field's name, kind and place: { ST_FIELD(INT, my_options, groups), .fallback = 1, .least = 1 }. */
+#define ST_FIELD(KIND, OPTIONS, NAME) #NAME, ST_FIELD_##KIND, offsetof(OPTIONS, NAME)
+
 #endif

@@ -56,10 +56,10 @@ static void forward(const st_call *c, st_tensor x, st_tensor y)
 
 /* A mode comes first, as it needs its name in a text: the 1 of "pad 1" could be taken for all four sides. */
 static const st_field fields[] = {
-    { "mode", ST_FIELD_CHOICE, offsetof(st_pad2d_options, mode), .choices = modes },
-    { "height", ST_FIELD_PAIR, offsetof(st_pad2d_options, height) },
-    { "width", ST_FIELD_PAIR, offsetof(st_pad2d_options, width) },
-    { "value", ST_FIELD_REAL, offsetof(st_pad2d_options, value), .least = -DBL_MAX },
+    { ST_FIELD(CHOICE, st_pad2d_options, mode), .choices = modes },
+    { ST_FIELD(PAIR, st_pad2d_options, height) },
+    { ST_FIELD(PAIR, st_pad2d_options, width) },
+    { ST_FIELD(REAL, st_pad2d_options, value), .least = -DBL_MAX },
     { 0 },
 };
 

@@ -46,8 +46,8 @@ static int unflatten_plan(st_layer *l, st_shape x, st_shape *y)
 }
 
 static const st_field unflatten_fields[] = {
-    { "channels", ST_FIELD_INT, offsetof(st_unflatten_options, channels), .least = 1 },
-    { "size", ST_FIELD_PAIR, offsetof(st_unflatten_options, size), .square = true },
+    { ST_FIELD(INT, st_unflatten_options, channels), .least = 1 },
+    { ST_FIELD(PAIR, st_unflatten_options, size), .square = true },
     { 0 },
 };
 

@@ -55,8 +55,7 @@ static void backward_line(ptrdiff_t n, ptrdiff_t step, const st_real *y, const s
 /* ---- the types ----------------------------------------------------------------------------------------- */
 
 static const st_field fields[] = {
-    { "axis", ST_FIELD_INT, offsetof(st_softmax_options, axis), .fallback = 1, .least = 1,
-      .below = ST_MAX_RANK },
+    { ST_FIELD(INT, st_softmax_options, axis), .fallback = 1, .least = 1, .below = ST_MAX_RANK },
     { 0 },
 };
 

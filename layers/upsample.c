@@ -82,11 +82,11 @@ static int plan(st_layer *l, st_shape x, st_shape *y)
 static const char *const modes[] = { "nearest", "bilinear", NULL };
 
 static const st_field fields[] = {
-    { "scale", ST_FIELD_PAIR, offsetof(st_upsample_options, scale), .square = true },
-    { "mode", ST_FIELD_CHOICE, offsetof(st_upsample_options, mode), .choices = modes },
-    { "align_corners", ST_FIELD_BOOL, offsetof(st_upsample_options, align_corners) },
-    { "size", ST_FIELD_PAIR, offsetof(st_upsample_options, size), .square = true },
-    { "scale_factor", ST_FIELD_REAL, offsetof(st_upsample_options, scale_factor) },
+    { ST_FIELD(PAIR, st_upsample_options, scale), .square = true },
+    { ST_FIELD(CHOICE, st_upsample_options, mode), .choices = modes },
+    { ST_FIELD(BOOL, st_upsample_options, align_corners) },
+    { ST_FIELD(PAIR, st_upsample_options, size), .square = true },
+    { ST_FIELD(REAL, st_upsample_options, scale_factor) },
     { 0 },
 };
 

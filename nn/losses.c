@@ -245,10 +245,7 @@ static double value_of_bce(const st_loss *l, st_tensor y, st_tensor target, st_t
 /* ---- kinds --------------------------------------------------------------------------------------- */
 
 /* PyTorch's default, which ST_ZERO replaces by class 0. */
-#define IGNORE_INDEX(OPTIONS)                                                                                \
-    {                                                                                                        \
-        "ignore_index", ST_FIELD_REAL, offsetof(OPTIONS, ignore_index), .fallback = -100, .least = -1e9      \
-    }
+#define IGNORE_INDEX(OPTIONS) ST_FIELD(REAL, OPTIONS, ignore_index), .fallback = -100, .least = -1e9
 
 #define KIND_OF_CLASSES(NAME)                                                                                \
     static const st_loss_kind NAME##_kind = {                                                                \
@@ -263,19 +260,19 @@ static double value_of_bce(const st_loss *l, st_tensor y, st_tensor target, st_t
     };
 
 static const st_field cross_entropy_fields[] = {
-    { "label_smoothing", ST_FIELD_REAL, offsetof(st_cross_entropy_options, label_smoothing), .below = 1 },
-    IGNORE_INDEX(st_cross_entropy_options),
+    { ST_FIELD(REAL, st_cross_entropy_options, label_smoothing), .below = 1 },
+    { IGNORE_INDEX(st_cross_entropy_options) },
     { 0 },
 };
 KIND_OF_CLASSES(cross_entropy)
 
-static const st_field nll_fields[] = { IGNORE_INDEX(st_nll_options), { 0 } };
+static const st_field nll_fields[] = { { IGNORE_INDEX(st_nll_options) }, { 0 } };
 KIND_OF_CLASSES(nll)
 
 static const st_loss_kind mse_kind = { .name = "mse", .value = value_of_mse };
 
 static const st_field huber_fields[] = {
-    { "delta", ST_FIELD_REAL, offsetof(st_huber_options, delta), .fallback = 1, .least = 1e-30 },
+    { ST_FIELD(REAL, st_huber_options, delta), .fallback = 1, .least = 1e-30 },
     { 0 },
 };
 static const st_loss_kind huber_kind = {

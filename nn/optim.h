@@ -27,9 +27,9 @@ typedef struct st_optim_call {
  *         double lr, beta1, beta2;
  *     } lion_options;
  *     static const st_field lion_fields[] = {
- *         { "lr", ST_FIELD_REAL, offsetof(lion_options, lr), .fallback = 1e-4 },
- *         { "beta1", ST_FIELD_REAL, offsetof(lion_options, beta1), .fallback = 0.9, .below = 1 },
- *         { "beta2", ST_FIELD_REAL, offsetof(lion_options, beta2), .fallback = 0.99, .below = 1 },
+ *         { ST_FIELD(REAL, lion_options, lr), .fallback = 1e-4 },
+ *         { ST_FIELD(REAL, lion_options, beta1), .fallback = 0.9, .below = 1 },
+ *         { ST_FIELD(REAL, lion_options, beta2), .fallback = 0.99, .below = 1 },
  *         { 0 },
  *     };
  *     static void lion_step(const st_optim_call *c, ptrdiff_t n, st_real *w, const st_real *g)

@@ -1,15 +1,6 @@
 /* optimizers.c: the optimizers of the library and their options; optimizers_impl.h has their steps. */
 #include "nn/optimizers_impl.h"
 
-#define REAL(KIND, NAME, ...)                                                                                \
-    {                                                                                                        \
-#NAME, ST_FIELD_REAL, offsetof(st_##KIND##_options, NAME), __VA_ARGS__                               \
-    }
-#define FLAG(KIND, NAME)                                                                                     \
-    {                                                                                                        \
-#NAME, ST_FIELD_BOOL, offsetof(st_##KIND##_options, NAME)                                            \
-    }
-
 static int plan_sgd(st_optim *o)
 {
     const st_sgd_options *options = o->options;
@@ -21,11 +12,11 @@ static int plan_sgd(st_optim *o)
 }
 
 static const st_field sgd_fields[] = {
-    REAL(sgd, lr, .least = 0),
-    REAL(sgd, momentum, .least = 0),
-    REAL(sgd, dampening, .least = 0),
-    REAL(sgd, weight_decay, .least = 0),
-    FLAG(sgd, nesterov),
+    { ST_FIELD(REAL, st_sgd_options, lr) }, /* required: plan_sgd refuses the 0 that is no ST_ZERO */
+    { ST_FIELD(REAL, st_sgd_options, momentum) },
+    { ST_FIELD(REAL, st_sgd_options, dampening) },
+    { ST_FIELD(REAL, st_sgd_options, weight_decay) },
+    { ST_FIELD(BOOL, st_sgd_options, nesterov) },
     { 0 },
 };
 const st_optim_kind optim_kind_sgd = {
@@ -34,9 +25,11 @@ const st_optim_kind optim_kind_sgd = {
 
 #define ADAM_FIELDS(WEIGHT_DECAY)                                                                            \
     {                                                                                                        \
-        REAL(adam, lr, .fallback = 0.001), REAL(adam, beta1, .fallback = 0.9, .below = 1),                   \
-            REAL(adam, beta2, .fallback = 0.999, .below = 1), REAL(adam, epsilon, .fallback = 1e-8),         \
-            REAL(adam, weight_decay, .fallback = WEIGHT_DECAY), { 0 },                                       \
+        { ST_FIELD(REAL, st_adam_options, lr), .fallback = 0.001 },                                          \
+            { ST_FIELD(REAL, st_adam_options, beta1), .fallback = 0.9, .below = 1 },                         \
+            { ST_FIELD(REAL, st_adam_options, beta2), .fallback = 0.999, .below = 1 },                       \
+            { ST_FIELD(REAL, st_adam_options, epsilon), .fallback = 1e-8 },                                  \
+            { ST_FIELD(REAL, st_adam_options, weight_decay), .fallback = WEIGHT_DECAY }, { 0 },              \
     }
 static const st_field adam_fields[] = ADAM_FIELDS(0), adamw_fields[] = ADAM_FIELDS(0.01);
 const st_optim_kind optim_kind_adam = {
@@ -47,12 +40,12 @@ const st_optim_kind optim_kind_adamw = {
 };
 
 static const st_field rmsprop_fields[] = {
-    REAL(rmsprop, lr, .fallback = 0.01),
-    REAL(rmsprop, alpha, .fallback = 0.99, .below = 1),
-    REAL(rmsprop, epsilon, .fallback = 1e-8),
-    REAL(rmsprop, momentum, .least = 0),
-    REAL(rmsprop, weight_decay, .least = 0),
-    FLAG(rmsprop, centered),
+    { ST_FIELD(REAL, st_rmsprop_options, lr), .fallback = 0.01 },
+    { ST_FIELD(REAL, st_rmsprop_options, alpha), .fallback = 0.99, .below = 1 },
+    { ST_FIELD(REAL, st_rmsprop_options, epsilon), .fallback = 1e-8 },
+    { ST_FIELD(REAL, st_rmsprop_options, momentum) },
+    { ST_FIELD(REAL, st_rmsprop_options, weight_decay) },
+    { ST_FIELD(BOOL, st_rmsprop_options, centered) },
     { 0 },
 };
 const st_optim_kind optim_kind_rmsprop = {

@@ -10,11 +10,6 @@ static double half_cosine(double from, double to, double at)
     return to + (from - to) * (1 + cos(pi * at)) / 2;
 }
 
-#define FIELD(KIND, NAME, ...)                                                                               \
-    {                                                                                                        \
-#NAME, ST_FIELD_REAL, offsetof(st_##KIND##_lr_options, NAME), __VA_ARGS__                            \
-    }
-
 /* The kind NAME, and its constructor. */
 #define SCHEDULE(NAME, OPEN_ENDED)                                                                           \
     static const st_schedule_kind NAME##_kind = { #NAME, sizeof(st_##NAME##_lr_options), NAME##_fields,      \
@@ -32,8 +27,8 @@ static double step_factor(const void *options, double step, double total, double
 }
 
 static const st_field step_fields[] = {
-    FIELD(step, step_size, .least = 1e-9),
-    FIELD(step, gamma, .least = 1e-30),
+    { ST_FIELD(REAL, st_step_lr_options, step_size), .least = 1e-9 },
+    { ST_FIELD(REAL, st_step_lr_options, gamma), .least = 1e-30 },
     { 0 },
 };
 SCHEDULE(step, true)
@@ -46,7 +41,7 @@ static double cosine_factor(const void *options, double step, double total, doub
 }
 
 static const st_field cosine_fields[] = {
-    FIELD(cosine, end_factor, .below = 1 + 0x1p-52),
+    { ST_FIELD(REAL, st_cosine_lr_options, end_factor), .below = 1 + 0x1p-52 },
     { 0 },
 };
 SCHEDULE(cosine, false)
@@ -62,9 +57,9 @@ static double one_cycle_factor(const void *options, double step, double total, d
 }
 
 static const st_field one_cycle_fields[] = {
-    FIELD(one_cycle, pct_start, .fallback = 0.3, .least = 1e-9, .below = 1),
-    FIELD(one_cycle, div_factor, .fallback = 25, .least = 1),
-    FIELD(one_cycle, final_div_factor, .fallback = 1e4, .least = 1),
+    { ST_FIELD(REAL, st_one_cycle_lr_options, pct_start), .fallback = 0.3, .least = 1e-9, .below = 1 },
+    { ST_FIELD(REAL, st_one_cycle_lr_options, div_factor), .fallback = 25, .least = 1 },
+    { ST_FIELD(REAL, st_one_cycle_lr_options, final_div_factor), .fallback = 1e4, .least = 1 },
     { 0 },
 };
 SCHEDULE(one_cycle, false)

@@ -11,12 +11,12 @@ __attribute__((weak)) optim_grouping *optim_groups_by_name;
 /* ---- options ------------------------------------------------------------------------------------------- */
 
 const st_field train_fields[] = {
-    { "epochs", ST_FIELD_INT, offsetof(st_train_options, epochs), .fallback = 1, .least = 1 },
-    { "batch", ST_FIELD_INT, offsetof(st_train_options, batch), .fallback = 64, .least = 1 },
-    { "steps_per_epoch", ST_FIELD_INT, offsetof(st_train_options, steps_per_epoch) },
-    { "micro_batches", ST_FIELD_INT, offsetof(st_train_options, micro_batches) },
-    { "keep_order", ST_FIELD_BOOL, offsetof(st_train_options, keep_order) },
-    { "drop_last", ST_FIELD_BOOL, offsetof(st_train_options, drop_last) },
+    { ST_FIELD(INT, st_train_options, epochs), .fallback = 1, .least = 1 },
+    { ST_FIELD(INT, st_train_options, batch), .fallback = 64, .least = 1 },
+    { ST_FIELD(INT, st_train_options, steps_per_epoch) },
+    { ST_FIELD(INT, st_train_options, micro_batches) },
+    { ST_FIELD(BOOL, st_train_options, keep_order) },
+    { ST_FIELD(BOOL, st_train_options, drop_last) },
     { 0 },
 };
 

@@ -43,8 +43,8 @@ void st_clip_grad_value(st_tensor gradients, double most)
 /* ---- the callback -------------------------------------------------------------------------------- */
 
 static const st_field fields[] = {
-    { "norm", ST_FIELD_REAL, offsetof(st_clip_options, norm) },
-    { "value", ST_FIELD_REAL, offsetof(st_clip_options, value) },
+    { ST_FIELD(REAL, st_clip_options, norm) },
+    { ST_FIELD(REAL, st_clip_options, value) },
     { 0 },
 };
 

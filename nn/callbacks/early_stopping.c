@@ -49,8 +49,8 @@ static void end(const memory *m, st_run *run)
 }
 
 static const st_field fields[] = {
-    { "patience", ST_FIELD_INT, offsetof(st_early_stopping_options, patience), .least = 1 },
-    { "min_delta", ST_FIELD_REAL, offsetof(st_early_stopping_options, min_delta) },
+    { ST_FIELD(INT, st_early_stopping_options, patience), .least = 1 },
+    { ST_FIELD(REAL, st_early_stopping_options, min_delta) },
     { 0 },
 };
 

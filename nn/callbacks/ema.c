@@ -5,7 +5,7 @@
 #include <string.h>
 
 static const st_field fields[] = {
-    { "decay", ST_FIELD_REAL, offsetof(st_ema_options, decay), .fallback = 0.999, .below = 1 },
+    { ST_FIELD(REAL, st_ema_options, decay), .fallback = 0.999, .below = 1 },
     { 0 },
 };
 

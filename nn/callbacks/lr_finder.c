@@ -12,9 +12,9 @@
 #include <string.h>
 
 static const st_field fields[] = {
-    { "least", ST_FIELD_REAL, offsetof(st_lr_finder_options, least), .fallback = 1e-7, .least = 1e-30 },
-    { "most", ST_FIELD_REAL, offsetof(st_lr_finder_options, most), .fallback = 10, .least = 1e-30 },
-    { "steps", ST_FIELD_INT, offsetof(st_lr_finder_options, steps), .fallback = 300, .least = 10 },
+    { ST_FIELD(REAL, st_lr_finder_options, least), .fallback = 1e-7, .least = 1e-30 },
+    { ST_FIELD(REAL, st_lr_finder_options, most), .fallback = 10, .least = 1e-30 },
+    { ST_FIELD(INT, st_lr_finder_options, steps), .fallback = 300, .least = 10 },
     { 0 },
 };
 

@@ -84,16 +84,16 @@ static int add_table(json_t *terms, const char *who, const st_field *fields, con
 }
 
 static const st_field group_fields[] = {
-    { "vectors", ST_FIELD_BOOL, offsetof(st_param_group, vectors) },
-    { "frozen", ST_FIELD_BOOL, offsetof(st_param_group, frozen) },
-    { "lr_factor", ST_FIELD_REAL, offsetof(st_param_group, lr_factor) },
-    { "weight_decay", ST_FIELD_REAL, offsetof(st_param_group, weight_decay) },
+    { ST_FIELD(BOOL, st_param_group, vectors) },
+    { ST_FIELD(BOOL, st_param_group, frozen) },
+    { ST_FIELD(REAL, st_param_group, lr_factor) },
+    { ST_FIELD(REAL, st_param_group, weight_decay) },
     { 0 },
 };
 
 /* The optimizer's rate, which a program may have changed since the optimizer was made. */
 static const st_field lr_field[] = {
-    { "lr", ST_FIELD_REAL, offsetof(st_optim, lr) },
+    { ST_FIELD(REAL, st_optim, lr) },
     { 0 },
 };
 

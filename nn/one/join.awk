@@ -349,7 +349,7 @@ function text_of(path,    out, i, t, previous, level, is_struct, pending, level_
             } else begins_static = is_internal(path, i)
             if (begins_static && t == "extern") { t = "static"; begins_static = 0 }
             parens += (t == "(") - (t == ")")
-            if (previous == "offsetof") level_of_offset = parens
+            if (previous ~ /^(offsetof|ST_FIELD)$/) level_of_offset = parens
             if (parens < level_of_offset) level_of_offset = 0
             if ((path, t) in renamed && previous != "." && previous != "->" &&
                 !(level_of_offset && previous == ",") &&
