@@ -172,16 +172,6 @@ static double counted_classes(const st_loss *l, st_tensor y, st_tensor target)
 
 /* ---- element by element ------------------------------------------------------------------------- */
 
-static double squared(double y, double t, double option, double *slope)
-{
-    return loss_squared(y, t, option, slope);
-}
-
-static double huber(double y, double t, double delta, double *slope)
-{
-    return loss_huber(y, t, delta, slope);
-}
-
 static double binary(double y, double t, double positive, double *slope)
 {
     const double e = exp(-fabs(y));
@@ -198,13 +188,13 @@ static void mean_row(ptrdiff_t n, st_real *const at[], const ptrdiff_t stride[],
     }
 }
 
-static double over_elements(const st_loss *l, loss_row which, double option, st_tensor weight,
-                            const st_tensor of[3])
+static double over_elements(const st_loss *l, loss_row which, double option, st_tensor y, st_tensor target,
+                            st_tensor dy)
 {
     static element_loss *const elements[] = {
-        [LOSS_SQUARED] = squared, [LOSS_HUBER] = huber, [LOSS_BINARY] = binary
+        [LOSS_SQUARED] = loss_squared, [LOSS_HUBER] = loss_huber, [LOSS_BINARY] = binary
     };
-    const st_tensor y = of[0], target = of[1], dy = of[2];
+    st_tensor weight = l->kind->weights ? l->kind->weights(l) : (st_tensor){ 0 };
     if (!st_shape_equal(y.shape, target.shape)) return loss_refuse(l, y, target, "equal shapes");
     double count = (double)st_numel(y);
     mean m = { elements[which], option, !st_is_null(weight), !st_is_null(dy), 0, 1 / count };
@@ -223,13 +213,13 @@ static double over_elements(const st_loss *l, loss_row which, double option, st_
 
 static double value_of_mse(const st_loss *l, st_tensor y, st_tensor target, st_tensor dy)
 {
-    return over_elements(l, LOSS_SQUARED, 0, (st_tensor){ 0 }, (st_tensor[]){ y, target, dy });
+    return over_elements(l, LOSS_SQUARED, 0, y, target, dy);
 }
 
 static double value_of_huber(const st_loss *l, st_tensor y, st_tensor target, st_tensor dy)
 {
     const st_huber_options *o = (const void *)&l->options;
-    return over_elements(l, LOSS_HUBER, o->delta, (st_tensor){ 0 }, (st_tensor[]){ y, target, dy });
+    return over_elements(l, LOSS_HUBER, o->delta, y, target, dy);
 }
 
 static st_tensor weights_of_bce(const st_loss *l)
@@ -239,7 +229,7 @@ static st_tensor weights_of_bce(const st_loss *l)
 
 static double value_of_bce(const st_loss *l, st_tensor y, st_tensor target, st_tensor dy)
 {
-    return over_elements(l, LOSS_BINARY, 1, weights_of_bce(l), (st_tensor[]){ y, target, dy });
+    return over_elements(l, LOSS_BINARY, 1, y, target, dy);
 }
 
 /* ---- kinds --------------------------------------------------------------------------------------- */
