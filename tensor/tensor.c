@@ -20,7 +20,7 @@ const char ST_PRECISION = 1;
 
 bool st_shape_equal(st_shape a, st_shape b)
 {
-    if (a.rank != b.rank) return false;
+    if (a.rank != b.rank || a.rank > ST_MAX_RANK) return false;
     for (int i = 0; i < a.rank; i++)
         if (a.n[i] != b.n[i]) return false;
     return true;

@@ -70,7 +70,7 @@ st_tensor st_step(st_tensor x, int axis, ptrdiff_t step)
 
 st_tensor st_flip(st_tensor x, int axis)
 {
-    return st_step(x, axis, -1);
+    return (axis = tensor_axis(x, axis, "st_flip")) < 0 ? (st_tensor){ 0 } : st_step(x, axis, -1);
 }
 
 st_tensor st_permute(st_tensor x, st_axes order)
@@ -207,6 +207,10 @@ st_tensor st_as_strided(st_tensor x, st_shape s, const ptrdiff_t *stride, ptrdif
         for (int i = 0; i < s.rank; i++) y.stride[i] = 0; /* any stride will do without elements */
     if (inside && (empty ? offset >= 0 && offset <= x.storage->size : low >= 0 && high < x.storage->size))
         return y;
+    if (!inside)
+        return refused(st_error_set(
+            "st_as_strided: %s from offset %td reaches elements that cannot be numbered, of a storage of %td",
+            st_shape_text(s).text, offset, x.storage->size));
     return refused(
         st_error_set("st_as_strided: %s from offset %td reaches elements %td to %td of a storage of %td",
                      st_shape_text(s).text, offset, low, high, x.storage->size));

@@ -15,6 +15,7 @@ TEST(shapes_are_equal_when_rank_and_sizes_are)
     assert_true(st_shape_equal(ST_SHAPE(2, 3), ST_SHAPE(2, 3)));
     assert_false(st_shape_equal(ST_SHAPE(2, 3), ST_SHAPE(3, 2)));
     assert_false(st_shape_equal(ST_SHAPE(2, 3), ST_SHAPE(2, 3, 1)));
+    assert_false(st_shape_equal((st_shape){ .rank = 99 }, (st_shape){ .rank = 99 })); /* no shapes */
     assert_true(
         st_shape_equal((st_shape){ 0 }, (st_shape){ .n = { 7 } })); /* what lies beyond the rank is nothing */
 }
