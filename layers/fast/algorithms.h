@@ -72,29 +72,44 @@ const layer_traits *traits_of(const st_layer *l);
 /* Adds dy's sum over each channel to the bias's gradient, if there is a bias. */
 void conv_bias_gradient(const st_call *c, st_tensor dy);
 
-/* Before the chunks of a batch. */
-void layer_prepare(const st_layer *l, bool backward);
+/* Tests if a layer that is trained on a whole batch runs by chunks in inference. */
+bool layer_infers(const st_layer *l);
 
-/* Runs the layer's hooks on a chunk; backward runs `gradient` before `backward`. */
-void layer_call_forward(const st_call *c, st_tensor x, st_tensor y);
-void layer_call_backward(const st_call *c, bool gradient, bool backward, st_tensor x, st_tensor y,
-                         st_tensor dy, st_tensor dx);
-
-/* The same in several threads, outside of parallel work: a hook with `divides` is called once, and divides
- * the call. Others are called for some images in each thread, but once, in one thread, for the parameters'
- * gradient and if the type may depend on its chunks. */
-void layer_divide_forward(const st_call *c, st_tensor x, st_tensor y);
-void layer_divide_backward(const st_call *c, bool gradient, bool backward, st_tensor x, st_tensor y,
-                           st_tensor dy, st_tensor dx);
-
-/* Tests if chunks of that size had better pass through these layers one after another, each of them divided
- * among the threads; and if a layer's hooks may be called for any images, and do not divide. */
-bool layer_divides(const st_layer *const *l, int layers, int threads, ptrdiff_t images, ptrdiff_t size,
-                   bool backward);
+/* Tests if a layer's hooks may be called for any images, and do not divide. */
 bool layer_takes_pieces(const st_layer *l);
 
-/* All chunks of a batch, on so many threads; their calls are not divided further. */
-void layer_each_chunk(st_layer_run *run, int threads, ptrdiff_t chunks, parallel_work *work, void *context);
+/* A layer with its x and y of a batch. */
+typedef struct layer_station {
+    const st_layer *l;
+    st_tensor x, y;
+    bool in_place; /* dx may be where dy is, between layers */
+} layer_station;
+
+/* One pass of a batch, or of some of its images, chunk by chunk through layers of the same chunks: the data
+ * that the chunks share. */
+typedef struct layer_pass {
+    const layer_station *at;
+    int links, threads;
+    ptrdiff_t first;                /* image of the batch */
+    ptrdiff_t images, size, chunks; /* in all; in a chunk; the number of chunks */
+    st_tensor dy, dx;               /* dx null: it is not needed */
+    st_tensor buffers;              /* of dx between layers: two for each thread, [2 threads, elements] */
+    bool gradient, backward;        /* the hooks to run */
+    bool divided;                   /* chunks run one after another, each in all threads */
+    bool at_once;                   /* a chunk's gradients are added at once */
+    ptrdiff_t partial;              /* parameters whose gradients each chunk sums separately; 0: none; */
+    ptrdiff_t gradients;            /* and where they begin among all */
+} layer_pass;
+
+/* A pass from that image of the batch on; then its chunks, of so many images. */
+layer_pass layer_pass_of(const layer_station *at, int links, ptrdiff_t first);
+void layer_pass_cut(layer_pass *p, ptrdiff_t size);
+
+/* Tests if chunks of that size had better run one after another, each of them divided among the threads. */
+bool layer_pass_divides(const layer_pass *p, ptrdiff_t size, bool backward);
+
+void layer_pass_forward(layer_pass *p);
+void layer_pass_backward(layer_pass *p);
 
 /* Tests if the output of a call, y or dx, had better go past the caches (tensor/fast/stream.h): the layer
  * runs alone, so that nothing reads a chunk while it is in cache, and its tensors are too large to stay. */
@@ -127,13 +142,6 @@ void layer_try_axis(layer_division *d, int axis, ptrdiff_t all, ptrdiff_t unit, 
 
 /* Returns the beginning of part i, and its length in `count`. */
 ptrdiff_t layer_part(const layer_division *d, ptrdiff_t i, ptrdiff_t *count);
-
-/* Tests if the gradient of a chunk is added as soon as there is one, while it is in cache: on one thread,
- * where those of all chunks, of so many elements, would not stay there. */
-bool layer_adds_at_once(int threads, ptrdiff_t elements);
-
-/* Adds the partial gradients of `chunks` chunks, of as many elements as `to` has, to it, in order. */
-void layer_add_partials(const st_layer_run *run, st_tensor to, ptrdiff_t chunks);
 
 /* Types whose function is one of an element: of few operations, and with an exponential. gelu has two
  * functions, and prelu runs leaky_relu's rows. */

@@ -1,7 +1,8 @@
-/* chunks.c: the chunks of a batch in several threads, and gradient and backward in one pass where an
- * algorithm has both. Where there are too few chunks for the threads, each chunk is divided among them.
+/* chunks.c: the chunks of a batch in several threads, through one layer or through several that have the same
+ * chunks, and gradient and backward in one call where an algorithm has both. Where there are too few chunks
+ * for the threads, each chunk is divided among them.
  *
- * The bits are those of the definition (layers/run.c): the gradient of each chunk is summed separately, and
+ * The bits are those of the definition (layers/run.c): the gradients of each chunk are summed separately, and
  * the sums are added in the order of the chunks, whichever finished first. */
 #include "layers/fast/algorithms.h"
 #include "tensor/counts.h"
@@ -10,22 +11,18 @@
 
 #include <stdlib.h>
 
-/* ---- a chunk ------------------------------------------------------------------------------------------ */
+/* ---- a call ------------------------------------------------------------------------------------------- */
 
-void layer_prepare(const st_layer *l, bool backward)
-{
-    if (l->impl->hooks.prepare) l->impl->hooks.prepare(l, backward);
-}
-
-void layer_call_forward(const st_call *c, st_tensor x, st_tensor y)
+static void call_forward(const st_call *c, st_tensor x, st_tensor y)
 {
     const bool failed = st_error() != NULL;
     c->layer->impl->hooks.forward(c, x, y);
     layer_blame(c->layer, failed, "forward");
 }
 
-void layer_call_backward(const st_call *c, bool gradient, bool backward, st_tensor x, st_tensor y,
-                         st_tensor dy, st_tensor dx)
+/* `gradient` before `backward`, or both at once. */
+static void call_backward(const st_call *c, bool gradient, bool backward, st_tensor x, st_tensor y,
+                          st_tensor dy, st_tensor dx)
 {
     const layer_hooks *hooks = &c->layer->impl->hooks;
     bool failed = st_error() != NULL;
@@ -41,140 +38,38 @@ void layer_call_backward(const st_call *c, bool gradient, bool backward, st_tens
     layer_blame(c->layer, failed, "backward");
 }
 
-/* ---- work ------------------------------------------------------------------------------------------- */
+/* ---- a pass ------------------------------------------------------------------------------------------- */
 
-double layer_work(const st_layer *l, ptrdiff_t images)
+layer_pass layer_pass_of(const layer_station *at, int links, ptrdiff_t first)
 {
-    const double products_a_time = 50; /* in the time of reading or writing an element */
-    double elements =
-        (double)st_shape_numel(l->x, l->type->name) + (double)st_shape_numel(l->y, l->type->name);
-    return (elements + l->flops / products_a_time) * (double)images / (double)l->x.n[0];
+    const ptrdiff_t images = at->x.shape.n[0];
+    double work = 0;
+    for (int i = 0; i < links; i++) work += layer_work(at[i].l, images);
+    const int threads = layer_threads_for(at->l->impl->run, work);
+    return (layer_pass){ .at = at, .links = links, .threads = threads, .first = first, .images = images };
 }
 
-int layer_threads_for(const st_layer_run *run, double work)
+void layer_pass_cut(layer_pass *p, ptrdiff_t size)
 {
-    return work < run->least_work ? 1 : (int)smallest(run->threads, st_num_threads());
+    p->size = size;
+    p->chunks = ceil_div(p->images, size);
 }
 
-int layer_call_threads(const st_call *c)
-{
-    const st_layer_run *run = c->layer->impl->run;
-    return run->shared_out ? 1 : layer_threads_for(run, layer_work(c->layer, c->images));
-}
-
-void layer_each_chunk(st_layer_run *run, int threads, ptrdiff_t chunks, parallel_work *work, void *context)
-{
-    run->shared_out = threads > 1 && chunks > 1;
-    parallel_for(threads, chunks, work, context);
-    run->shared_out = false;
-}
-
-typedef struct piece_work {
-    void (*work)(ptrdiff_t i, void *context);
-    void *context;
-} piece_work;
-
-static void run_piece(ptrdiff_t i, int thread, void *context)
-{
-    (void)thread;
-    const piece_work *p = context;
-    p->work(i, p->context);
-}
-
-/* A call of parallel work runs in its own thread, which has a number. */
-typedef struct numbered_work {
-    parallel_work *work;
-    void *context;
-    int thread;
-} numbered_work;
-
-static void run_numbered(ptrdiff_t i, int thread, void *context)
-{
-    const numbered_work *n = context;
-    n->work(i, n->thread + thread, n->context);
-}
-
-void layer_each(const st_call *c, int threads, ptrdiff_t count, parallel_work *work, void *context)
-{
-    parallel_for((int)smallest(layer_call_threads(c), threads), count, run_numbered,
-                 &(numbered_work){ work, context, c->thread });
-}
-
-layer_division layer_undivided(const st_call *c)
-{
-    return (layer_division){ .threads = layer_call_threads(c), .time = 2 };
-}
-
-void layer_try_axis(layer_division *d, int axis, ptrdiff_t all, ptrdiff_t unit, double again)
-{
-    const ptrdiff_t units = ceil_div(all, unit), parts = smallest(units, d->threads);
-    const double most = (double)smallest(ceil_div(units, parts) * unit, all) / (double)all,
-                 time = most + again * (1 - most);
-    if (time < d->time) *d = (layer_division){ axis, d->threads, all, unit, parts, time };
-}
-
-ptrdiff_t layer_part(const layer_division *d, ptrdiff_t i, ptrdiff_t *count)
-{
-    const ptrdiff_t units = ceil_div(d->all, d->unit), first = units * i / d->parts * d->unit;
-    *count = smallest(units * (i + 1) / d->parts * d->unit, d->all) - first;
-    return first;
-}
-
-static void each(const st_call *c, ptrdiff_t count, void (*work)(ptrdiff_t i, void *context), void *context)
-{
-    layer_each(c, MOST_THREADS, count, run_piece, &(piece_work){ work, context });
-}
-
-/* ---- a batch ------------------------------------------------------------------------------------------ */
-
-/* One pass of a batch, or of some images of it, through a layer: the data that its chunks share. */
-typedef struct pass {
-    const st_layer *l;
-    ptrdiff_t first; /* image */
-    st_tensor x, y, dy, dx;
-    ptrdiff_t images, size, chunks; /* of the batch; of a chunk; their number */
-    bool gradient, backward;        /* the hooks to run */
-    bool divided;                   /* chunks run one after another, each in all threads */
-    bool alone;                     /* a chunk's gradient is added at once */
-    ptrdiff_t partial;              /* parameters whose gradients each chunk sums separately; 0: none */
-} pass;
-
-static st_tensor chunk(const pass *p, st_tensor x, ptrdiff_t k)
+static st_tensor chunk(const layer_pass *p, st_tensor x, ptrdiff_t k)
 {
     const ptrdiff_t first = k * p->size;
     return st_is_null(x) ? x : st_narrow(x, 0, first, smallest(p->images - first, p->size));
 }
 
-static void forward_chunk(ptrdiff_t k, int thread, void *context)
+static st_call call_of(const layer_pass *p, int i, ptrdiff_t k, int thread)
 {
-    const pass *p = context;
-    const st_tensor x = chunk(p, p->x, k), y = chunk(p, p->y, k);
-    const st_call c = layer_call(p->l, p->first + k * p->size, x.shape.n[0], thread);
-    (p->divided ? layer_divide_forward : layer_call_forward)(&c, x, y);
+    const ptrdiff_t first = k * p->size;
+    return layer_call(p->at[i].l, p->first + first, smallest(p->images - first, p->size), thread);
 }
 
-static void backward_chunk(ptrdiff_t k, int thread, void *context)
-{
-    const pass *p = context;
-    const st_tensor x = chunk(p, p->x, k), y = chunk(p, p->y, k), dy = chunk(p, p->dy, k),
-                    dx = chunk(p, p->dx, k);
-    st_call c = layer_call(p->l, p->first + k * p->size, x.shape.n[0], thread);
-    const st_layer_run *run = p->l->impl->run;
-    const ptrdiff_t at = p->alone ? 0 : k * p->partial;
-    if (p->partial > 0) c.partial = at, st_fill(st_narrow(run->partial, 0, at, p->partial), 0);
-    (p->divided ? layer_divide_backward : layer_call_backward)(&c, p->gradient, p->backward, x, y, dy, dx);
-    if (p->partial > 0 && p->alone)
-        st_add(st_narrow(run->gradients, 0, p->l->grad[0].offset, p->partial), 1,
-               st_narrow(run->partial, 0, 0, p->partial));
-}
+/* ---- a chunk ------------------------------------------------------------------------------------------ */
 
-static pass pass_of(const st_layer *l, ptrdiff_t first, ptrdiff_t size, st_tensor x, st_tensor y)
-{
-    const ptrdiff_t images = x.shape.n[0];
-    return (pass){ l, first, x, y, .images = images, .size = size, .chunks = ceil_div(images, size) };
-}
-
-/* ---- a chunk in several threads ----------------------------------------------------------------------- */
+static parallel_work forward_chunk, backward_chunk;
 
 /* A type that is not known may depend on its chunks. */
 bool layer_takes_pieces(const st_layer *l)
@@ -183,57 +78,123 @@ bool layer_takes_pieces(const st_layer *l)
     return known && !l->impl->hooks.divides && !layer_is_whole(l);
 }
 
-/* Some images on each thread. */
-static pass pieces_of(const st_call *c, st_tensor x, st_tensor y)
+/* A chunk as a batch, with some of its images for each thread. */
+static layer_pass pieces_of(const st_call *c, const layer_station *at)
 {
-    return pass_of(c->layer, c->first, ceil_div(c->images, layer_call_threads(c)), x, y);
+    layer_pass p = layer_pass_of(at, 1, c->first);
+    layer_pass_cut(&p, ceil_div(c->images, layer_call_threads(c)));
+    return p;
 }
 
-void layer_divide_forward(const st_call *c, st_tensor x, st_tensor y)
+/* A call in several threads, outside of parallel work: a hook with `divides` is called once, and divides the
+ * call. Others are called for some images in each thread, but once, in one thread, for the parameters'
+ * gradient and if the type may depend on its chunks. */
+static void divide_forward(const st_call *c, st_tensor x, st_tensor y)
 {
-    pass p = pieces_of(c, x, y);
+    const layer_station at = { c->layer, x, y };
+    layer_pass p = pieces_of(c, &at);
     if (layer_takes_pieces(c->layer)) layer_each(c, MOST_THREADS, p.chunks, forward_chunk, &p);
-    else layer_call_forward(c, x, y);
+    else call_forward(c, x, y);
 }
 
-/* The gradient is of all images. With one pass for both there is nothing to divide. */
-void layer_divide_backward(const st_call *c, bool gradient, bool backward, st_tensor x, st_tensor y,
-                           st_tensor dy, st_tensor dx)
+/* The gradient is of all images. With one call for both there is nothing to divide. */
+static void divide_backward(const st_call *c, bool gradient, bool backward, st_tensor x, st_tensor y,
+                            st_tensor dy, st_tensor dx)
 {
     const bool both = gradient && backward && c->layer->impl->hooks.both;
     const bool apart = backward && !both && layer_takes_pieces(c->layer);
-    pass p = pieces_of(c, x, y);
+    const layer_station at = { c->layer, x, y };
+    layer_pass p = pieces_of(c, &at);
     p.dy = dy, p.dx = dx, p.backward = true;
-    if (gradient || !apart) layer_call_backward(c, gradient, backward && !apart, x, y, dy, dx);
+    if (gradient || !apart) call_backward(c, gradient, backward && !apart, x, y, dy, dx);
     if (apart) layer_each(c, MOST_THREADS, p.chunks, backward_chunk, &p);
 }
 
+static bool same_place(st_tensor a, st_tensor b)
+{
+    return a.storage == b.storage && a.offset == b.offset;
+}
+
+/* x of link i for chunk k, which is y of the link before. In inference each thread has one buffer for it,
+ * which stays in cache, unless it shares memory with the pass's own x or y. */
+static st_tensor between(const layer_pass *p, int i, ptrdiff_t k, int thread)
+{
+    const st_tensor all = i < p->links ? p->at[i].x : p->at[i - 1].y;
+    const bool ends = same_place(all, p->at[0].x) || same_place(all, p->at[p->links - 1].y);
+    st_tensor x = chunk(p, all, k);
+    if (p->at->l->impl->run->inference_only && !ends && p->threads * p->size <= p->images)
+        x.offset += (thread - k) * p->size * x.stride[0];
+    return x;
+}
+
+static void forward_chunk(ptrdiff_t k, int thread, void *context)
+{
+    const layer_pass *p = context;
+    for (int i = 0; i < p->links; i++) {
+        const st_tensor x = between(p, i, k, thread), y = between(p, i + 1, k, thread);
+        const st_call c = call_of(p, i, k, thread);
+        if (p->links > 1 && layer_infers(c.layer)) traits_of(c.layer)->infer(&c, x, y);
+        else (p->divided ? divide_forward : call_forward)(&c, x, y);
+    }
+}
+
+static void backward_chunk(ptrdiff_t k, int thread, void *context)
+{
+    const layer_pass *p = context;
+    const st_layer_run *run = p->at->l->impl->run;
+    const ptrdiff_t begin = p->at_once ? 0 : k * p->partial;
+    ptrdiff_t end = begin + p->partial; /* of the gradients of links from 0 to i */
+    st_tensor dy = chunk(p, p->dy, k);
+    if (p->partial > 0) st_fill(st_narrow(run->partial, 0, begin, p->partial), 0);
+    for (int i = p->links - 1, turn = 0; i >= 0; i--) {
+        const st_layer *l = p->at[i].l;
+        const st_tensor x = chunk(p, p->at[i].x, k), y = chunk(p, p->at[i].y, k);
+        st_tensor dx = chunk(p, p->dx, k);
+        if (i > 0 && i + 1 < p->links && p->at[i].in_place) {
+            dx = st_reshape(dy, x.shape);
+        } else if (i > 0) {
+            const st_tensor buffer = st_select(p->buffers, 0, 2 * thread + (turn = !turn));
+            dx = st_reshape(st_narrow(buffer, 0, 0, st_numel(x)), x.shape);
+        }
+        const bool gradient = p->gradient && layer_has_gradient(l),
+                   backward = p->backward && (!st_is_null(dx) || l->children > 0);
+        st_call c = call_of(p, i, k, thread);
+        if (p->partial > 0 && l->params > 0) c.partial = end -= layer_own_parameters(l);
+        (p->divided ? divide_backward : call_backward)(&c, gradient, backward, x, y, dy, dx);
+        dy = dx;
+    }
+    if (p->partial > 0 && p->at_once)
+        st_add(st_narrow(run->gradients, 0, p->gradients, p->partial), 1,
+               st_narrow(run->partial, 0, 0, p->partial));
+}
+
+/* ---- all chunks --------------------------------------------------------------------------------------- */
+
 /* A thread has the most images of chunks, or its share of those that the chunks are divided into: of all, of
  * whole images of each, or all images of a layer that does not divide. */
-bool layer_divides(const st_layer *const *l, int layers, int threads, ptrdiff_t images, ptrdiff_t size,
-                   bool backward)
+bool layer_pass_divides(const layer_pass *p, ptrdiff_t size, bool backward)
 {
+    const int threads = p->threads;
+    const ptrdiff_t images = p->images;
     const double most = (double)smallest(images, ceil_div(ceil_div(images, size), threads) * size),
                  pieces =
                      (double)(images / size * ceil_div(size, threads) + ceil_div(images % size, threads)),
                  all = (double)images;
     double chunks = 0, divided = 0;
-    for (int i = 0; i < layers; i++) {
-        const layer_hooks *hooks = &l[i]->impl->hooks;
-        const double work = layer_work(l[i], images);
-        const bool gradient = backward && layer_has_gradient(l[i]),
-                   splits =
-                       hooks->divides || traits_of(l[i])->infer; /* which is in a run in inference alone */
+    for (int i = 0; i < p->links; i++) {
+        const st_layer *l = p->at[i].l;
+        const layer_hooks *hooks = &l->impl->hooks;
+        const double work = layer_work(l, images);
+        const bool gradient = backward && layer_has_gradient(l),
+                   splits = hooks->divides || traits_of(l)->infer; /* which is in a run in inference alone */
         chunks += work * most;
-        divided += work * (splits                                                   ? all / threads
-                           : !layer_takes_pieces(l[i]) || (gradient && hooks->both) ? all
-                           : gradient                                               ? (all + pieces) / 2
-                                                                                    : pieces);
+        divided += work * (splits                                                ? all / threads
+                           : !layer_takes_pieces(l) || (gradient && hooks->both) ? all
+                           : gradient                                            ? (all + pieces) / 2
+                                                                                 : pieces);
     }
     return threads > 1 && 8 * chunks > 9 * divided;
 }
-
-/* ---- all chunks --------------------------------------------------------------------------------------- */
 
 enum { PIECE = 1 << 12 }; /* parameters that are added up in one item */
 
@@ -251,14 +212,16 @@ static void add_piece(ptrdiff_t i, int thread, void *context)
     for (ptrdiff_t k = 0; k < a->chunks; k++) st_add(to, 1, st_narrow(a->partial, 0, k * all + first, count));
 }
 
-void layer_add_partials(const st_layer_run *run, st_tensor to, ptrdiff_t chunks)
+static void add_partials(const st_layer_run *run, st_tensor to, ptrdiff_t chunks)
 {
     const bool little = (double)chunks * (double)st_numel(to) < run->least_work;
     parallel_for(little ? 1 : run->threads, ceil_div(st_numel(to), PIECE), add_piece,
                  &(addition){ to, run->partial, chunks });
 }
 
-bool layer_adds_at_once(int threads, ptrdiff_t elements)
+/* Tests if the gradients of a chunk are added as soon as there are some, while they are in cache: on one
+ * thread, where those of all chunks, of so many elements, would not stay there. */
+static bool adds_at_once(int threads, ptrdiff_t elements)
 {
     return threads == 1 && elements > (1 << 18) / (ptrdiff_t)sizeof(st_real);
 }
@@ -268,52 +231,101 @@ bool layer_streams(const st_call *c)
     return c->layer->impl->run->streams;
 }
 
-static bool streams(const pass *p)
+static bool streams(const layer_pass *p)
 {
-    const double images = (double)(st_numel(p->x) + st_numel(p->y)) * sizeof(st_real),
+    const st_layer *l = p->at->l;
+    const double images = (double)(st_numel(p->at->x) + st_numel(p->at->y)) * sizeof(st_real),
                  bytes = st_is_null(p->dy) ? images : 2 * images;
-    return p->l->children == 0 && stream_has(p->l->impl->isa) && bytes > p->l->impl->run->cached;
+    return p->links == 1 && l->children == 0 && stream_has(l->impl->isa) && bytes > l->impl->run->cached;
 }
 
-/* Little work stays on one thread. */
-static void each_chunk(pass *p, bool in_order, parallel_work *work)
+/* All chunks; in order, or in several threads unless there is little work. */
+static void each_chunk(layer_pass *p, bool in_order, parallel_work *work)
 {
-    int threads = layer_threads_for(p->l->impl->run, layer_work(p->l, p->images));
-    p->divided = threads > 1 && !layer_is_whole(p->l) &&
-                 (in_order || layer_divides(&p->l, 1, threads, p->images, p->size, !st_is_null(p->dy)));
-    if (p->divided || in_order) threads = 1;
-    p->alone = layer_adds_at_once(threads, p->partial * p->chunks);
-    st_layer_run *run = p->l->impl->run;
+    st_layer_run *run = p->at->l->impl->run;
+    const int threads = p->threads;
+    p->divided = threads > 1 && (in_order || layer_pass_divides(p, p->size, !st_is_null(p->dy)));
+    if (p->divided || in_order) p->threads = 1;
+    p->at_once = adds_at_once(p->threads, p->partial * p->chunks);
     run->streams = streams(p);
-    layer_each_chunk(run, threads, p->chunks, work, p);
-    run->streams = false;
+    run->shared_out = p->threads > 1 && p->chunks > 1;
+    parallel_for(p->threads, p->chunks, work, p);
+    run->streams = run->shared_out = false;
+    p->threads = threads;
 }
+
+static void prepare_layer(const st_layer *l, bool backward)
+{
+    if (l->impl->hooks.prepare) l->impl->hooks.prepare(l, backward);
+}
+
+void layer_pass_forward(layer_pass *p)
+{
+    for (int i = 0; i < p->links; i++) prepare_layer(p->at[i].l, false);
+    each_chunk(p, false, forward_chunk);
+}
+
+/* The gradients of the layers are adjacent. Those of a layer that are too many to be summed for each chunk
+ * are added chunk by chunk, in order. */
+void layer_pass_backward(layer_pass *p)
+{
+    const st_layer *first = p->at->l;
+    const st_layer_run *run = first->impl->run;
+    ptrdiff_t own = 0;
+    p->gradients = -1;
+    for (int i = 0; i < p->links; i++) {
+        const st_layer *l = p->at[i].l;
+        own += layer_own_parameters(l);
+        p->gradient |= layer_has_gradient(l);
+        if (p->gradients < 0 && l->params > 0) p->gradients = l->grad[0].offset;
+    }
+    if (p->gradient && p->chunks > 1 && layer_sums_chunks(first, own)) p->partial = own;
+    else if (p->gradient && p->chunks > 1) {
+        each_chunk(p, true, backward_chunk);
+        p->gradient = false;
+    }
+    const bool all = !st_is_null(p->dx) || first->children > 0; /* or all but the first */
+    p->backward = all || p->links > 1;
+    for (int i = all ? 0 : 1; i < p->links; i++) prepare_layer(p->at[i].l, true);
+    if (p->gradient || p->backward) each_chunk(p, false, backward_chunk);
+    if (p->partial > 0 && !p->at_once)
+        add_partials(run, st_narrow(run->gradients, 0, p->gradients, own), p->chunks);
+}
+
+/* ---- the executor ------------------------------------------------------------------------------------- */
 
 static void forward(st_layer *l, st_tensor x, st_tensor y)
 {
-    pass p = pass_of(l, 0, layer_chunk(l, x.shape.n[0]), x, y);
-    layer_prepare(l, false);
-    each_chunk(&p, false, forward_chunk);
+    const layer_station at = { l, x, y };
+    layer_pass p = layer_pass_of(&at, 1, 0);
+    layer_pass_cut(&p, layer_chunk(l, p.images));
+    layer_pass_forward(&p);
 }
 
-/* Gradients that are too many to be summed for each chunk are added chunk by chunk, in order. */
 static void backward(st_layer *l, st_tensor x, st_tensor y, st_tensor dy, st_tensor dx)
 {
-    const st_layer_run *run = l->impl->run;
-    const ptrdiff_t own = layer_own_parameters(l);
-    pass p = pass_of(l, 0, layer_chunk(l, x.shape.n[0]), x, y);
+    const layer_station at = { l, x, y };
+    layer_pass p = layer_pass_of(&at, 1, 0);
+    layer_pass_cut(&p, layer_chunk(l, p.images));
     p.dy = dy, p.dx = dx;
-    p.gradient = layer_has_gradient(l);
-    if (p.gradient && p.chunks > 1 && layer_sums_chunks(l, own)) p.partial = own;
-    else if (p.gradient && p.chunks > 1) {
-        each_chunk(&p, true, backward_chunk);
-        p.gradient = false;
-    }
-    p.backward = !st_is_null(dx) || l->children > 0;
-    if (p.backward) layer_prepare(l, true);
-    if (p.gradient || p.backward) each_chunk(&p, false, backward_chunk);
-    if (p.partial > 0 && !p.alone)
-        layer_add_partials(run, st_narrow(run->gradients, 0, l->grad[0].offset, own), p.chunks);
+    layer_pass_backward(&p);
+}
+
+typedef struct piece_work {
+    void (*work)(ptrdiff_t i, void *context);
+    void *context;
+} piece_work;
+
+static void run_piece(ptrdiff_t i, int thread, void *context)
+{
+    (void)thread;
+    const piece_work *p = context;
+    p->work(i, p->context);
+}
+
+static void each(const st_call *c, ptrdiff_t count, void (*work)(ptrdiff_t i, void *context), void *context)
+{
+    layer_each(c, MOST_THREADS, count, run_piece, &(piece_work){ work, context });
 }
 
 /* A number from 0 on in the environment; otherwise -1 with an error. */

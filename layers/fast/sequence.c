@@ -98,12 +98,6 @@ static int length_of_run(st_layer *l, const link *k, int count, ptrdiff_t *buffe
     return links;
 }
 
-/* Tests if a layer that is trained on a whole batch runs by chunks in inference. */
-static bool infers(const st_layer *l)
-{
-    return traits_of(l)->infer && l->x.rank > 2;
-}
-
 static bool in_inference(const st_layer_run *run)
 {
     return run->inference_only && !run->training;
@@ -116,7 +110,7 @@ static int length_of_inference(const st_layer *l, const link *k, int count)
     int links = 0;
     for (; links < count && links < MOST_LINKS; links++) {
         const st_layer *next = l->child[k[links].child];
-        if (infers(next)) continue;
+        if (layer_infers(next)) continue;
         const bool whole = layer_is_whole(next) && !next->impl->hooks.whole;
         if (whole || (first && next->type->chunk != first->type->chunk)) break;
         first = next;
@@ -152,179 +146,67 @@ static int plan(st_layer *l, const void *given)
 
 /* ---- a fused run ------------------------------------------------------------------------------------- */
 
-/* A layer of a run with its x and y of this batch. */
-typedef struct station {
-    const st_layer *l;
-    st_tensor x, y;
-    bool in_place; /* dx may be where dy is */
-} station;
-
-/* One pass of a batch through a run: the data that its chunks share. */
-typedef struct pass {
-    const st_layer_run *run;
-    const station *at;
-    int links, threads;
-    ptrdiff_t images, size, chunks; /* images of the batch; images of a chunk; number of chunks */
-    st_tensor dy, dx, buffers;
-    bool gradient, backward; /* the hooks to run */
-    bool divided;            /* chunks run one after another, each in all threads */
-    ptrdiff_t partial;       /* parameters whose gradients each chunk sums separately; 0: none */
-    ptrdiff_t first;         /* and where they begin */
-    bool alone;              /* a chunk's gradients are added at once */
-} pass;
-
-static bool links_divide(const station *at, int links, int threads, ptrdiff_t images, ptrdiff_t size,
-                         bool backward)
-{
-    const st_layer *l[MOST_LINKS] = { at->l };
-    for (int i = 0; i < links; i++) l[i] = at[i].l;
-    return layer_divides(l, links, threads, images, size, backward);
-}
-
 /* The images of a chunk: those that layers ask for, or in inference as many as stay in cache, and some at
  * least for algorithms that do some work once for each chunk. */
-static ptrdiff_t chunk_of(const st_layer_run *run, const station *at, int links, ptrdiff_t images,
-                          int threads)
+static ptrdiff_t chunk_of(const layer_pass *p)
 {
-    const ptrdiff_t share = largest(1, images / threads);
+    const ptrdiff_t images = p->images, share = largest(1, images / p->threads);
     ptrdiff_t size = images, most = share;
     int least = 0;
-    for (int i = 0; i < links; i++) {
-        const st_layer *l = at[i].l;
-        const ptrdiff_t each = (st_numel(at[i].x) + st_numel(at[i].y)) / images * (ptrdiff_t)sizeof(st_real);
-        if (!infers(l) && !l->impl->hooks.whole) size = layer_chunk(l, images);
-        const bool known = infers(l) || l->impl->hooks.divides || layer_takes_pieces(l);
+    for (int i = 0; i < p->links; i++) {
+        const st_layer *l = p->at[i].l;
+        const ptrdiff_t numbers = (st_numel(p->at[i].x) + st_numel(p->at[i].y)) / images,
+                        each = numbers * (ptrdiff_t)sizeof(st_real);
+        if (!layer_infers(l) && !l->impl->hooks.whole) size = layer_chunk(l, images);
+        const bool known = layer_infers(l) || l->impl->hooks.divides || layer_takes_pieces(l);
         if (l->type->chunk > 0 || !known) return size;
         least = (int)largest(least, l->impl->hooks.least);
         most = smallest(most, largest(1, CACHE / largest(1, each)));
     }
-    if (!in_inference(run)) return size;
+    if (!in_inference(p->at->l->impl->run)) return size;
     if (least > most) return smallest(images, least);
     most = smallest(least > 0 ? images : size, ceil_div(share, ceil_div(share, most)));
-    return threads > 1 && links_divide(at, links, threads, images, most, false) ? size : most;
+    return p->threads > 1 && layer_pass_divides(p, most, false) ? size : most;
 }
 
-static pass pass_of(const st_call *c, const station *at, int links, bool backward)
+static layer_pass pass_of(const st_call *c, const layer_station *at, int links)
 {
     const sequence_plan *plan = c->plan;
-    const st_layer_run *run = c->layer->impl->run;
-    pass p = { .run = run, .at = at, .links = links, .images = c->images };
-    double work = 0;
-    for (int i = 0; i < links; i++) work += layer_work(at[i].l, p.images);
-    p.threads = (int)smallest(layer_threads_for(run, work), plan->threads);
-    p.size = chunk_of(run, at, links, p.images, p.threads);
-    p.chunks = ceil_div(p.images, p.size);
-    p.divided = links_divide(at, links, p.threads, p.images, p.size, backward);
-    if (p.divided) p.threads = 1;
+    layer_pass p = layer_pass_of(at, links, 0);
+    p.threads = (int)smallest(p.threads, plan->threads);
     p.buffers = st_scratch(c, BUFFERS);
+    layer_pass_cut(&p, chunk_of(&p));
     return p;
 }
 
-static st_tensor chunk(const pass *p, st_tensor x, ptrdiff_t k)
-{
-    const ptrdiff_t first = k * p->size;
-    return st_is_null(x) ? x : st_narrow(x, 0, first, smallest(p->images - first, p->size));
-}
-
-static bool same_place(st_tensor a, st_tensor b)
-{
-    return a.storage == b.storage && a.offset == b.offset;
-}
-
-/* x of link i for chunk k, which is y of the link before. In inference each thread has one buffer for it,
- * which stays in cache, unless it shares memory with the run's own x or y. */
-static st_tensor between(const pass *p, int i, ptrdiff_t k, int thread)
-{
-    const st_tensor all = i < p->links ? p->at[i].x : p->at[i - 1].y;
-    const bool ends = same_place(all, p->at[0].x) || same_place(all, p->at[p->links - 1].y);
-    st_tensor x = chunk(p, all, k);
-    if (p->run->inference_only && !ends && p->threads * p->size <= p->images)
-        x.offset += (thread - k) * p->size * x.stride[0];
-    return x;
-}
-
-static void forward_chunk(ptrdiff_t k, int thread, void *context)
-{
-    const pass *p = context;
-    for (int i = 0; i < p->links; i++) {
-        const st_tensor x = between(p, i, k, thread), y = between(p, i + 1, k, thread);
-        const st_call c = layer_call(p->at[i].l, k * p->size, x.shape.n[0], thread);
-        if (infers(p->at[i].l)) traits_of(p->at[i].l)->infer(&c, x, y);
-        else (p->divided ? layer_divide_forward : layer_call_forward)(&c, x, y);
-    }
-}
-
-static void backward_chunk(ptrdiff_t k, int thread, void *context)
-{
-    const pass *p = context;
-    st_tensor dy = chunk(p, p->dy, k);
-    const ptrdiff_t begin = p->alone ? 0 : k * p->partial;
-    ptrdiff_t end = begin + p->partial; /* of the gradients of layers from 0 to i */
-    if (p->partial > 0) st_fill(st_narrow(p->run->partial, 0, begin, p->partial), 0);
-    for (int i = p->links - 1, turn = 0; i >= 0; i--) {
-        const st_layer *l = p->at[i].l;
-        const st_tensor x = chunk(p, p->at[i].x, k), y = chunk(p, p->at[i].y, k);
-        st_tensor dx = chunk(p, p->dx, k);
-        if (i > 0 && i + 1 < p->links && p->at[i].in_place) {
-            dx = st_reshape(dy, x.shape);
-        } else if (i > 0) {
-            const st_tensor buffer = st_select(p->buffers, 0, 2 * thread + (turn = !turn));
-            dx = st_reshape(st_narrow(buffer, 0, 0, st_numel(x)), x.shape);
-        }
-        st_call c = layer_call(l, k * p->size, x.shape.n[0], thread);
-        if (p->partial > 0 && l->params > 0) c.partial = end -= layer_own_parameters(l);
-        (p->divided ? layer_divide_backward : layer_call_backward)(
-            &c, p->gradient && layer_has_gradient(l), p->backward && !st_is_null(dx), x, y, dy, dx);
-        dy = dx;
-    }
-    if (p->alone && p->partial > 0)
-        st_add(st_narrow(p->run->gradients, 0, p->first, p->partial), 1,
-               st_narrow(p->run->partial, 0, 0, p->partial));
-}
-
-/* Layers that hold layers are run by st_layer_forward. So are those that are alone, which may have to sum
- * their gradients chunk by chunk; but a layer that has moved has another x than the one that it was planned
- * for. */
-static bool runs_alone(const station *at, int links)
+/* A layer that is alone is run by st_layer_forward, unless it has moved: it has another x then than the one
+ * that it was planned for. */
+static bool runs_alone(const layer_station *at, int links)
 {
     st_shape planned = at->l->x;
     planned.n[0] = at->x.shape.n[0];
     return links == 1 && st_shape_equal(at->x.shape, planned);
 }
 
-static void run_forward(const st_call *c, const station *at, int links)
+static void run_forward(const st_call *c, const layer_station *at, int links)
 {
     if (runs_alone(at, links)) {
         st_layer_forward((st_layer *)at->l, at->x, at->y);
         return;
     }
-    pass p = pass_of(c, at, links, false);
-    for (int i = 0; i < links; i++) layer_prepare(at[i].l, false);
-    layer_each_chunk(c->layer->impl->run, p.threads, p.chunks, forward_chunk, &p);
+    layer_pass p = pass_of(c, at, links);
+    layer_pass_forward(&p);
 }
 
-static void run_backward(const st_call *c, const station *at, int links, st_tensor dy, st_tensor dx)
+static void run_backward(const st_call *c, const layer_station *at, int links, st_tensor dy, st_tensor dx)
 {
     if (runs_alone(at, links)) {
         st_layer_backward((st_layer *)at->l, at->x, at->y, dy, dx);
         return;
     }
-    pass p = pass_of(c, at, links, true);
-    ptrdiff_t own = 0;
-    p.first = -1;
-    p.dy = dy, p.dx = dx, p.backward = true;
-    for (int i = 0; i < links; i++) {
-        own += layer_own_parameters(at[i].l);
-        p.gradient |= layer_has_gradient(at[i].l);
-        if (p.first < 0 && at[i].l->params > 0) p.first = at[i].l->grad[0].offset;
-        if (i > 0 || !st_is_null(dx)) layer_prepare(at[i].l, true);
-    }
-    if (p.gradient && p.chunks > 1) p.partial = own;
-    p.alone = layer_adds_at_once(p.threads, p.partial * p.chunks);
-    layer_each_chunk(c->layer->impl->run, p.threads, p.chunks, backward_chunk, &p);
-    /* The gradients of a run's layers are adjacent. */
-    if (p.partial > 0 && !p.alone)
-        layer_add_partials(p.run, st_narrow(p.run->gradients, 0, p.first, own), p.chunks);
+    layer_pass p = pass_of(c, at, links);
+    p.dy = dy, p.dx = dx;
+    layer_pass_backward(&p);
 }
 
 /* ---- the sequence ------------------------------------------------------------------------------------ */
@@ -340,24 +222,25 @@ static st_tensor output(const st_call *c, int i, st_tensor y)
 }
 
 /* The stations of the run that begins at link i; returns their number. */
-static int stations(station at[MOST_LINKS], const st_call *c, int i, st_tensor x, st_tensor y)
+static int stations(layer_station at[MOST_LINKS], const st_call *c, int i, st_tensor x, st_tensor y)
 {
     const sequence_plan *p = c->plan;
     const bool inference = in_inference(c->layer->impl->run);
     const int links = inference ? p->link[i].inference : p->link[i].run;
     for (int k = 0; k < links; k++) {
         const st_layer *l = c->layer->child[p->link[i + k].child];
-        at[k] = (station){ l, x, output(c, i + k, y), traits_of(l)->in_place };
+        at[k] = (layer_station){ l, x, output(c, i + k, y), traits_of(l)->in_place };
         x = at[k].y;
     }
     for (int k = links - 1; k > 0 && inference; k--)
-        if (at[k].in_place || infers(at[k].l)) at[k].x = at[k - 1].y = st_reshape(at[k].y, at[k].x.shape);
+        if (at[k].in_place || layer_infers(at[k].l))
+            at[k].x = at[k - 1].y = st_reshape(at[k].y, at[k].x.shape);
     return links;
 }
 
 static void forward(const st_call *c, st_tensor x, st_tensor y)
 {
-    station at[MOST_LINKS];
+    layer_station at[MOST_LINKS];
     for (int i = 0, links; i < c->layer->children; i += links) {
         links = stations(at, c, i, x, y);
         run_forward(c, at, links);
@@ -370,7 +253,7 @@ static void backward(const st_call *c, st_tensor x, st_tensor y, st_tensor dy, s
 {
     const sequence_plan *p = c->plan;
     st_layer *const *child = c->layer->child;
-    station at[MOST_LINKS];
+    layer_station at[MOST_LINKS];
     int first = 0, turn = BETWEEN_RUNS;
     while (st_is_null(dx) && first < c->layer->children && !layer_trains(child[p->link[first].child]))
         first++;

@@ -51,3 +51,8 @@ const layer_traits *traits_of(const st_layer *l)
     while (t->type && t->type != l->type) t++;
     return t;
 }
+
+bool layer_infers(const st_layer *l)
+{
+    return traits_of(l)->infer && l->x.rank > 2;
+}
