@@ -83,8 +83,8 @@ st_tensor st_permute(st_tensor x, st_axes order)
     bool named[ST_MAX_RANK] = { 0 };
     for (int i = 0; i < x.shape.rank; i++) {
         int axis = tensor_axis(x, order.axis[i], "st_permute");
-        if (axis >= 0 && named[axis]) st_error_set("st_permute: axis %d is named twice", axis);
-        if (axis < 0 || named[axis]) return (st_tensor){ 0 };
+        if (axis < 0) return (st_tensor){ 0 };
+        if (named[axis]) return refused(st_error_set("st_permute: axis %d is named twice", axis));
         named[axis] = true;
         y.shape.n[i] = x.shape.n[axis];
         y.stride[i] = x.stride[axis];

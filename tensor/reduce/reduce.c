@@ -9,43 +9,35 @@
 
 /* ---- sums and maxima ---------------------------------------------------------------------------- */
 
-/* The list of axes counted from the front, in ascending order; all axes for an empty list. count is -1, with
- * an error, if one is out of range or repeated. */
-static st_axes ascending(st_tensor x, st_axes over, const char *who)
+/* Marks the axes of the list, or all of x for an empty one. -1 with an error: one is out of range, or named
+ * twice. */
+static int mark_axes(st_tensor x, st_axes over, const char *who, bool reduced[ST_MAX_RANK])
 {
-    const st_axes refused = { .count = -1 };
-    bool named[ST_MAX_RANK] = { 0 };
-    if (over.count < 0 || over.count > x.shape.rank) {
-        st_error_set("%s: %d axes of a tensor of rank %d", who, over.count, x.shape.rank);
-        return refused;
-    }
+    if (over.count < 0 || over.count > x.shape.rank)
+        return st_error_set("%s: %d axes of a tensor of rank %d", who, over.count, x.shape.rank);
+    for (int i = 0; i < ST_MAX_RANK; i++) reduced[i] = over.count == 0;
     for (int i = 0; i < over.count; i++) {
-        int axis = tensor_axis(x, over.axis[i], who);
-        if (axis >= 0 && named[axis]) st_error_set("%s: axis %d is named twice", who, axis);
-        if (axis < 0 || named[axis]) return refused;
-        named[axis] = true;
+        const int axis = tensor_axis(x, over.axis[i], who);
+        if (axis < 0) return -1;
+        if (reduced[axis]) return st_error_set("%s: axis %d is named twice", who, axis);
+        reduced[axis] = true;
     }
-    st_axes all = { 0 };
-    for (int i = 0; i < x.shape.rank; i++)
-        if (named[i] || over.count == 0) all.axis[all.count++] = i;
-    return all;
+    return 0;
 }
 
 /* y, which has the axes of x that are not reduced, expanded to x's shape: its stride is 0 along the reduced
  * axes. */
 static st_tensor expanded(st_tensor y, st_tensor x, st_axes over, const char *who)
 {
-    if (!tensor_usable(y, who) || !tensor_usable(x, who)) return (st_tensor){ 0 };
-    st_axes reduced = ascending(x, over, who);
-    if (reduced.count < 0) return (st_tensor){ 0 };
+    bool reduced[ST_MAX_RANK];
+    if (!tensor_usable(y, who) || !tensor_usable(x, who) || mark_axes(x, over, who, reduced))
+        return (st_tensor){ 0 };
     st_tensor wide = { .storage = y.storage, .offset = y.offset, .shape = x.shape };
     st_shape expected = { 0 };
-    for (int i = 0, next = 0; i < x.shape.rank; i++) {
-        if (next < reduced.count && reduced.axis[next] == i) next++;
-        else {
-            if (expected.rank < y.shape.rank) wide.stride[i] = y.stride[expected.rank];
-            expected.n[expected.rank++] = x.shape.n[i];
-        }
+    for (int i = 0; i < x.shape.rank; i++) {
+        if (reduced[i]) continue;
+        if (expected.rank < y.shape.rank) wide.stride[i] = y.stride[expected.rank];
+        expected.n[expected.rank++] = x.shape.n[i];
     }
     if (st_shape_equal(expected, y.shape)) return wide;
     st_error_set("%s: the result of reducing %s is %s, not %s", who, st_shape_text(x.shape).text,
@@ -132,22 +124,16 @@ void st_argmax(ptrdiff_t *index, st_tensor x, st_axes over)
         st_error_set("st_argmax: the index is NULL");
         return;
     }
-    st_axes reduced = ascending(x, over, "st_argmax"), order = { 0 };
-    if (reduced.count < 0) return;
+    bool reduced[ST_MAX_RANK], results = true;
+    if (mark_axes(x, over, "st_argmax", reduced)) return;
     argmax a = { .index = index, .group = 1 };
-    ptrdiff_t results = 1;
-    for (int i = 0, next = 0; i < x.shape.rank; i++) { /* the kept axes first */
-        if (next < reduced.count && reduced.axis[next] == i) next++;
-        else {
-            order.axis[order.count++] = i;
-            results *= x.shape.n[i] > 0;
-        }
-    }
-    for (int i = 0; i < reduced.count; i++) {
-        order.axis[order.count++] = reduced.axis[i];
-        a.group *= x.shape.n[reduced.axis[i]];
-    }
-    if (a.group == 0 && results > 0) {
+    st_axes order = { 0 };               /* the kept axes first */
+    const bool empty = st_numel(x) == 0; /* sizes of an empty view may overflow their product */
+    for (int i = 0; i < x.shape.rank; i++)
+        if (!reduced[i]) order.axis[order.count++] = i, results = results && x.shape.n[i] > 0;
+    for (int i = 0; i < x.shape.rank; i++)
+        if (reduced[i]) order.axis[order.count++] = i, a.group *= empty ? 1 : x.shape.n[i];
+    if (empty && results) {
         st_error_set("st_argmax: no maximum of nothing, the tensor is %s", st_shape_text(x.shape).text);
         return;
     }

@@ -7,7 +7,8 @@
 ST_API_BEGIN
 
 /* Reductions over the given axes (count 0: all axes). y has the remaining axes, in order. Sums along the
- * innermost axis are accumulated in double, sums over the others in st_real. */
+ * innermost axis are accumulated in double, sums over the others in st_real. The sum of no elements is 0 and
+ * their mean NaN; a maximum of none is an error, here and below, and nothing is written. */
 void st_sum(st_tensor y, st_tensor x, st_axes over);
 void st_mean(st_tensor y, st_tensor x, st_axes over);
 void st_max(st_tensor y, st_tensor x, st_axes over); /* propagates NaN */

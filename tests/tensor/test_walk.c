@@ -485,6 +485,8 @@ TEST(there_is_no_maximum_of_nothing)
     st_argmax(where, x, ST_AXES(0)); /* no group, no result */
     st_argmax(where, st_narrow(x, 0, 0, 0), ST_AXES(1));
     assert_null(st_error());
+    st_argmax(where, st_transpose(st_split_axis(x, 1, PTRDIFF_MAX), 1, 2), (st_axes){ 0 });
+    expect_error("st_argmax: no maximum of nothing, the tensor is [2, %td, 0]", PTRDIFF_MAX);
 }
 
 TEST(reductions_refuse_wrong_axes_and_results_and_y_stays)
