@@ -376,10 +376,9 @@ const char *graph_layer(graph_place at, const char *x)
     if (!shipped(at.l->type)) return graph_refuse(at, "a layer of your own, which ONNX does not have");
     if (!c->type) return graph_refuse(at, "ONNX has no such layer");
     if (c->add) return c->add(at, x);
-    const char *y = graph_end(at, c->op, x);
+    const char *y = graph_end(at, c->op, x); /* which adding an attribute returns, too */
     if (!c->attribute) return y;
     const double value = layer_option(at.l, c->option);
-    if (strcmp(c->attribute, "axis") == 0) graph_int(at, c->attribute, (ptrdiff_t)value);
-    else graph_real(at, c->attribute, value);
-    return y;
+    const bool real = st_options_field(at.l->type->fields, c->option)->kind == ST_FIELD_REAL;
+    return real ? graph_real(at, c->attribute, value) : graph_int(at, c->attribute, (ptrdiff_t)value);
 }
