@@ -32,6 +32,8 @@ checks: ## run every check below
 
 # A part that builds keeps its output in a file, shown when it fails: $(call in_log,name,what).
 in_log = >$(BUILD)/$1.log 2>&1 || { cat $(BUILD)/$1.log; echo 'FAIL $2'; exit 1; }
+# Tests if compiler $1 has sanitizer $2 and what it makes runs.
+sanitizes = echo 'int main(void) { return 0; }' | $1 -fsanitize=$2 -x c - -o $(BUILD)/probe 2>/dev/null && $(BUILD)/probe
 
 check-sanitize: ## the tests under the address and undefined behaviour sanitizers
 check-sanitize check-threads: compiler = $(CC)
@@ -42,8 +44,7 @@ check-threads: tested = TESTED=float # threads do the same in both
 check-sanitize check-threads: what = tests with $(compiler) -fsanitize=$(sanitizer)
 check-sanitize check-threads:
 	@mkdir -p $(BUILD)
-	@if echo 'int main(void) { return 0; }' | $(compiler) -fsanitize=$(sanitizer) -x c - -o $(BUILD)/probe \
-	    2>/dev/null && $(BUILD)/probe; \
+	@if $(call sanitizes,$(compiler),$(sanitizer)); \
 	 then $(MAKE) CC=$(call quoted,$(compiler)) SANITIZE=$(sanitizer) STRIDE_FAST=1 $(tested) test \
 	 $(call in_log,$@,$(what)); \
 	     echo "ok   $(what): $$(tail -n 1 $(BUILD)/$@.log)"; \
@@ -141,8 +142,7 @@ MSAN_MAKE = CC=clang SANITIZE=memory,undefined PICTURE_FLAGS= PICTURE_LIBS= \
 MSAN_TESTS = $(filter-out %/test_pictures %/test_faults %/test_onnx %/test_export_c,$(TEST_PROGRAMS:$(OUT)/%=$(MSAN_OUT)/%))
 check-msan: ## tests under clang's memory sanitizer, which finds what is read before it was written
 	@mkdir -p $(MSAN_OUT)
-	@if echo 'int main(void) { return 0; }' | clang -fsanitize=memory -x c - -o $(BUILD)/probe 2>/dev/null && \
-	    $(BUILD)/probe; \
+	@if $(call sanitizes,clang,memory); \
 	 then rm -f $(MSAN_TESTS); $(MAKE) $(MSAN_MAKE) $(MSAN_TESTS) $(call in_log,$@,tests built for the memory \
 	 sanitizer); \
 	     STRIDE_FAST=1 MSAN_OPTIONS=poison_in_malloc=0:poison_in_free=0:allocator_may_return_null=1 \
@@ -215,8 +215,7 @@ oom-test: ## let every allocation of the library fail in turn: a clear error, an
 oom-test: $(OUT)/float/campaigns/oom
 	@$< $(BUILD)/oom
 ifeq ($(SANITIZE),)
-	@if echo 'int main(void) { return 0; }' | $(CC) -fsanitize=address,undefined -x c - -o $(BUILD)/probe \
-	    2>/dev/null && $(BUILD)/probe; \
+	@if $(call sanitizes,$(CC),address$(comma)undefined); \
 	 then echo 'again, under the address and undefined behaviour sanitizers'; $(MAKE) \
 	 SANITIZE=address,undefined oom-test; fi
 endif
