@@ -1,7 +1,6 @@
 /* step.c: the parts of a step: loading its batch, its loss, the optimizer's update, and the events. */
 #include "tensor/system.h"
 
-#include "nn/loss_impl.h"
 #include "nn/train_impl.h"
 #include "tensor/counts.h"
 

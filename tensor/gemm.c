@@ -5,8 +5,6 @@
 #include "tensor/tables.h"
 #include "tensor/storage.h"
 
-#include <string.h>
-
 __attribute__((weak)) product_function *product_by_library;
 
 static bool fits(st_tensor c, st_tensor a, st_tensor b)

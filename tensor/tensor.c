@@ -9,7 +9,6 @@
 #include <math.h>
 #include <stdint.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 enum { ALIGNMENT = 64 }; /* bytes: a cache line, and the widest vector */

@@ -8,7 +8,6 @@
 #include "tensor/random.h"
 
 #include <math.h>
-#include <string.h>
 
 /* The random numbers of a sample, in the order of their counters. */
 enum { FLIP, SHEAR, ROTATION, SCALE, DOWN, RIGHT, CUT_ROW, CUT_COLUMN, DRAWS };

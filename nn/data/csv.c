@@ -7,7 +7,6 @@
 
 #include <fnmatch.h>
 #include <jansson.h>
-#include <limits.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>

@@ -7,7 +7,6 @@
 #include "tensor/random.h"
 
 #include <math.h>
-#include <stdlib.h>
 
 enum {
     CLASSES = 10,

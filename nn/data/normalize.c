@@ -8,7 +8,6 @@
 #include "tensor/error.h"
 
 #include <math.h>
-#include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
 #include <zlib.h>

@@ -7,7 +7,6 @@
 #include "nn/callbacks/watch.h"
 
 #include <math.h>
-#include <stdatomic.h>
 #include <stdlib.h>
 
 enum { MOST_SAMPLES = 1024 };
