@@ -8,7 +8,7 @@
 enum { DENSE_WEIGHT, DENSE_BIAS }; /* parameters */
 enum { DENSE_INPUT };              /* scratch: a copy of x */
 
-/* x [N, in] itself; of x [N, T, in] the rows [N T, in], which are a copy unless x is contiguous. */
+/* x [N, in] itself, or the rows [N T, in] of an x [N, T, in], copied unless x is contiguous. */
 st_tensor dense_rows(const st_call *c, st_tensor x);
 
 /* Adds dy's sum over the batch to the bias's gradient, if there is a bias. */

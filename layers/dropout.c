@@ -18,11 +18,13 @@ static int plan(st_layer *l, st_shape x, st_shape *y)
     return st_layer_memory(l, channels ? ST_SHAPE(x.n[0], x.n[1]) : x);
 }
 
-/* Numbers of a mask are drawn so many blocks at once; y has so many elements in a piece, about. */
-enum { BLOCKS = 32, PIECE = 1 << 13 };
+enum {
+    BLOCKS = 32,    /* of random numbers, drawn at once */
+    PIECE = 1 << 13 /* elements of y in an item of work, about */
+};
 
-/* to = from times the mask, which has a number for each `each` elements: in pieces of `some` numbers of an
- * image, of which it has `pieces`. */
+/* to = from times the mask, each number of which is for `each` adjacent elements. An image has `pieces`
+ * pieces of `some` numbers. */
 typedef struct dropout_pass {
     const st_call *c;
     st_real *mask, *to;

@@ -8,7 +8,7 @@
 
 /* ---- pieces of a batch --------------------------------------------------------------------------------- */
 
-/* The images in an item of work, as many as are worth a thread. */
+/* The images in an item of work: the fewest that are worth a thread. */
 static ptrdiff_t images_of_item(st_tensor batch)
 {
     return parallel_grain(st_numel(batch) / batch.shape.n[0]);
@@ -59,7 +59,7 @@ static bool branch_trains(const st_call *c, int i, st_tensor dx)
     return !st_is_null(dx) || layer_trains(c->layer->child[i]);
 }
 
-/* Tests if dy of a branch is what dx has added to it: the branch is x itself. */
+/* Tests if the branch is x itself, so that its dy is added to dx as it is. */
 static bool branch_is_x(const st_call *c, int i, st_tensor dx)
 {
     return i > 0 && !st_is_null(dx) && c->layer->child[i]->type == &layer_type_identity;
@@ -288,8 +288,8 @@ static void multiply_item(ptrdiff_t i, void *context)
     multiply_views(count, view, !st_shape_equal(f->to.shape, f->y.shape));
 }
 
-/* to = the product of the branches but one, or of all (-1), and of dy, unless it is null; added up along axes
- * that `to` has not. All factors are expanded to y's shape. */
+/* to = the product of all branches but branch `one` (-1: of all) and of dy, unless it is null, added up along
+ * the axes of y that are 1 in `to`. All factors are expanded to y's shape. */
 static void multiply_others(const st_call *c, int one, st_tensor y, st_tensor to, st_tensor dy)
 {
     st_tensor part = one < 0 ? y : st_narrow(st_scratch(c, MULTIPLY_DY), 0, 0, c->images);

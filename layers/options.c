@@ -7,7 +7,7 @@
 #include <stdio.h>
 #include <string.h>
 
-/* Ten digits: all of an int. */
+/* Ten digits show every int. */
 static int check(const char *who, const st_field *f, double value)
 {
     bool fits = isfinite(value) && value >= f->least && (f->below == 0 || value < f->below);

@@ -23,7 +23,7 @@ st_call layer_call(const st_layer *l, ptrdiff_t first, ptrdiff_t images, int thr
                       .partial = -1 };
 }
 
-/* Slot i of so many, in a call that a hook was given. */
+/* Tests if the layer of a call has slot i; false with an error that names the function `who`. */
 static bool has_slot(const st_call *c, int i, int slots, const char *who)
 {
     if (i < 0 || i >= slots) st_layer_refuse(c->layer, "%s: slot %d of %d", who, i, slots);

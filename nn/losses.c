@@ -8,7 +8,7 @@
 
 static const st_loss_kind nll_kind; /* takes log-probabilities; cross-entropy takes logits */
 
-/* In the core none. */
+/* NULL in the core; nn/fast/ puts vectors in. */
 __attribute__((weak)) st_row_function *(*loss_row_by_vectors)(loss_row which);
 
 /* NULL with an error: there is no such engine. */

@@ -7,8 +7,8 @@
 
 static _Thread_local char latched[ST_ERROR_SIZE];
 
-/* The error becomes a text, and `rest` after it. Messages may quote files and paths: control characters
- * become "?". */
+/* Sets the error to the formatted text, followed by `rest`. Messages may quote files and paths: control
+ * characters become "?". */
 ST_PRINTF(2, 0) static void latch(const char *rest, const char *format, va_list arguments)
 {
     const int length = format ? vsnprintf(latched, sizeof latched, format, arguments) : 0;

@@ -37,8 +37,8 @@ extern row_sum *row_sum_in_use;
 typedef st_real row_max(ptrdiff_t n, const st_real *x, st_real best);
 extern row_max *row_max_in_use;
 
-/* Returns a row for st_walk: at[0] is the product of so many rows that follow, or has it added; a stride of 0
- * then makes a sum. NULL without tensor/fast/, where layers/join.c runs its definition. */
+/* Returns a function for st_walk, with a row_products as context: the product of the rows after at[0] goes
+ * there, or is added there, as a sum if its stride is 0. NULL without tensor/fast/; layers/join.c has one. */
 typedef struct row_products {
     int factors; /* 1 to ST_MAX_VIEWS - 1; the first may be at[0] */
     bool adds;

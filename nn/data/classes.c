@@ -51,7 +51,7 @@ int st_net_set_classes(st_net *to, ptrdiff_t count, const char *const name[])
     return status;
 }
 
-/* In one block: the struct, the pointers, the names of so many bytes. NULL with an error. */
+/* In one block: the struct, the pointers, and the names, of at most `bytes` bytes. NULL with an error. */
 static st_class_names *read_names(json_t *list, size_t bytes)
 {
     size_t i;

@@ -13,9 +13,9 @@ float *int8_ranges(st_net *n, const st_dataset *d);
 /* Rounds x, of which `most` becomes 127; 0: its greatest magnitude, which is returned, or 1 for 0. */
 double int8_round(st_real *x, ptrdiff_t count, double most);
 
-/* A view of a weight [O, ...]; that of a transposed convolution [C, O / groups, KH, KW] as the convolution's
- * that it is of an image with zeros between its pixels: [groups, O / groups, C / groups, KH, KW], with the
- * kernel turned around. */
+/* A view of a weight [O, ...]. A transposed convolution is a convolution of an image with zeros between its
+ * pixels: its weight [C, O / groups, KH, KW] becomes that one's, [groups, O / groups, C / groups, KH, KW],
+ * with the kernel turned around. */
 st_tensor int8_weight(const st_layer *l);
 
 /* The output channels of such a layer, or the output features of a dense layer. */

@@ -171,7 +171,7 @@ INLINE void add_positions(const positions *p, st_real *const at[], ptrdiff_t y_s
 
 /* ---- a position whose logits are adjacent ---------------------------------------------------------- */
 
-/* From so many classes on, they are lanes; there is a piece of work for so many positions. */
+/* From MANY classes on, classes are lanes; an item of work then has SOME positions. */
 enum { MANY = 256, SOME = 4 };
 
 INLINE bool by_classes(const positions *p, ptrdiff_t y_step)
@@ -344,7 +344,7 @@ static void run_part(ptrdiff_t i, int thread, void *context)
     all->run(&all->part[i]);
 }
 
-/* The sum of a row of n, each of which is so much work, of so many views; parts are multiples of `unit`. */
+/* The sum of a row of n elements of `views` views, `work` for each; parts are multiples of `unit`. */
 static double sum_of_row(part_function *run, ptrdiff_t n, ptrdiff_t unit, ptrdiff_t work, int views,
                          st_real *const at[], const ptrdiff_t stride[], const void *pass)
 {

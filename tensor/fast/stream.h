@@ -14,14 +14,14 @@
 /* Tests if this instruction set has such stores. */
 bool stream_has(int isa);
 
-/* Runs `row` over n adjacent elements of so many views, of which it writes the first one, and none of the
- * others is at the same place: in pieces of at most so many elements, which are then copied, as longer ones
- * would hold up reading. Places of views that there are not are NULL. */
+/* Runs `row` over n adjacent elements of `views` views, of which it writes the first; no other view lies
+ * there. It gets pieces of at most STREAM_PIECE elements, which are then copied: longer ones would hold up
+ * reading. at[views] and what follows are NULL for the row. */
 enum { STREAM_PIECE = 1024 / sizeof(st_real) };
 void stream_row(ptrdiff_t n, int views, st_real *const at[], st_row_function *row, void *context);
 
-/* Other threads see the elements afterwards. It waits for memory: an item of parallel work had better write
- * so many elements before it. */
+/* Makes the elements visible to other threads. It waits for memory, so an item of parallel work should write
+ * at least STREAM_ITEM elements before it. */
 void stream_end(void);
 enum { STREAM_ITEM = 1 << 16 };
 

@@ -28,7 +28,7 @@ static int digits_of(st_real x, char form, int most)
     return digits;
 }
 
-/* x with so many digits after the point, which is the only character that depends on the locale. */
+/* x with `digits` digits after the point, the only character that depends on the locale. */
 static void write_number(char to[NUMBER], double x, char form, int digits)
 {
     if (!isfinite(x)) {
