@@ -21,19 +21,20 @@ static ptrdiff_t reach(const window *w, int axis)
 int window_plan(window *w, const st_layer *l, st_shape x, bool ceil_mode)
 {
     if (layer_check_images(l, x)) return -1;
-    ptrdiff_t room[2];
+    bool fits = true;
     for (int axis = 0; axis < 2; axis++) {
         const ptrdiff_t size = w->size[axis] = x.n[2 + axis], stride = w->stride[axis];
         if (size > PTRDIFF_MAX / 4)
             return st_layer_refuse(l, "the input %s is too large", st_shape_text(x).text);
-        room[axis] = size + w->before[axis] + w->pad_after[axis] - reach(w, axis);
-        ptrdiff_t out = room[axis] / stride + 1;
-        if (ceil_mode && room[axis] % stride && out * stride < size + w->before[axis]) out++;
+        const ptrdiff_t room = size + w->before[axis] + w->pad_after[axis] - reach(w, axis);
+        fits = fits && (room >= 0 || (ceil_mode && room > -stride)); /* a window that extends beyond */
+        ptrdiff_t out = room / stride + 1;
+        if (ceil_mode && room % stride > 0 && out * stride < size + w->before[axis]) out++;
         w->out[axis] = out;
         w->after[axis] =
             largest((out - 1) * stride + reach(w, axis) - size - w->before[axis], w->pad_after[axis]);
     }
-    if (room[0] >= 0 && room[1] >= 0) return 0;
+    if (fits) return 0;
     char dilated[64] = "";
     if (w->dilation[0] > 1 || w->dilation[1] > 1)
         snprintf(dilated, sizeof dilated, " with dilation %dx%d", w->dilation[0], w->dilation[1]);

@@ -231,6 +231,11 @@ st_maxpool_options roll_windows(dice *d, st_shape *x)
         for (int end = 0; end < 2 && chance(d, 40); end++)
             side[end] = (int)roll(d, 0, reach - 1 - o.padding[axis]);
         ptrdiff_t least = reach - 2 * o.padding[axis] - side[0] - side[1];
+        if (o.ceil_mode && chance(d, 20)) { /* one window, which is larger than the padded image */
+            least -= (o.stride[axis] ? o.stride[axis] : kernel) - 1;
+            x->n[2 + axis] = global ? high : least > 1 ? least : 1;
+            continue;
+        }
         x->n[2 + axis] = global || high >= least ? high : least;
     }
     keep_zero(o.kernel), keep_zero(o.stride), keep_zero(o.padding);
