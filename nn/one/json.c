@@ -75,8 +75,8 @@ static void json_decref(json_t *value)
     free(value);
 }
 
-/* The bytes of the UTF-8 character that begins a text of n bytes; 0: there is none. */
-static size_t json_utf8(const char *text, size_t n)
+/* The bytes of the UTF-8 character that begins a text of n bytes, and its code; 0: there is none. */
+static size_t json_utf8(const char *text, size_t n, unsigned long *code)
 {
     const unsigned char *at = (const unsigned char *)text;
     const size_t bytes = at[0] < 0x80       ? 1
@@ -85,19 +85,20 @@ static size_t json_utf8(const char *text, size_t n)
                          : at[0] >> 3 == 30 ? 4
                                             : 0;
     if (bytes == 0 || bytes > n) return 0;
-    unsigned long code = bytes == 1 ? at[0] : at[0] & (0x7fu >> bytes);
+    *code = bytes == 1 ? at[0] : at[0] & (0x7fu >> bytes);
     for (size_t i = 1; i < bytes; i++) {
         if (at[i] >> 6 != 2) return 0;
-        code = code << 6 | (at[i] & 0x3f);
+        *code = *code << 6 | (at[i] & 0x3f);
     }
     static const unsigned long least[] = { 0, 0, 0x80, 0x800, 0x10000 };
-    return code < least[bytes] || code > 0x10ffff || (code >= 0xd800 && code < 0xe000) ? 0 : bytes;
+    return *code < least[bytes] || *code > 0x10ffff || (*code >= 0xd800 && *code < 0xe000) ? 0 : bytes;
 }
 
 static bool json_is_utf8(const char *text, size_t n)
 {
+    unsigned long code;
     for (size_t i = 0, bytes; i < n; i += bytes)
-        if (!(bytes = json_utf8(text + i, n - i))) return false;
+        if (!(bytes = json_utf8(text + i, n - i, &code))) return false;
     return true;
 }
 
@@ -393,23 +394,17 @@ static int json_put_escaped(const json_writer *w, unsigned long code)
     return json_put(w, text);
 }
 
-static unsigned long json_code(const char *text, size_t bytes)
-{
-    unsigned long code = bytes == 1 ? (unsigned char)text[0] : (unsigned char)text[0] & (0x7fu >> bytes);
-    for (size_t i = 1; i < bytes; i++) code = code << 6 | ((unsigned char)text[i] & 0x3f);
-    return code;
-}
-
 static int json_put_string(const json_writer *w, const char *text, size_t n)
 {
     static const char escaped[] = "\"\\\b\f\n\r\t", letter[] = "\"\\bfnrt";
     int status = json_put(w, "\"");
+    unsigned long code;
     for (size_t i = 0, bytes; i < n && status == 0; i += bytes) {
-        bytes = json_utf8(text + i, n - i);
+        bytes = json_utf8(text + i, n - i, &code);
         const char *found = text[i] ? strchr(escaped, text[i]) : NULL;
         if (found) status = w->put((char[]){ '\\', letter[found - escaped] }, 2, w->data);
         else if ((unsigned char)text[i] < ' ' || (bytes > 1 && w->flags & JSON_ENSURE_ASCII))
-            status = json_put_escaped(w, json_code(text + i, bytes));
+            status = json_put_escaped(w, code);
         else status = w->put(text + i, bytes, w->data);
     }
     return status ? status : json_put(w, "\"");
@@ -547,11 +542,12 @@ static char *json_read_string(json_reader *r, size_t *length)
     if (!text) return NULL;
     while (r->at < end) {
         const char c = r->text[r->at];
+        unsigned long code;
         size_t bytes = 1;
         if (c == '\\') {
             r->at++;
             bytes = json_unescape(r, text + *length);
-        } else if ((unsigned char)c < ' ' || !(bytes = json_utf8(r->text + r->at, end - r->at))) {
+        } else if ((unsigned char)c < ' ' || !(bytes = json_utf8(r->text + r->at, end - r->at, &code))) {
             bytes = 0;
         } else {
             memcpy(text + *length, r->text + r->at, bytes);
