@@ -15,7 +15,7 @@
  *     } power_options;
  *     static const st_field power_fields[] = {
  *         ST_WINDOW_FIELDS(power_options),
- *         { "p", ST_FIELD_REAL, offsetof(power_options, p), .fallback = 2, .least = 1 },
+ *         { ST_FIELD(REAL, power_options, p), .fallback = 2, .least = 1 },
  *         { 0 },
  *     };
  *     static st_real power_mean(const st_window *w)
