@@ -214,10 +214,11 @@ int st_layer_freeze(st_layer *l, int i, bool frozen);
 /* True: no backward pass will follow, so activations are not kept. st_layer_mode resets it to false. */
 void st_layer_inference_only(st_layer *root, bool inference_only);
 
-void st_layer_forward(st_layer *l, st_tensor x, st_tensor y); /* y = f(x), over the whole batch */
+/* y = f(x), over the whole batch; y must not overlap x. */
+void st_layer_forward(st_layer *l, st_tensor x, st_tensor y);
 
 /* Adds to the gradients and, unless dx is null, overwrites dx. Call it after st_layer_forward with the same x
- * and y. */
+ * and y, which dx must not overlap, nor dy. */
 void st_layer_backward(st_layer *l, st_tensor x, st_tensor y, st_tensor dy, st_tensor dx);
 
 ST_API_END

@@ -80,8 +80,11 @@ st_tensor st_net_forward(st_net *n, st_tensor x, st_net_mode mode)
     if ((unsigned)mode > ST_PREDICT)
         return refused(st_error_set(
             "st_net_forward: the mode is %d, expected ST_EVAL, ST_TRAIN or ST_PREDICT", (int)mode));
+    const st_tensor y = st_narrow(n->outputs, 0, 0, x.shape.n[0]);
+    if (st_overlaps(x, y))
+        return refused(st_error_set("st_net_forward: x is the net's own output; clone it"));
     n->x = x;
-    n->y = st_narrow(n->outputs, 0, 0, x.shape.n[0]);
+    n->y = y;
     n->inference_only = mode == ST_PREDICT;
     st_layer_mode(n->root, mode == ST_TRAIN, n->seed, n->step);
     st_layer_inference_only(n->root, n->inference_only);
@@ -95,6 +98,9 @@ int st_net_backward(st_net *n, st_tensor dy, st_tensor dx)
     if (!n || st_is_null(n->y)) return st_error_set("st_net_backward before st_net_forward");
     if (n->inference_only)
         return st_error_set("st_net_backward after a st_net_forward with ST_PREDICT, which keeps nothing");
+    if (st_overlaps(dx, dy) || st_overlaps(dx, n->x) || st_overlaps(dx, n->y))
+        return st_error_set("st_net_backward: dx overlaps dy, x or y");
+    if (st_overlaps(dy, n->y)) return st_error_set("st_net_backward: dy overlaps the net's y");
     st_layer_backward(n->root, n->x, n->y, dy, dx); /* which checks dy and dx */
     if (st_error()) return -1;
     n->step++;

@@ -47,11 +47,11 @@ typedef enum st_net_mode { ST_EVAL, ST_TRAIN, ST_PREDICT } st_net_mode;
 
 /* Returns y [N, output...] for x [N, input...], any view; N is at most the batch that the net is built for. y
  * belongs to the net and is valid until the next forward pass; x must not change before the backward pass.
- * Null with an error for an x of another shape, or another mode. */
+ * Null with an error for an x of another shape, an x that is the net's own y, or another mode. */
 st_tensor st_net_forward(st_net *n, st_tensor x, st_net_mode mode);
 
 /* After a forward pass: adds to the gradients, and counts a step. dy and dx [N, input...] are contiguous. A
- * null dx is not computed. */
+ * null dx is not computed. dx must not overlap dy, x or y, nor dy y. */
 int st_net_backward(st_net *n, st_tensor dy, st_tensor dx);
 
 /* Inference for any number of images, a batch at a time: y [N, output...]. */

@@ -522,6 +522,26 @@ TEST(gradients_of_another_shape_are_refused)
     assert_int_equal(st_net_backward(n, dy, dx), 0);
 }
 
+/* Maxima of neighbours read what the pass has written, and softmax's derivative reads y. */
+TEST(tensors_of_a_pass_that_overlap_are_refused)
+{
+    auto_net *n =
+        built(st_net_new(ST_SHAPE(1, 6, 6), st_maxpool(.kernel = { 3 }, .stride = { 1 }, .padding = { 1 }),
+                         st_softmax(.axis = 3)),
+              4);
+    auto_tensor x = st_tensor_new(ST_SHAPE(4, 1, 6, 6)), dy = st_tensor_new(ST_SHAPE(4, 1, 6, 6));
+    st_tensor y = st_net_forward(n, x, ST_TRAIN), none = { 0 };
+    expect_failure(st_net_backward(n, dy, dy), "dx overlaps dy, x or y");
+    expect_failure(st_net_backward(n, dy, x), "dx overlaps dy, x or y");
+    expect_failure(st_net_backward(n, dy, y), "dx overlaps dy, x or y");
+    expect_failure(st_net_backward(n, y, none), "dy overlaps the net's y");
+    assert_int_equal(st_net_backward(n, dy, none), 0);
+    expect_failure(st_net_forward(n, y, ST_EVAL), "x is the net's own output; clone it");
+    expect_failure(st_net_forward(n, st_flip(y, 0), ST_PREDICT), "x is the net's own output; clone it");
+    assert_false(
+        st_is_null(st_net_forward(n, st_narrow(y, 0, 2, 2), ST_EVAL))); /* writes the first two alone */
+}
+
 /* Four convolutions of batches large enough for each thread to have its own place between the layers, and
  * batchnorm first, last, between them, beside a layer that runs after the next one, and of features. */
 TEST(predictions_are_inference_without_a_way_back)
