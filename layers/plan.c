@@ -18,7 +18,7 @@ static int request(st_layer *l, st_tensor slot[], int *used, st_shape s, const c
     char who[96];
     snprintf(who, sizeof who, "%s: %s", l->type->name, what);
     if (*used == ST_LAYER_SLOTS)
-        return st_layer_refuse(l, "requests more than %d slots of %s", ST_LAYER_SLOTS, what);
+        return st_layer_refuse(l, "requests %s, but %d slots of its kind are taken", what, ST_LAYER_SLOTS);
     if (st_shape_numel(s, who) < 0) return -1;
     slot[(*used)++] = (st_tensor){ .shape = s };
     return 0;

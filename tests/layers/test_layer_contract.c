@@ -1072,7 +1072,7 @@ TEST(bad_types_are_refused)
                   { two_of_a_name_plan, "odd: requests two parameters or states called mean" },
                   { parameter_and_state_of_a_name_plan,
                     "odd: requests two parameters or states called scale" },
-                  { greedy_plan, "odd: requests more than 8 slots of memory" },
+                  { greedy_plan, "odd: requests memory, but 8 slots of its kind are taken" },
                   { misshapen_plan, "odd: requests memory [3], expected [2, ...]" },
                   { shared_memory_plan, "odd: requests memory [1, 5], expected [2, ...]" },
                   { scalar_memory_plan, "odd: requests memory [], expected [2, ...]" },
@@ -1223,7 +1223,8 @@ TEST(odd_fields_and_other_parameters_are_refused)
     expect_failure(st_layer_build(l, ST_SHAPE(2, 4), 1), "counting: an input of [2, 4] needs 4 parameters");
     auto_layer *full = of(&counting);
     assert_int_equal(st_layer_build(full, ST_SHAPE(2, 8), 1), 0);
-    expect_failure(st_layer_build(full, ST_SHAPE(2, 9), 1), "counting: requests more than 8 slots of weight");
+    expect_failure(st_layer_build(full, ST_SHAPE(2, 9), 1),
+                   "counting: requests weight, but 8 slots of its kind are taken");
 }
 
 static st_layer *convolution(int out, int stride)
