@@ -287,7 +287,8 @@ static int open_npy(dataset *s, const paths *p)
     s->train = keep(s, st_dataset_npy_new(p->path[0], p->path[1], options));
     s->layout = layouts[p->o->layout];
     if (s->train && s->train->x.rank == 0)
-        return st_error_set("%.200s: a single number per sample; give X.npy,Y.npy", p->path[0]);
+        return st_error_set("%.200s: a single number per sample, expected [N, ...]; give X.npy,Y.npy",
+                            p->path[0]);
     return opened(s, "arrays", p->path[0]);
 }
 
@@ -374,7 +375,7 @@ static const char *label_hint(const dataset *s, ptrdiff_t outputs)
 
 static int check_range(const dataset *s, range r, ptrdiff_t outputs)
 {
-    static const char numbers[] = "; numbers to predict are arrays y of [N, 1]";
+    static const char numbers[] = "; numbers to predict are arrays y of [N, 1], with --loss mse";
     const char *hint = s->table                                    ? label_hint(s, outputs)
                        : outputs == 1                              ? numbers
                        : r.least == 1 && r.most == (double)outputs ? "; subtract 1"

@@ -46,7 +46,7 @@ bool path_is_model(const char *path)
     uint64_t length = 0;
     if (stat(path, &about)) return text_ends(path, ".safetensors");
     FILE *f = S_ISREG(about.st_mode) ? fopen(path, "rb") : NULL;
-    if (!f) return false;
+    if (!f) return S_ISREG(about.st_mode) && text_ends(path, ".safetensors");
     const bool whole = fread(first, 1, sizeof first, f) == sizeof first;
     fclose(f);
     for (int i = 8; i-- > 0;) length = length << 8 | first[i];

@@ -294,6 +294,17 @@ static int file(session *t, const char *path)
     return picture(t, path, path);
 }
 
+/* An error that begins with the path of a copy names the original. */
+static void rename_error(const char *path, const char *original)
+{
+    char text[ST_ERROR_SIZE];
+    const size_t length = strlen(path);
+    if (!st_error() || strncmp(st_error(), path, length) != 0) return;
+    snprintf(text, sizeof text, "%s", st_error() + length);
+    st_error_clear();
+    st_error_set("%s%s", original, text);
+}
+
 /* Copies standard input to a file, whose first bytes tell its kind. */
 static int standard_input(session *t)
 {
@@ -311,6 +322,7 @@ static int standard_input(session *t)
     else if (memcmp(first, "\x93NUMPY", 6) == 0) array(t, path, "-");
     else if (memcmp(first, "\x89PNG", 4) == 0 || memcmp(first, "\xff\xd8\xff", 3) == 0) picture(t, path, "-");
     else table_rows(t, path, "-");
+    rename_error(path, "standard input");
     fclose(copy);
     unlink(path);
     return st_error() ? -1 : 0;

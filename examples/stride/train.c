@@ -147,7 +147,8 @@ static int prepare_data(job *j)
     a.seed = (uint64_t)s->seed;
     j->held_out = j->validation;
     if (j->source) j->scale = st_net_normalization(j->source);
-    else if (!s->raw) j->scale = st_normalization_measure(j->training);
+    else if (!s->raw && !(j->scale = st_normalization_measure(j->training)))
+        return st_error_within("%.200s: ", j->from.text);
     if (learns_numbers(j) && j->source) j->target_scale = st_net_target_normalization(j->source);
     else if (learns_numbers(j) && !s->raw) j->target_scale = st_normalization_measure_targets(j->training);
     if (st_error() || prepare(j, &j->training, augments ? &a : NULL)) return -1;
@@ -471,7 +472,7 @@ static void print_interrupt(const job *j)
     const char *from = j->s->checkpoint;
     if (!j->stopped) return;
     printf("interrupted after step %ld: to ", j->stopped);
-    if (from) text_put_in(stdout, "continue, repeat the command with --resume from ", from, "\n");
+    if (from) text_put_in(stdout, "continue from ", from, ", repeat the command with --resume\n");
     else text_put_in(stdout, "train these weights further, use --from ", j->s->save, "\n");
 }
 

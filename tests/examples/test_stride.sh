@@ -408,7 +408,7 @@ reads_npy() {
     train --net "$net 4" --data "$digits/train-x.npy,$digits/train-y.npy" --split 0.25 --save "$tmp/npy.safetensors" &&
         says '240 samples to train on, 80 to validate' && learnt validation &&
         succeeds eval --model "$tmp/npy.safetensors" --data "$digits/t10k-x.npy,$digits/t10k-y.npy" && says '^accuracy=(0.[89]|1)' &&
-        fails '.*train-y.npy: a single number per sample' train --net relu --data "$digits/train-y.npy,$digits/train-x.npy" &&
+        fails '.*train-y.npy: a single number per sample, expected .N, ....; ' train --net relu --data "$digits/train-y.npy,$digits/train-x.npy" &&
         fails '.*no labels' train --net relu --data "$digits/train-x.npy" &&
         fails '.*train-x.npy: 3 files, expected two' train --net relu --data "$digits/train-x.npy,$digits/train-y.npy,$digits/train-y.npy" &&
         fails '.*train-x.npy,: an empty name beside a comma' train --net relu --data "$digits/train-x.npy," &&
@@ -789,6 +789,7 @@ save("last-x.npy", (n, 12, 10, 3), [float(c == i % 3) for i in range(n) for _ in
 for name, shift, shape in (("y", 0, (n, 1)), ("minus", -1, (n,)), ("one", 1, (n, 1))): save("last-%s.npy" % name, shape, [i % 3 + shift for i in range(n)])
 save("last-half.npy", (n,), [i % 3 / 2 for i in range(n)])
 save("last-none.npy", (0, 12, 10, 3), [])
+save("last-nan.npy", (n, 1), [i if i != 7 else float("nan") for i in range(n)])
 END
     fails '.*x .40, 12, 10, 3. looks like images with their channels last: set the layout option' train 'dense 3' --data "$tmp/last-x.npy,$tmp/last-y.npy" &&
         succeeds train 'global_avgpool, flatten, dense 3' --data "$tmp/last-x.npy,$tmp/last-y.npy" --layout nhwc --epochs 60 --batch 8 --lr 0.1 --save "$tmp/last" && learnt training &&
@@ -796,8 +797,9 @@ END
         succeeds predict --model "$tmp/last" "$tmp/last-x.npy" --top 1 && awk -F '[: ]+' '{ hits += $2 == (NR - 1) % 3 } END { exit hits != 40 }' "$out" || return
     fails '.*classes -1 to 1, the network.s output is .3.: classes are numbered from 0 to 2' train 'dense 3' --data "$tmp/last-x.npy,$tmp/last-minus.npy" --layout nchw &&
         fails '.*classes 1 to 3, the network.s output is .3.: classes are numbered from 0 to 2; subtract 1' train 'dense 3' --data "$tmp/last-x.npy,$tmp/last-one.npy" --layout nchw &&
-        fails '.*: a class is 0.5, expected whole numbers; numbers to predict are arrays y of .N, 1.' train 'dense 3' --data "$tmp/last-x.npy,$tmp/last-half.npy" --layout nchw --loss mse &&
+        fails '.*: a class is 0.5, expected whole numbers; numbers to predict are arrays y of .N, 1., with --loss mse' train 'dense 3' --data "$tmp/last-x.npy,$tmp/last-half.npy" --layout nchw --loss mse &&
         fails '--validation: samples .1, 28, 28. with targets .., those of the data are .12, 10, 3. with ..' train 'dense 4' --data "$tmp/last-x.npy,$tmp/last-y.npy" --layout nchw --validation "$digits/train-x.npy,$digits/train-y.npy" &&
+        fails 'arrays in .*last-nan.npy: .*sample 7 has elements in channel 0 that are not finite' train 'dense 3' --data "$tmp/last-nan.npy,$tmp/last-y.npy" &&
         fails '.*last-none.npy is .0, 3, 12, 10.: no sample' predict --model "$tmp/last" "$tmp/last-none.npy" &&
         fails '.*classes -1 to 1, the network.s output is .1.: .*; numbers to predict are arrays y of .N, 1.' train 'dense 1' --data "$tmp/last-x.npy,$tmp/last-minus.npy" --layout nchw --loss mse
 }
@@ -882,7 +884,13 @@ writes_predictions() {
     for name in pictures/test/d/000.png t10k-x.npy; do # standard input
         "$stride" predict - --model "$tmp/pictures.safetensors" --top 1 <"$digits/$name" >"$out" 2>"$err" && grep -q '^-.*: [a-d] ' "$out" || because "$name" || return
     done
+    head -c 90 "$digits/t10k-x.npy" | "$stride" predict - --model "$tmp/pictures.safetensors" 2>"$err" && because "a cut input" && return 1
+    grep -q '^stride predict: standard input: truncated' "$err" || because "the name of standard input" || return
     TMPDIR=$tmp/nowhere fails "$tmp/nowhere/stride-.*: No such file" predict - --model "$tmp/pictures.safetensors" || return
+    # A net that cannot be read is not a picture: another net would be used, model.safetensors.
+    cp "$tmp/pictures.safetensors" "$tmp/secret.safetensors" && chmod 0 "$tmp/secret.safetensors" &&
+        { [ -r "$tmp/secret.safetensors" ] || fails '.*secret.safetensors: Permission denied' predict "$tmp/secret.safetensors" "$digits/t10k-x.npy"; } || return
+    rm -f "$tmp/secret.safetensors"
     succeeds predict "$many/sub" --model "$tmp/pictures.safetensors" --output "$tmp/predictions.jsonl" &&
         grep -q '^{"input":.*x.jpg","class":"c",' "$tmp/predictions.jsonl" || because "JSON lines" || return
     refuses '--output and .* are the same file' predict "$tmp/predictions.csv" --output "$tmp/./predictions.csv" &&
@@ -1096,7 +1104,7 @@ goes_on_after_an_interrupt() {
     sleep 0.03
     kill -INT $job
     ends
-    [ $status = 130 ] && says '^interrupted after step [0-9]+: to continue, repeat the command with --resume from .*stop$' &&
+    [ $status = 130 ] && says '^interrupted after step [0-9]+: to continue from .*stop, repeat the command with --resume$' &&
         { ! grep -q '^epoch' "$err" || says '^best: epoch [0-9]+, validation loss'; } || because "interrupted" || return
     epochs=$(($(sed -n 's/.* epochs=\([0-9]*\) .*/\1/p' "$out") + 1))
     # shellcheck disable=SC2086
