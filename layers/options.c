@@ -12,9 +12,11 @@ static int check(const char *who, const st_field *f, double value)
 {
     bool fits = isfinite(value) && value >= f->least && (f->below == 0 || value < f->below);
     if (fits) return 0;
+    const char *what = isinf(value) ? "a finite number of " : "";
     value = value == 0 ? 0 : printable(value); /* ST_ZERO is -0 */
     if (f->below == 0)
-        return st_error_set("%s: %s is %.10g, expected at least %.10g", who, f->name, value, f->least);
+        return st_error_set("%s: %s is %.10g, expected %sat least %.10g", who, f->name, value, what,
+                            f->least);
     const double last = nextafter(f->below, 0);
     const bool closed = last == floor(last); /* below 1 + 0x1p-52 is at most 1 */
     return st_error_set("%s: %s is %.10g, expected at least %.10g and %s %.10g", who, f->name, value,

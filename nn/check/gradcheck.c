@@ -1,6 +1,7 @@
 /* gradcheck.c: compares hooks with central differences. */
 #include "nn/check/gradcheck.h"
 #include "layers/layer_impl.h"
+#include "tensor/counts.h"
 #include "tensor/print/index.h"
 #include "tensor/storage.h"
 
@@ -480,7 +481,21 @@ static void default_options(st_gradcheck_options *o)
 {
     if (o->tolerance == 0) o->tolerance = sizeof(st_real) == sizeof(double) ? 1e-6 : 5e-2;
     if (o->step == 0) o->step = cbrt((double)ST_REAL_EPSILON);
-    if (o->kinks == 0) o->kinks = 0.1;
+    if (o->kinks == 0) o->kinks = signbit(o->kinks) ? 0 : 0.1;
+}
+
+/* With the defaults filled in. */
+static bool options_hold(const subject *s)
+{
+    const st_gradcheck_options *o = &s->options;
+    if (!(o->tolerance > 0))
+        return fail(s, "tolerance is %g, expected a positive number", printable(o->tolerance));
+    if (!(o->step > 0 && isfinite(o->step)))
+        return fail(s, "step is %g, expected a positive number", printable(o->step));
+    if (!(o->kinks >= 0)) return fail(s, "kinks is %g, expected at least 0", printable(o->kinks));
+    if (o->most < 0) return fail(s, "most is %td, expected at least 0", o->most);
+    if (o->directions < 0) return fail(s, "directions is %d, expected at least 0", o->directions);
+    return true;
 }
 
 /* A new storage with the same strides. */
@@ -514,6 +529,7 @@ static void check_gradients(subject *s)
 static void check(subject *s, st_tensor x)
 {
     st_tensor parameters = st_layer_parameters(s->l), states = st_layer_states(s->l);
+    if (!options_hold(s)) return;
     if (st_is_null(st_layer_gradients(s->l))) {
         fail(s, "it shares parameters with another, and has no gradients");
         return;
@@ -539,7 +555,6 @@ static void check(subject *s, st_tensor x)
         st_copy(states, s->states);
         st_fill(st_layer_gradients(s->l), 0);
     }
-    if (s->options.directions < 0) fail(s, "directions is %d, expected at least 0", s->options.directions);
     if (s->result->passed && st_error()) fail_by_error(s);
     for (int i = 0; i < 4; i++) st_tensor_free(*outputs[i]);
     st_tensor_free(s->x), st_tensor_free(s->dx), st_tensor_free(kept), st_tensor_free(s->states);

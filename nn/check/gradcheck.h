@@ -37,7 +37,7 @@ ST_API_BEGIN
 typedef struct st_gradcheck_options {
     double tolerance; /* 0: 1e-6 in double, 5e-2 in float */
     double step;      /* 0: the cube root of the machine epsilon, times max(1, |x|) */
-    double kinks;     /* fraction of a tensor's elements that may be skipped; 0: 0.1 */
+    double kinks;     /* fraction of a tensor's elements that may be skipped; 0: 0.1; ST_ZERO: none */
     ptrdiff_t most;   /* the most elements to check in each tensor, drawn at random; 0: all */
     int directions;   /* for large nets: this many random directions are checked, in each of which x and all
                              parameters are varied at once; 0: element by element */

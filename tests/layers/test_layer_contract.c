@@ -1183,6 +1183,9 @@ TEST(a_range_is_named_with_its_upper_bound_if_there_is_one)
     assert_null(st_dropout(.p = -NAN));
     assert_string_equal(st_error(), "dropout: p is nan, expected at least 0 and below 1");
     st_error_clear();
+    assert_null(st_elu(.alpha = INFINITY));
+    assert_non_null(strstr(st_error(), "elu: alpha is inf, expected a finite number of at least "));
+    st_error_clear();
     assert_null(st_dense(.out_features = -2147483647)); /* all of its digits */
     assert_string_equal(st_error(), "dense: out_features is -2147483647, expected at least 1");
     st_error_clear();

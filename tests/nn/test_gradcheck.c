@@ -283,6 +283,12 @@ TEST(options_are_heeded)
     assert_false(CHECK(twice, .tolerance = 0.4).passed);
     assert_false(CHECK(right, .tolerance = 1e-15).passed);
     assert_string_equal(CHECK(right, .directions = -1).text, "faulty: directions is -1, expected at least 0");
+    assert_string_equal(CHECK(right, .most = -1).text, "faulty: most is -1, expected at least 0");
+    assert_string_equal(CHECK(right, .kinks = -1).text, "faulty: kinks is -1, expected at least 0");
+    assert_string_equal(CHECK(right, .tolerance = -NAN).text,
+                        "faulty: tolerance is nan, expected a positive number");
+    assert_string_equal(CHECK(right, .step = INFINITY).text,
+                        "faulty: step is inf, expected a positive number");
 }
 
 /* y = (1 + seen) x², and in training `seen` moves towards the mean of x: another function each time, unless
@@ -557,6 +563,7 @@ TEST(kinks_are_skipped_and_counted_up_to_a_limit)
         { 2, 0, "passed" },
         { 4, 0, "relu: x: 4 of 30 elements are kinks, at most 10 % may be" },
         { 4, 0.12, "relu: x: 4 of 30 elements are kinks, at most 12 % may be" },
+        { 1, ST_ZERO, "relu: x: 1 of 30 elements are kinks, at most 0 % may be" },
         { 4, 0.14, "passed" },
     };
     auto_layer *l = st_relu();
