@@ -421,10 +421,23 @@ static uint64_t build_again(void)
 /* A layer of each type copied, built alone, and shared. */
 static uint64_t layers(void)
 {
+    enum { MOST_TYPES = 128 };
+    static struct {
+        st_option_bytes options;
+        int form;
+        bool known; /* found once, as that takes longer than the rest */
+    } chosen[MOST_TYPES];
     uint64_t sum = 1;
     for (int i = 0; st_layer_types[i] && sum; i++) {
         const st_layer_type *type = st_layer_types[i];
-        const st_option_bytes o = most_options(type, type->fields, layer_takes);
+        if (i == MOST_TYPES)
+            return 0 * (uint64_t)st_error_set("more types of layers than oom.c has room for");
+        if (!chosen[i].known) {
+            chosen[i].options = most_options(type, type->fields, layer_takes);
+            chosen[i].form = form, chosen[i].known = true;
+        }
+        const st_option_bytes o = chosen[i].options;
+        form = chosen[i].form;
         st_tensor x = st_tensor_new(layer_input()), y = { 0 }, same = { 0 };
         st_layer *l = layer_of(type, &o), *twin = l ? st_layer_clone(l) : NULL;
         if (twin && st_layer_build(l, x.shape, 1) == 0 && st_layer_build_shared(twin, x.shape, l) == 0) {
