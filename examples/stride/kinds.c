@@ -4,7 +4,6 @@
 #include "examples/stride/fields.h"
 #include "layers/describe/describe.h"
 
-#include <limits.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -57,14 +56,6 @@ typedef struct reading {
     unsigned given; /* a bit for each field */
 } reading;
 
-static void put(reading *r, const st_field *f, double value)
-{
-    void *at = r->bytes.bytes + f->offset;
-    if (f->kind == ST_FIELD_REAL) memcpy(at, &value, sizeof value);
-    else if (f->kind == ST_FIELD_BOOL) *(bool *)at = value != 0;
-    else *(int *)at = value == 0 && f->kind == ST_FIELD_INT ? ST_ZERO_INT : (int)value;
-}
-
 /* Notes that the option is given. */
 static int claim(reading *r, const st_field *f)
 {
@@ -74,46 +65,20 @@ static int claim(reading *r, const st_field *f)
     return 0;
 }
 
-/* True or false, a number, or the index of a choice. False: the field takes no such value. */
-static bool read_value(const st_field *f, const char *text, double *to)
-{
-    char *end;
-    if (f->kind == ST_FIELD_BOOL) *to = strcmp(text, "true") == 0;
-    if (f->kind == ST_FIELD_BOOL) return *to != 0 || strcmp(text, "false") == 0;
-    if (f->kind == ST_FIELD_CHOICE) {
-        int i = 0;
-        while (f->choices[i] && strcmp(f->choices[i], text) != 0) i++;
-        *to = i;
-        return f->choices[i];
-    }
-    *to = strtod(text, &end);
-    if (end == text || *end || !isfinite(*to)) return false;
-    if (*to == 0) *to = ST_ZERO;
-    return f->kind == ST_FIELD_REAL || (f->kind == ST_FIELD_INT && fabs(*to) < INT_MAX && *to == floor(*to));
-}
-
 /* One option: NAME=VALUE, or the name of a flag. */
 static int read_option(reading *r, char *text)
 {
-    static const char *const expected[] = {
-        [ST_FIELD_INT] = "a whole number", [ST_FIELD_REAL] = "a number", [ST_FIELD_BOOL] = "true or false",
-        [ST_FIELD_CHOICE] = "a choice",    [ST_FIELD_PAIR] = "no text",  [ST_FIELD_NAMED] = "no text",
-    };
     char *value = strchr(text, '=');
     if (value) *value++ = '\0';
     const st_field *f = st_options_field(r->fields, text);
-    double number;
     if (!f)
         return st_error_set("\"%.80s\" is not an option of %s%s", text, word(r->kind).text,
                             fields_near(r->fields, text, strlen(text)).text);
     if (!value && f->kind != ST_FIELD_BOOL)
         return st_error_set("%s: %s needs a value, %s=…", word(r->kind).text, f->name, f->name);
-    if (!read_value(f, value ? value : "true", &number))
-        return st_error_set("%s: %s is \"%.80s\", expected %s", word(r->kind).text, f->name, value,
-                            expected[f->kind]);
     if (claim(r, f)) return -1;
-    put(r, f, number);
-    return 0;
+    const char *given = value ? value : "true";
+    return field_read(word(r->kind).text, f, given, strlen(given), &r->bytes);
 }
 
 /* Options are separated by spaces or commas. */
@@ -137,7 +102,7 @@ static int read_numbers(reading *r, const kind_number numbers[])
         if (n->value == 0 && !signbit(n->value)) continue;
         if (!f) return st_error_set("--%s is not an option of %s", n->flag, word(r->kind).text);
         if (claim(r, f)) return -1;
-        put(r, f, n->value);
+        field_set(f, n->value, &r->bytes);
     }
     return 0;
 }
@@ -148,7 +113,7 @@ static st_option_bytes options_of(const char *kind, const st_field *fields, cons
     reading r = { kind, fields };
     for (const st_field *f = fields; f && f->name; f++) {
         const struct standard *s = standard_of(kind, f->name);
-        if (s) put(&r, f, s->value);
+        if (s) field_set(f, s->value, &r.bytes);
     }
     if (read_options(&r, text ? text : "") == 0) read_numbers(&r, numbers);
     return r.bytes;

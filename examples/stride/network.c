@@ -1,5 +1,4 @@
-/* network.c: parses and writes networks. The options of a layer become an object of JSON, which the library
- * reads as it reads those of a saved net.
+/* network.c: parses and writes networks. Values are read by each type's own table of options (fields.h).
  *
  * Each layer is planned as soon as it is parsed, so that errors name its line and column. */
 #define _POSIX_C_SOURCE 200809L
@@ -9,12 +8,8 @@
 #include "examples/stride/paths.h"
 #include "examples/stride/text.h"
 #include "layers/describe/describe.h"
-#include "nn/files/save.h"
 
-#include <errno.h>
-#include <jansson.h>
 #include <limits.h>
-#include <math.h>
 #include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
@@ -147,13 +142,6 @@ static const st_field *next_field(const st_layer_type *type, const st_field *f)
     return f && f->name ? f : NULL;
 }
 
-static const st_field *field_called(const st_layer_type *type, const char *name)
-{
-    const st_field *f = NULL;
-    while ((f = next_field(type, f)) && strcmp(f->name, name) != 0) continue;
-    return f;
-}
-
 /* True if 0 is out of range, or has no effect, as a dropout of 0. */
 static bool is_required(const st_field *f)
 {
@@ -186,7 +174,7 @@ static const st_field *field_named(const st_layer_type *type, const token *t)
 enum { MOST_OPTIONS = 32 };
 typedef struct options {
     const st_layer_type *type;
-    json_t *object;
+    void *values; /* the type's struct of options */
     int count;
     struct option {
         const st_field *field;
@@ -194,62 +182,15 @@ typedef struct options {
     } given[MOST_OPTIONS];
 } options;
 
-/* Reads an int; returns the text after it, or NULL. */
-static const char *read_int(const char *text, const char *end, int *to)
-{
-    char *stop;
-    if (text >= end || !strchr("-+0123456789", *text)) return NULL;
-    errno = 0;
-    long value = strtol(text, &stop, 10);
-    if (errno || stop == text || stop > end || value < INT_MIN || value > INT_MAX) return NULL;
-    *to = (int)value;
-    return stop;
-}
-
-static json_t *pair_of(int height, int width)
-{
-    return json_pack("[i, i]", height, width);
-}
-
-/* "3" of a pair is 3x3. Another kind of value than the field's is the library's to refuse. */
-static json_t *value_of(const st_field *f, const token *t)
-{
-    const char *end = t->at + t->length, *at;
-    char *stop;
-    int i = 0, k = 0;
-    if ((at = read_int(t->at, end, &i)) == end)
-        return f->kind == ST_FIELD_PAIR ? pair_of(i, i) : json_integer(i);
-    if (at && *at == 'x' && read_int(at + 1, end, &k) == end) return pair_of(i, k);
-    const double x = strtod(t->at, &stop);
-    if (stop == end && isfinite(x)) return json_real(x);
-    if (is(t, "true") || is(t, "false")) return json_boolean(is(t, "true"));
-    return json_stringn(t->at, (size_t)t->length);
-}
-
-/* The library's message, where the option stands that it names: "conv2d: stride is …"; else at the layer. A
- * misspelt choice, or padding=same, gets the nearest one. */
+/* The library's message, where the option stands that it names: "conv2d: stride is …"; else at the layer. */
 static int fail_in_options(const options *o, const token *name)
 {
-    char why[ST_ERROR_SIZE], start[64];
-    snprintf(why, sizeof why, "%s", st_error());
+    char start[64];
     for (const struct option *g = o->given; g < o->given + o->count; g++) {
         const int length = snprintf(start, sizeof start, "%s: %s is ", o->type->name, g->field->name);
-        if (strncmp(why, start, (size_t)length) != 0) continue;
-        nearest n = { g->at.at, (size_t)g->at.length };
-        if (g->field->kind == ST_FIELD_CHOICE)
-            for (const char *const *c = g->field->choices; *c; c++) nearest_try(&n, *c);
-        if (strcmp(g->field->name, "padding") == 0) nearest_try(&n, "same");
-        text_append_error(nearest_question(&n, "").text);
-        return fail_within(&g->at);
+        if (strncmp(st_error(), start, (size_t)length) == 0) return fail_within(&g->at);
     }
     return fail_within(name);
-}
-
-/* Takes the value. */
-static int put(const options *o, const char *name, json_t *value)
-{
-    if (json_object_set_new(o->object, name, value) == 0) return 0;
-    return st_error_set("%s: no memory, or text that is not UTF-8", name);
 }
 
 /* NULL if that option is not given. */
@@ -260,10 +201,13 @@ static const token *given_at(const options *o, const char *name)
     return NULL;
 }
 
-/* A number of a pair that was given; 0: it was not. */
+/* A number of a pair; 0: it was not given. */
 static int number_of(const options *o, const char *name, int axis)
 {
-    return (int)json_integer_value(json_array_get(json_object_get(o->object, name), (size_t)axis));
+    const st_field *f = st_options_field(o->type->fields, name);
+    if (!f || f->kind != ST_FIELD_PAIR) return 0;
+    const int *pair = (const int *)(const void *)((const char *)o->values + f->offset);
+    return pair[axis] == ST_ZERO_INT ? 0 : pair[axis];
 }
 
 /* Padding that keeps the size: dilation (kernel - 1) / 2 on each side; of an odd number the bottom and the
@@ -271,7 +215,7 @@ static int number_of(const options *o, const char *name, int axis)
 static int pad_same(const options *o, const token *t)
 {
     static const char *const sides[] = { "pad_height", "pad_width" };
-    const st_field *stride = field_called(o->type, "stride");
+    const st_field *fields = o->type->fields, *stride = st_options_field(fields, "stride");
     int before[2];
     for (int axis = 0; axis < 2; axis++) {
         const int k = number_of(o, "kernel", axis), d = number_of(o, "dilation", axis),
@@ -279,16 +223,16 @@ static int pad_same(const options *o, const token *t)
                   usual = stride->fallback > 0 ? (int)stride->fallback : k, /* k: as in pooling */
             steps = s ? s : usual;
         const long more = (d ? d : 1) * (k - 1L);
-        const bool has_sides = field_called(o->type, sides[axis]);
+        const st_field *side = st_options_field(fields, sides[axis]);
         if (steps != 1) return fail(t, "keeps the size only at a stride of 1, not %d", steps);
         if (more < 0 || more > INT_MAX) return fail(t, "needs a kernel of at least 1, not %d", k);
-        if (json_object_get(o->object, sides[axis]))
-            return fail(t, "cannot be combined with %s", sides[axis]);
-        if (more % 2 && !has_sides) return fail(t, "needs an odd kernel, not %d", k);
+        if (given_at(o, sides[axis])) return fail(t, "cannot be combined with %s", sides[axis]);
+        if (more % 2 && !side) return fail(t, "needs an odd kernel, not %d", k);
         before[axis] = (int)(more / 2);
-        if (more % 2 && put(o, sides[axis], pair_of(0, 1))) return -1;
+        if (more % 2) field_set_pair(side, 0, 1, o->values);
     }
-    return put(o, "padding", pair_of(before[0], before[1]));
+    field_set_pair(st_options_field(fields, "padding"), before[0], before[1], o->values);
+    return 0;
 }
 
 /* ---- layers ------------------------------------------------------------------------------------ */
@@ -346,12 +290,22 @@ static const st_field *unnamed_field(const st_layer_type *type, const token *t, 
     return NULL;
 }
 
-/* Takes the value. */
-static int give(options *o, const st_field *f, const token *t, json_t *value)
+static bool takes_same(const options *o, const st_field *f)
 {
+    return strcmp(f->name, "padding") == 0 && st_options_field(o->type->fields, "dilation");
+}
+
+/* Reads the value of an option; padding=same waits for the other options. */
+static int give(options *o, const st_field *f, const token *t)
+{
+    nearest n = { t->at, (size_t)t->length };
     if (o->count == MOST_OPTIONS) return fail(t, "is one option too many");
     o->given[o->count++] = (struct option){ f, *t };
-    return put(o, f->name, value) ? fail_within(t) : 0;
+    if (takes_same(o, f) && is(t, "same")) return 0;
+    if (field_read(o->type->name, f, t->at, (size_t)t->length, o->values) == 0) return 0;
+    if (takes_same(o, f)) nearest_try(&n, "same");
+    text_append_error(nearest_question(&n, "").text);
+    return fail_within(t);
 }
 
 /* Reads one option: a value, NAME=VALUE, or a flag. */
@@ -364,14 +318,17 @@ static int read_option(parser *p, options *o, int *taken)
     const st_field *f = unnamed ? unnamed_field(o->type, &t, (*taken)++) : field_named(o->type, &t);
     if (!f) return -1;
     if (given_at(o, f->name)) return fail(&t, "is given twice");
-    if (unnamed) return give(o, f, &t, value_of(f, &t));
-    if (p->now.kind != EQUALS && f->kind != ST_FIELD_BOOL) return fail(&t, "needs a value: %s=…", f->name);
-    if (p->now.kind != EQUALS) return give(o, f, &t, json_true());
-    advance(p);
-    const token value = p->now;
-    if (value.kind != WORD) return fail(&value, "found, expected a value of %s", f->name);
-    advance(p);
-    return give(o, f, &value, value_of(f, &value));
+    token value = t;
+    if (p->now.kind == EQUALS) {
+        advance(p);
+        value = p->now;
+        if (value.kind != WORD) return fail(&value, "found, expected a value of %s", f->name);
+        advance(p);
+    } else if (!unnamed) {
+        if (f->kind != ST_FIELD_BOOL) return fail(&t, "needs a value: %s=…", f->name);
+        value.at = "true", value.length = 4;
+    }
+    return give(o, f, &value);
 }
 
 static int read_options(parser *p, options *o, const token *name)
@@ -380,8 +337,7 @@ static int read_options(parser *p, options *o, const token *name)
     while (p->now.kind == WORD)
         if (read_option(p, o, &taken)) return -1;
     const token *padding = given_at(o, "padding");
-    if (padding && is(padding, "same") && field_called(o->type, "dilation") && pad_same(o, padding))
-        return -1;
+    if (padding && is(padding, "same") && pad_same(o, padding)) return -1;
     const st_field *f = NULL;
     while ((f = next_field(o->type, f)))
         if (is_required(f) && !given_at(o, f->name)) return fail(name, "needs %s", f->name);
@@ -397,6 +353,11 @@ static int expect(parser *p, token_kind kind, const char *what)
 
 static int read_chain(parser *p, chain *c);
 
+static bool is_sequence(const st_layer_type *type)
+{
+    return strcmp(type->name, "sequence") == 0;
+}
+
 /* Of one branch these are the branch itself: concat(relu, tanh) is refused, as a | is missing there. */
 static bool wants_branches(const st_layer_type *type)
 {
@@ -407,8 +368,7 @@ static bool wants_branches(const st_layer_type *type)
  * where its pooling ends. */
 static int read_branches(parser *p, chain *to, st_shape x, const st_layer_type *type, const token *name)
 {
-    const bool sequence = strcmp(type->name, "sequence") == 0,
-               unpools = strcmp(type->name, "max_unpool") == 0;
+    const bool sequence = is_sequence(type), unpools = strcmp(type->name, "max_unpool") == 0;
     do {
         chain c = { .y = x };
         token t = p->now;
@@ -470,16 +430,12 @@ static st_layer *read_plain(parser *p, const st_layer_type *type, const token *n
         fail(&p->now, "found after %.*s, which takes no options", name->length, name->at);
         return NULL;
     }
-    options o = { .type = type, .object = json_pack("{s:s}", "type", type->name) };
+    options o = { .type = type, .values = calloc(1, type->options_size + 1) };
     st_layer *l = NULL;
-    if (read_options(p, &o, name) == 0) {
-        char *text = json_dumps(o.object, JSON_REAL_PRECISION(17));
-        l = text ? st_layer_from_json(text, (st_net_known){ 0 }) : NULL;
-        if (!text) st_error_set("no memory");
-        else if (!l) fail_in_options(&o, name);
-        free(text);
-    }
-    json_decref(o.object);
+    if (!o.values) st_error_set("no memory for a layer's options");
+    else if (read_options(p, &o, name) == 0 && !(l = st_layer_new(type, o.values, 0, NULL)))
+        fail_in_options(&o, name);
+    free(o.values);
     return l;
 }
 
@@ -517,7 +473,7 @@ static bool is_times(const token *t, int *times)
 {
     const char *end = t->at + t->length;
     return t->kind == WORD && t->at[0] >= '0' && t->at[0] <= '9' && end[-1] == 'x' &&
-           read_int(t->at, end, times) == end - 1;
+           text_int(t->at, end, times) == end - 1;
 }
 
 static void skip_lines(parser *p)
@@ -553,7 +509,7 @@ static bool read_size(const token *t, st_shape *to)
     const char *at = t->at, *end = at + t->length;
     *to = (st_shape){ 0 };
     for (int n; to->rank < ST_MAX_RANK - 1; at++) {
-        if (!(at = read_int(at, end, &n)) || n < 1) return false;
+        if (!(at = text_int(at, end, &n)) || n < 1) return false;
         to->n[to->rank++] = n;
         if (at == end) return true;
         if (*at != 'x') return false;
@@ -731,18 +687,13 @@ static int write_chain(FILE *to, int count, st_layer *const layers[], const char
     return 0;
 }
 
-static bool is_sequence(const st_layer *l)
-{
-    return strcmp(l->type->name, "sequence") == 0;
-}
-
 static int write_branches(FILE *to, const st_layer *l)
 {
     for (int i = 0; i < l->children; i++) {
         const st_layer *branch = l->child[i];
         if (i) fputs(" | ", to);
         const bool bare = l->children > 1 || !wants_branches(l->type);
-        int status = bare && is_sequence(branch) && branch->children > 1
+        int status = bare && is_sequence(branch->type) && branch->children > 1
                          ? write_chain(to, branch->children, branch->child, ", ")
                          : write_layer(to, branch);
         if (status) return -1;
@@ -758,7 +709,8 @@ static int write_layer(FILE *to, const st_layer *l)
     fputs(l->type->name, to);
     if (!l->type->children) return write_options(to, l);
     fputc('(', to);
-    if (is_sequence(l) ? write_chain(to, l->children, l->child, ", ") : write_branches(to, l)) return -1;
+    if (is_sequence(l->type) ? write_chain(to, l->children, l->child, ", ") : write_branches(to, l))
+        return -1;
     fputc(')', to);
     return 0;
 }
@@ -788,8 +740,7 @@ void network_layers(FILE *to)
         fputs(type->name, to);
         const st_field *f = NULL;
         while ((f = next_field(type, f))) put_field(to, type, f);
-        if (type->children)
-            fputs(is_sequence(&(st_layer){ .type = type }) ? "(layers)" : "(layers | layers)", to);
+        if (type->children) fputs(is_sequence(type) ? "(layers)" : "(layers | layers)", to);
         fputc('\n', to);
     }
 }

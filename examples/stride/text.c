@@ -1,7 +1,9 @@
-/* text.c: characters of UTF-8, endings of names, and errors that get more text. */
+/* text.c: characters of UTF-8, whole numbers, endings of names, and errors that get more text. */
 #include "examples/stride/text.h"
 #include "tensor/error.h"
 
+#include <errno.h>
+#include <limits.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -88,6 +90,17 @@ int text_put_json(FILE *to, const json_t *value)
     fputc('\n', to);
     free(text);
     return 0;
+}
+
+const char *text_int(const char *text, const char *end, int *to)
+{
+    char *stop;
+    if (text >= end || !strchr("-+0123456789", *text)) return NULL;
+    errno = 0;
+    const long value = strtol(text, &stop, 10);
+    if (errno || stop == text || stop > end || value <= INT_MIN || value > INT_MAX) return NULL;
+    *to = (int)value;
+    return stop;
 }
 
 int text_width(const char *text)

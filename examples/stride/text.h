@@ -22,6 +22,9 @@ char *text_clean(const char *text);
 /* Prints JSON and a line end; control characters that JSON allows are escaped, too. -1 with an error. */
 int text_put_json(FILE *to, const json_t *value);
 
+/* Reads a whole number greater than INT_MIN; the text after it. NULL: there is none before `end`. */
+const char *text_int(const char *text, const char *end, int *to);
+
 /* Printed columns, one for each character of UTF-8. */
 int text_width(const char *text);
 

@@ -196,10 +196,10 @@ static const struct {
     { "conv 4 3 stride=,", "line 1, column 17: ','" },
     { "conv 4 3 stride=2 stride=2", "line 1, column 19: 'stride'" },
     { "conv 4 3 kernel=2", "line 1, column 10: 'kernel'" },
-    { "conv 4.5 3", "line 1, column 6: conv2d: out_channels is 4.5, expected a whole number" },
+    { "conv 4.5 3", "line 1, column 6: conv2d: out_channels is \"4.5\", expected a whole number" },
     { "conv 4 3x", "line 1, column 8: conv2d: kernel is \"3x\", expected two whole numbers" },
     { "conv 4 3x3x3", "kernel is \"3x3x3\", expected two" },
-    { "conv 99999999999 3", "line 1, column 6: conv2d: out_channels is 99999999999.0, "
+    { "conv 99999999999 3", "line 1, column 6: conv2d: out_channels is \"99999999999\", "
                             "expected a whole number of at most 2147483647" },
     { "conv 0 3", "at least 1" },
     { "conv -4 3", "at least 1" },
