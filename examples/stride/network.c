@@ -638,24 +638,12 @@ int network_check(const char *given)
 
 /* ---- writing ----------------------------------------------------------------------------------- */
 
-/* The fewest digits that read back as the same number. */
-static void put_real(FILE *to, double value)
-{
-    char text[40] = "0"; /* ST_ZERO, too */
-    for (int digits = 6; digits <= 17 && value != 0; digits++) {
-        snprintf(text, sizeof text, "%.*g", digits, value);
-        if (strtod(text, NULL) == value) break;
-    }
-    fputs(text, to);
-}
-
-/* A value of an option, of which st_options_text has written "name=value". */
+/* A value of an option, of which st_options_text has written "name=value", or nothing of its default, 0. */
 static void put_value(FILE *to, const st_field *f, const void *at, const char *text)
 {
     const int *i = at;
-    if (f->kind == ST_FIELD_REAL) put_real(to, *(const double *)at);
-    else if (f->kind == ST_FIELD_PAIR && i[0] == i[1]) fprintf(to, "%d", i[0]);
-    else fputs(strchr(text, '=') + 1, to);
+    if (f->kind == ST_FIELD_PAIR && i[0] == i[1]) fprintf(to, "%d", i[0]);
+    else fputs(*text ? strchr(text, '=') + 1 : "0", to);
 }
 
 static int write_options(FILE *to, const st_layer *l)

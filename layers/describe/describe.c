@@ -1,8 +1,16 @@
 /* describe.c: the options of a layer that differ from their defaults, as text. */
 #include "layers/describe/describe.h"
 #include "layers/layer_impl.h"
+#include "tensor/print/shortest.h"
 
+#include <float.h>
 #include <stdio.h>
+
+/* As many digits as %g has, or more if fewer do not read back. */
+static int digits_of(double x)
+{
+    return fewest_digits(x, false, 'g', FLT_DIG, DBL_DECIMAL_DIG);
+}
 
 /* "name=value" of an option that differs from its default; otherwise "". */
 static void field_text(const st_field *f, const void *options, char *to, size_t size)
@@ -20,7 +28,7 @@ static void field_text(const st_field *f, const void *options, char *to, size_t 
             snprintf(to, size, "%s=%dx%d", f->name, i[0], i[1]);
         break;
     case ST_FIELD_REAL:
-        if (*d != f->fallback) snprintf(to, size, "%s=%g", f->name, *d == 0 ? 0 : *d);
+        if (*d != f->fallback) snprintf(to, size, "%s=%.*g", f->name, digits_of(*d), *d == 0 ? 0 : *d);
         break;
     case ST_FIELD_BOOL:
         if (*(const bool *)at) snprintf(to, size, "%s", f->name);

@@ -167,7 +167,7 @@ TEST(options_after_a_name_that_are_wrong_are_refused)
 
 TEST(a_loss_is_written_as_the_text_that_is_read)
 {
-    static const char *const texts[] = { "mse", "huber delta=2.5",
+    static const char *const texts[] = { "mse", "huber delta=2.5", "huber delta=0.123456789012345",
                                          "cross-entropy label_smoothing=0.25, ignore_index=7" };
     for (size_t i = 0; i < sizeof texts / sizeof *texts; i++) {
         const st_loss l = loss_read(texts[i]);
