@@ -109,18 +109,12 @@ static st_net *lenet5(void)
 }
 /* clang-format on */
 
-static int write_nothing(FILE *to, const void *context)
-{
-    (void)to, (void)context;
-    return 0;
-}
-
 static int run(const settings *s, st_net *n, st_optim *o, st_dataset *set[2])
 {
     st_train_result result;
     st_metrics score;
     const char *source = n && o ? open_digits(set) : NULL;
-    if (!source || st_file_try(s->save, write_nothing, NULL)) return -1; /* before it trains, not after */
+    if (!source || st_file_try(s->save, NULL, NULL)) return -1; /* before it trains, not after */
     if (!s->quiet) {
         printf("%td images to train on, %td to test on: %s\n\n", set[0]->count, set[1]->count, source);
         if (st_net_summary(n, (ptrdiff_t)s->batch, stdout) || fflush(stdout)) return -1;

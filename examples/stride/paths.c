@@ -69,17 +69,11 @@ char *path_contents(const char *path, size_t most, size_t *size)
     return text;
 }
 
-static int write_nothing(FILE *to, const void *context)
-{
-    (void)to, (void)context;
-    return 0;
-}
-
 int path_writable(const char *path)
 {
     struct stat about; /* the path may be too long although the temporary file's is not */
     if (lstat(path, &about) && errno != ENOENT) return st_error_set("%.300s: %s", path, strerror(errno));
-    return st_file_try(path, write_nothing, NULL);
+    return st_file_try(path, NULL, NULL);
 }
 
 const char *path_temporary(void)

@@ -162,7 +162,8 @@ static void keep_permissions(int descriptor, const struct stat *old)
     (void)!fchmod(descriptor, mode);
 }
 
-/* Writes and closes the file; another descriptor, where there can be one, keeps its lock. 0, or an errno. */
+/* Writes, unless there is no writer, and closes the file; another descriptor, where there can be one, keeps
+ * its lock. 0, or an errno. */
 static int fill(int descriptor, int *locked, st_file_writer *write, const void *context)
 {
     *locked = fcntl(descriptor, F_DUPFD_CLOEXEC, 0);
@@ -170,7 +171,8 @@ static int fill(int descriptor, int *locked, st_file_writer *write, const void *
     int reason = stream ? 0 : errno;
     if (!stream) close(descriptor);
     errno = ENOMEM; /* if the writer sets none */
-    if (stream && (write(stream, context) || fflush(stream) || ferror(stream) || fsync(descriptor)))
+    if (stream &&
+        ((write && write(stream, context)) || fflush(stream) || ferror(stream) || fsync(descriptor)))
         reason = errno ? errno : EIO; /* a writer may have set it to 0 */
     if (stream && fclose(stream) && !reason) reason = errno ? errno : EIO;
     return reason;
@@ -224,7 +226,8 @@ static int replace(const char *path, char *name, st_file_writer *write, const vo
 static int run(const char *who, const char *path, st_file_writer *write, const void *context, bool only_try)
 {
     int cancelled;
-    if (!path || !write) return st_error_set("%s: the %s is NULL", who, path ? "writer" : "path");
+    if (!path || (!write && !only_try))
+        return st_error_set("%s: the %s is NULL", who, path ? "writer" : "path");
     pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancelled);
     char *at = resolve(path), *name = at ? malloc(strlen(at) + SUFFIX + 2) : NULL;
     int reason = !name ? errno : is_descriptor(path) ? A_STREAM : replace(at, name, write, context, only_try);

@@ -24,7 +24,7 @@ typedef int st_file_writer(FILE *to, const void *context);
 int st_file_replace(const char *path, st_file_writer *write, const void *context);
 
 /* Tests if st_file_replace can write the file: does the same, but removes the temporary file instead of
- * renaming it. */
+ * renaming it. `write` may be NULL: nothing is written. */
 int st_file_try(const char *path, st_file_writer *write, const void *context);
 
 /* True if `name` is that of a temporary file of `path`, which may be removed, or of the lock that a run with

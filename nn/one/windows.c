@@ -50,13 +50,14 @@ bool st_file_is_temporary(const char *name, const char *path)
 
 static int run(const char *who, const char *path, st_file_writer *write, const void *context, bool only_try)
 {
-    if (!path || !write) return st_error_set("%s: the %s is NULL", who, path ? "function" : "path");
+    if (!path || (!write && !only_try))
+        return st_error_set("%s: the %s is NULL", who, path ? "function" : "path");
     char *name = malloc(strlen(path) + sizeof ENDING);
     if (!name) return st_error_set("%s: no memory", path);
     strcat(strcpy(name, path), ENDING);
     errno = 0;
     FILE *to = fopen(name, "wb");
-    int status = to ? write(to, context) : -1;
+    int status = to && write ? write(to, context) : to ? 0 : -1;
     if (to && fclose(to)) status = -1;
     const int reason = errno;
     if (status == 0 && !only_try) status = MoveFileExA(name, path, REPLACE_EXISTING | WRITE_THROUGH) ? 0 : -1;
