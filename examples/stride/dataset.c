@@ -60,8 +60,7 @@ int dataset_check(const char *given)
 
 bool dataset_likely(const char *path)
 {
-    return path_is_folder(path) || text_ends_or_gz(path, ".csv") || text_ends_or_gz(path, ".tsv") ||
-           text_ends_or_gz(path, ".npy");
+    return path_is_folder(path) || path_is_table(path) || text_ends_or_gz(path, ".npy");
 }
 
 bool dataset_names(const char *given, const char *path)
@@ -139,8 +138,8 @@ static int open_idx(dataset *s, const paths *p)
 
 /* ---- CIFAR-10 ---------------------------------------------------------------------------------- */
 
-static const char *const things[] = { "airplane", "automobile", "bird",  "cat",  "deer",
-                                      "dog",      "frog",       "horse", "ship", "truck" };
+static const char *const cifar10_classes[] = { "airplane", "automobile", "bird",  "cat",  "deer",
+                                               "dog",      "frog",       "horse", "ship", "truck" };
 
 static int open_cifar10(dataset *s, const paths *p)
 {
@@ -150,7 +149,7 @@ static int open_cifar10(dataset *s, const paths *p)
     int count = 0;
     if (!folder && !text_ends_or_gz(p->path[0], ".bin")) return OTHER;
     s->classes = 10;
-    s->name = things;
+    s->name = cifar10_classes;
     if (!folder) {
         s->train = keep(s, st_dataset_cifar10(p->path, p->count));
         return opened(s, "CIFAR-10", p->path[0]);
@@ -245,8 +244,7 @@ static int open_rows(dataset *s, const char *path, const dataset_options *o, boo
 static int open_table(dataset *s, const paths *p)
 {
     const char *path = p->path[0];
-    const bool named = text_ends_or_gz(path, ".csv") || text_ends_or_gz(path, ".tsv");
-    return p->count == 1 && named ? open_rows(s, path, p->o, false) : OTHER;
+    return p->count == 1 && path_is_table(path) ? open_rows(s, path, p->o, false) : OTHER;
 }
 
 int dataset_open_unlabelled(dataset *s, const dataset_options *o)
@@ -622,14 +620,13 @@ dataset_identity dataset_identify(const st_dataset *set)
 
 /* ---- metadata ------------------------------------------------------------------------------------- */
 
-int dataset_note(st_net *n, const dataset_options *o, const dataset *s)
+int dataset_note(st_net *n, const dataset *s)
 {
     char *text = text_clean(s->text); /* in UTF-8 */
     const char *const notes[][2] = { { "data", text },  { "size", s->size }, { "layout", s->layout },
                                      { "label", NULL }, { "targets", NULL }, { "columns", NULL },
                                      { "table", NULL }, { "missing", NULL } };
     int status = st_error() ? -1 : 0;
-    (void)o;
     for (size_t i = 0; i < sizeof notes / sizeof *notes && status == 0; i++)
         status = st_net_set_metadata(n, notes[i][0], notes[i][1]);
     free(text);
@@ -639,15 +636,18 @@ int dataset_note(st_net *n, const dataset_options *o, const dataset *s)
     return st_net_set_table(n, &columns) ? st_error_within("%.200s: ", s->text) : 0;
 }
 
+void dataset_expect(dataset_options *o, const st_shape *x)
+{
+    o->sample = x;
+    if (x->rank == 3 && o->colour == 0) o->colour = x->n[0] == 1 ? 1 : x->n[0] == 3 ? 2 : 0;
+}
+
 void dataset_recall(dataset_options *o, const st_net *n)
 {
-    const st_shape *x = &n->input;
     const char *layout = st_net_metadata(n, "layout");
     o->net = n;
-    o->sample = x;
+    dataset_expect(o, &n->input);
     if (!o->size) o->size = st_net_metadata(n, "size");
     for (int i = 1; i < 3 && o->layout == 0 && layout; i++)
         if (strcmp(layout, layouts[i]) == 0) o->layout = i;
-    if (x->rank != 3) return;
-    if (o->colour == 0) o->colour = x->n[0] == 1 ? 1 : x->n[0] == 3 ? 2 : 0;
 }

@@ -127,9 +127,13 @@ typedef struct dataset_identity {
 } dataset_identity;
 dataset_identity dataset_identify(const st_dataset *set);
 
-/* Stores the options with which data were read in the net's metadata; and fills in options that are not
- * given from a net's metadata and input shape. */
-int dataset_note(st_net *n, const dataset_options *o, const dataset *s);
+/* Stores how the data were read in the net's metadata; and fills in options that are not given from a net's
+ * metadata and input shape. */
+int dataset_note(st_net *n, const dataset *s);
 void dataset_recall(dataset_options *o, const st_net *n);
+
+/* Samples are to have that shape, which must outlive the options: rows of a table get it, and pictures its
+ * number of channels unless a colour is given. */
+void dataset_expect(dataset_options *o, const st_shape *x);
 
 #endif

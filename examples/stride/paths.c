@@ -54,6 +54,11 @@ bool path_is_model(const char *path)
            (whole && first[8] == '{' && length <= (uint64_t)about.st_size - 8);
 }
 
+bool path_is_table(const char *path)
+{
+    return text_ends_or_gz(path, ".csv") || text_ends_or_gz(path, ".tsv");
+}
+
 char *path_contents(const char *path, size_t most, size_t *size)
 {
     struct stat about;

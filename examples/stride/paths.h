@@ -16,6 +16,9 @@ int path_readable(const char *path);
 /* True for a safetensors file, by its first bytes; and for a missing file whose name ends in .safetensors. */
 bool path_is_model(const char *path);
 
+/* True for the name of a table: .csv or .tsv, with or without .gz behind it. */
+bool path_is_table(const char *path);
+
 /* A file of at most `most` bytes, with a 0 behind them; to be freed. With an error it is cut short, or
  * NULL. */
 char *path_contents(const char *path, size_t most, size_t *size);

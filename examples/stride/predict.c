@@ -290,7 +290,7 @@ static int table_rows(session *t, const char *path, const char *name)
 static int file(session *t, const char *path)
 {
     if (text_ends(path, ".npy")) return array(t, path, path);
-    if (text_ends_or_gz(path, ".csv") || text_ends_or_gz(path, ".tsv")) return table_rows(t, path, path);
+    if (path_is_table(path)) return table_rows(t, path, path);
     return picture(t, path, path);
 }
 
@@ -418,10 +418,8 @@ static void check_tensor(const st_net_tensor *t, void *path)
 /* A missing file whose name is not that of a sample was meant to be the net. */
 static bool is_missing_net(const settings *s, const char *path)
 {
-    static const char *const endings[] = { ".npy", ".png", ".jpg", ".jpeg" };
-    bool sample = text_ends_or_gz(path, ".csv") || text_ends_or_gz(path, ".tsv");
-    for (size_t i = 0; i < sizeof endings / sizeof *endings; i++)
-        sample = sample || text_ends(path, endings[i]);
+    const bool sample =
+        path_is_table(path) || text_ends(path, ".npy") || st_picture_named(path) != ST_PICTURE_NONE;
     return !sample && strcmp(s->model, MODEL_FILE) == 0 && strcmp(path, "-") != 0 && access(path, F_OK) != 0;
 }
 

@@ -90,9 +90,7 @@ static int divide_data(job *j)
         alike.label = alike.features = NULL;
         alike.matched = true;
         alike.classes = j->loss.kind->classes;
-        alike.sample = &all->x;
-        if (all->x.rank == 3 && alike.colour == 0)
-            alike.colour = all->x.n[0] == 1 ? 1 : all->x.n[0] == 3 ? 2 : 0;
+        dataset_expect(&alike, &all->x);
         if (dataset_open(&j->held, &alike, NULL) || dataset_match(&j->held, j->from.classes, j->from.name) ||
             dataset_fit(&j->held, j->net->output))
             return -1;
@@ -256,8 +254,7 @@ static int note(job *j)
 {
     st_net *n = j->net;
     if (note_training(j)) return -1;
-    if (dataset_note(n, &j->s->source, &j->from) || st_net_set_metadata(n, "loss", loss_write(&j->loss).text))
-        return -1;
+    if (dataset_note(n, &j->from) || st_net_set_metadata(n, "loss", loss_write(&j->loss).text)) return -1;
     if (st_net_set_metadata(n, "one_hot", learns_one_hot(j) ? "true" : NULL)) return -1;
     if (j->scale && st_net_set_normalization(n, j->scale)) return -1;
     if (j->target_scale && st_net_set_normalization(n, j->target_scale)) return -1;
