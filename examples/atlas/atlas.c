@@ -1,6 +1,7 @@
 /* atlas.c: poolings of the literature, tried again: runs the plan, and writes what came of it. */
 #define _POSIX_C_SOURCE 200809L
 #include "examples/atlas/results.h"
+#include "examples/stride/page.h"
 #include "nn/data/digits.h"
 #include "nn/files/replace.h"
 
@@ -134,16 +135,6 @@ static int make_folders(const char *path)
     }
 }
 
-/* Inside of <script> nothing but < could end it; in JSON it stands in strings only. */
-static int write_data(FILE *to, const void *all)
-{
-    char *text = json_dumps(all, JSON_COMPACT | JSON_REAL_PRECISION(9));
-    for (const char *c = text; c && *c; c++) *c == '<' ? fputs("\\u003c", to) : fputc(*c, to);
-    const bool written = text != NULL && fputc('\n', to) != EOF;
-    free(text);
-    return written ? 0 : -1;
-}
-
 static int run(settings *s)
 {
     running r = { .s = s };
@@ -154,7 +145,7 @@ static int run(settings *s)
     if (!s->kept && each_job(s->a.scale, run_job, &r)) return -1;
     json_t *all = results_gather(&s->a);
     snprintf(path, sizeof path, "%s/atlas.json", s->a.folder);
-    if (all && st_file_replace(path, write_data, all) == 0) results_print(all, stdout);
+    if (all && st_file_replace(path, page_put_json, all) == 0) results_print(all, stdout);
     json_decref(all);
     return st_error() ? -1 : fflush(stdout);
 }

@@ -105,27 +105,29 @@ static const char *const lines[] = {
 #include "examples/stride/page.inc"
 };
 
-/* Inside of <script> nothing but < could end it or begin a comment; in JSON it stands in strings only. */
-static void put_json(FILE *to, const char *text)
+/* Nothing but < could end the script or begin a comment; in JSON it stands in strings only. */
+int page_put_json(FILE *to, const void *data)
 {
-    for (; *text; text++) *text == '<' ? fputs("\\u003c", to) : fputc(*text, to);
-    fputc('\n', to);
+    char *text = json_dumps(data, JSON_COMPACT | JSON_REAL_PRECISION(9));
+    for (const char *c = text; c && *c; c++) *c == '<' ? fputs("\\u003c", to) : fputc(*c, to);
+    const bool written = text && fputc('\n', to) != EOF;
+    free(text);
+    return written ? 0 : -1;
 }
 
-static int put_page(FILE *to, const void *text)
+static int put_page(FILE *to, const void *data)
 {
-    for (size_t i = 0; i < sizeof lines / sizeof *lines; i++)
-        if (strcmp(lines[i], "DATA\n") == 0) put_json(to, text);
+    int status = 0;
+    for (size_t i = 0; i < sizeof lines / sizeof *lines && status == 0; i++)
+        if (strcmp(lines[i], "DATA\n") == 0) status = page_put_json(to, data);
         else fputs(lines[i], to);
-    return 0;
+    return status;
 }
 
 int page_write(const char *path, json_t *data)
 {
-    char *text = st_error() || !data ? NULL : json_dumps(data, JSON_COMPACT | JSON_REAL_PRECISION(9));
-    if (!text) st_error_set("%s: no memory for a page", path);
-    const int status = text ? st_file_replace(path, put_page, text) : -1;
-    free(text);
+    if (!data) st_error_set("%s: no memory for a page", path);
+    const int status = st_error() ? -1 : st_file_replace(path, put_page, data);
     json_decref(data);
     return status;
 }

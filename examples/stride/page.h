@@ -26,6 +26,9 @@
 /* Replaces the file atomically; takes the JSON, NULL after an error. 0, or -1 with an error. */
 int page_write(const char *path, json_t *data);
 
+/* Writes JSON that may stand inside of <script>, and a line end: a writer of st_file_replace. */
+int page_put_json(FILE *to, const void *data);
+
 /* A text; control characters and bytes that are not UTF-8 become U+FFFD. A number; null unless finite. */
 json_t *page_text(const char *text);
 json_t *page_number(double value);

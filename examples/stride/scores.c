@@ -1,6 +1,7 @@
 /* scores.c: one pass over a set, and tables of its result. */
 #include "examples/stride/scores.h"
 #include "examples/stride/one_hot.h"
+#include "examples/stride/page.h"
 #include "examples/stride/sketch.h"
 #include "examples/stride/text.h"
 #include "tensor/reduce/reduce.h"
@@ -223,27 +224,22 @@ void scores_print(const scores *s, const char *const *name, FILE *to)
 
 /* ---- JSON -------------------------------------------------------------------------------------- */
 
-static json_t *number(double value)
-{
-    return isfinite(value) ? json_real(value) : json_null();
-}
-
 json_t *scores_json(const scores *s, const char *const *name)
 {
-    json_t *all = json_pack("{s:I, s:o}", "samples", (json_int_t)s->count, "loss", number(s->loss));
+    json_t *all = json_pack("{s:I, s:o}", "samples", (json_int_t)s->count, "loss", page_number(s->loss));
     json_t *classes = json_array(), *matrix = json_array();
     for (ptrdiff_t k = 0; k < s->classes; k++) {
         class_scores c = scores_of(s, k);
         json_t *row = json_array();
         for (ptrdiff_t j = 0; j < s->classes; j++)
             json_array_append_new(row, json_integer((json_int_t)scores_at(s, k, j)));
-        json_t *class =
-            json_pack("{s:s, s:I, s:o, s:o, s:o}", "name", name[k], "samples", (json_int_t)c.samples,
-                      "precision", number(c.precision), "recall", number(c.recall), "f1", number(c.f1));
+        json_t *class = json_pack("{s:s, s:I, s:o, s:o, s:o}", "name", name[k], "samples",
+                                  (json_int_t)c.samples, "precision", page_number(c.precision), "recall",
+                                  page_number(c.recall), "f1", page_number(c.f1));
         if (json_array_append_new(classes, class) || json_array_append_new(matrix, row))
             st_error_set("class %td cannot be written as JSON", k);
     }
-    if (!isnan(s->accuracy)) json_object_set_new(all, "accuracy", number(s->accuracy));
+    if (!isnan(s->accuracy)) json_object_set_new(all, "accuracy", page_number(s->accuracy));
     if (s->classes > 0) json_object_set(all, "classes", classes);
     if (s->classes > 0) json_object_set(all, "confusion", matrix);
     json_decref(classes);
