@@ -87,18 +87,28 @@ static void leave_blas_threads(char **argv)
 
 char command_line[2048];
 
-/* Quotes words that a shell would split. */
+/* Quotes a word that a shell would split. */
+static void put_word(FILE *to, const char *word)
+{
+    static const char plain[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-+=./,:@%";
+    if (word[0] && !word[strspn(word, plain)]) {
+        fputs(word, to);
+        return;
+    }
+    fputc('\'', to);
+    for (; *word; word++) *word == '\'' ? fputs("'\\''", to) : fputc(*word, to);
+    fputc('\'', to);
+}
+
 static void note_command_line(int argc, char **argv)
 {
-    size_t used = 0;
-    for (int i = 0; i < argc && used < sizeof command_line - 8; i++) {
-        bool plain =
-            argv[i][0] && !argv[i][strspn(argv[i], "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
-                                                   "0123456789_-+=./,:@%")];
+    FILE *to = fmemopen(command_line, sizeof command_line - 1, "w");
+    for (int i = 0; i < argc && to; i++) {
         const char *slash = i == 0 ? strrchr(argv[0], '/') : NULL;
-        used += (size_t)snprintf(command_line + used, sizeof command_line - used, plain ? "%s%s" : "%s'%s'",
-                                 i ? " " : "", slash ? slash + 1 : argv[i]);
+        if (i > 0) fputc(' ', to);
+        put_word(to, slash ? slash + 1 : argv[i]);
     }
+    if (to) fclose(to);
 }
 
 int main(int argc, char **argv)

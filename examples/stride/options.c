@@ -285,19 +285,24 @@ static int parse(const subcommand *c, int argc, char **argv, void *settings)
             optarg = argv[optind++]; /* the next word, if it is such a number */
         if (read_value(c, o, name, optarg, settings)) return 2;
     }
+    return 0;
+}
+
+/* Stores operands in their options, and checks the number of the others. */
+static int check_operands(const subcommand *c, int argc, char **argv, void *settings)
+{
+    const char *title = subcommand_title(c);
     for (int i = optind; i < argc; i++)
-        if (!*argv[i])
-            return subcommand_refuse(c, "an argument is \"\"; usage: %s %s", subcommand_title(c), c->usage);
+        if (!*argv[i]) return subcommand_refuse(c, "an argument is \"\"; usage: %s %s", title, c->usage);
     if (take_operands(c, argc, argv, settings)) return 2;
-    if (argc - optind > c->most && c->most > 1)
-        return subcommand_refuse(c, "%d arguments, expected at most %d; usage: %s %s", argc - optind, c->most,
-                                 subcommand_title(c), c->usage);
-    if (argc - optind > c->most)
-        return subcommand_refuse(c, "unexpected \"%s\"; usage: %s %s",
-                                 argv[optind + (c->operands[0] ? 0 : c->most)], subcommand_title(c),
+    const int left = argc - optind;
+    if (left > c->most && c->most > 1)
+        return subcommand_refuse(c, "%d arguments, expected at most %d; usage: %s %s", left, c->most, title,
                                  c->usage);
-    if (argc - optind < c->least)
-        return subcommand_refuse(c, "missing argument; usage: %s %s", subcommand_title(c), c->usage);
+    if (left > c->most)
+        return subcommand_refuse(c, "unexpected \"%s\"; usage: %s %s",
+                                 argv[optind + (c->operands[0] ? 0 : c->most)], title, c->usage);
+    if (left < c->least) return subcommand_refuse(c, "missing argument; usage: %s %s", title, c->usage);
     return 0;
 }
 
@@ -324,7 +329,9 @@ static int parse_and_run(const subcommand *c, int argc, char **argv, void *setti
     int status = 0;
     while ((o = next_option(c, o)) && !status)
         if (o->fallback) status = read_value(c, o, o->name, o->fallback, settings);
-    if (!status) status = check_dashes(c, argc, argv) || parse(c, argc, argv, settings) ? 2 : 0;
+    if (!status && (check_dashes(c, argc, argv) || parse(c, argc, argv, settings) ||
+                    check_operands(c, argc, argv, settings)))
+        status = 2;
     while (!status && (o = next_option(c, o)))
         if (o->kind == OPTION_THREADS) use_threads(c, *(const long *)((char *)settings + o->offset));
     return status ? status : c->run(settings, argc - optind, argv + optind);
