@@ -25,7 +25,7 @@ typedef struct bytes {
 /* Files of these bytes, plain and gzipped; their paths. */
 const char *written(const char *name, bytes b);
 const char *zipped(const char *name, bytes b);
-bytes contents(const char *path); /* of a file below 1 MiB, until the call after the next */
+bytes contents(const char *path); /* of a file below 4 MiB, until the call after the next */
 
 /* From here on the program's locale has a decimal comma; it is made in the folder where none is installed.
  * False where that cannot be done. */

@@ -200,6 +200,6 @@ TEST(a_file_that_is_missing_is_refused)
         about("%s", r->name);
         if (r->y) snprintf(y, sizeof y, "%s", written("targets", r->y()));
         expect_refused(r->open("/no such folder/samples", y) != NULL, "/no such folder/samples", "");
-        expect_refused(r->open(path_of("."), y) != NULL, "", "");
+        expect_refused(r->open(path_of("."), y) != NULL, path_of("."), "");
     }
 }

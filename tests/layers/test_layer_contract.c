@@ -58,8 +58,7 @@ TEST(options_are_copied)
 /* The options of a made layer, of which a test reads pairs. */
 static const int *pair_of(const st_layer *l, const char *name)
 {
-    const st_field *f = l->type->fields;
-    while (strcmp(f->name, name) != 0) f++;
+    const st_field *f = st_options_field(l->type->fields, name);
     return (const int *)(const void *)((const char *)l->options + f->offset);
 }
 
