@@ -337,9 +337,10 @@ goes_on() { # as if it had not ended; the checkpoint is a saved net, too
         checkpointed 4 --save "$tmp/rest" --log "$tmp/parts.csv" --report "$tmp/parts.html" && cmp "$tmp/whole.csv" "$tmp/parts.csv" || because "the log of a run in parts" || return
     # So does its page, of a run that is over, too: the same numbers, but for how long an epoch took.
     epochs_of() { data_of "$1" | grep -o '"epochs":\[\[[^]]*\(\],\[[^]]*\)*\]\]' | tr ']' '\n' | sed -n 's/^.*\[\([0-9].*\),[^,]*$/\1/p'; }
-    checkpointed 4 --save "$tmp/rest" --log "$tmp/parts.csv" --report "$tmp/over.html" && ! grep -q resumed "$tmp/parts.html" "$tmp/over.html" &&
-        [ "$(epochs_of "$tmp/parts.html" | grep -c '^[1-4],')" = 4 ] &&
-        [ "$(epochs_of "$tmp/parts.html")" = "$(epochs_of "$tmp/over.html")" ] || because "the page of a run in parts" || return
+    local over="$tmp/it's over.html"
+    checkpointed 4 --save "$tmp/rest" --log "$tmp/parts.csv" --report "$over" && ! grep -q resumed "$tmp/parts.html" "$over" &&
+        holds "$over" "/it'\\\\\\\\''s over.html'" && [ "$(epochs_of "$tmp/parts.html" | grep -c '^[1-4],')" = 4 ] &&
+        [ "$(epochs_of "$tmp/parts.html")" = "$(epochs_of "$over")" ] || because "the page of a run in parts" || return
     echo words >"$tmp/old.csv" # what is no log is kept
     fails '.*old.csv: ' $run --net "$net 10" --epochs 5 --checkpoint "$tmp/run" --resume --log "$tmp/old.csv" --save "$tmp/half" &&
         [ "$(cat "$tmp/old.csv")" = words ]
