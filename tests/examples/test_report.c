@@ -230,7 +230,8 @@ TEST(scores_are_what_single_predictions_say)
     st_tensor_free(x), st_tensor_free(y), st_tensor_free(out), scores_free(&f), run_free(&r);
 }
 
-/* Two of 3 samples of class 0 are found, one of class 2 is taken for 0, and class 1 has none. */
+/* Two of 3 samples of class 0 are found, one of class 2 is taken for 0, and class 1 has none. F1 is the
+ * harmonic mean of both. */
 TEST(precision_and_recall_are_fractions)
 {
     ptrdiff_t confusion[] = { 2, 1, 0, 0, 0, 0, 1, 0, 0 };
@@ -241,6 +242,12 @@ TEST(precision_and_recall_are_fractions)
     assert_true(scores_of(&f, 0).precision == 2.0 / 3);
     assert_true(scores_of(&f, 1).precision == 0);
     assert_true(isnan(scores_of(&f, 2).precision));
+    assert_true(scores_of(&f, 1).f1 == 0 && scores_of(&f, 2).f1 == 0);
+    ptrdiff_t unequal[] = { 3, 3, 0, 2, 0, 0, 0, 0, 0 };
+    f.confusion = unequal;
+    const class_scores c = scores_of(&f, 0);
+    assert_true(c.samples == 6 && c.precision == 3.0 / 5 && c.recall == 3.0 / 6 && c.f1 == 6.0 / 11);
+    assert_true(isnan(scores_of(&f, 2).f1));
 }
 
 /* ---- pictures ---------------------------------------------------------------------------------- */

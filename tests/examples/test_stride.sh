@@ -83,6 +83,7 @@ refuses_words() {
         refuses '--save: expected FILE, not ""' train --net relu --save '' && refuses 'an argument is ""; usage' predict '' &&
         refuses '--resume needs --checkpoint FILE' train --net relu --resume &&
         refuses '--checkpoint-every needs' train --net relu --checkpoint-every 3 &&
+        refuses '--freeze: given more than 8 times' train relu --freeze={0,1,2,3,4,5,6,7,8} &&
         refuses '--save and --checkpoint are the same file, a' train --net relu --checkpoint "../${PWD##*/}/a" --save a &&
         refuses '--log and --report are the same file, a.csv' train --net relu --log a.csv --report a.csv &&
         refuses '7 arguments, expected at most 6; usage: stride report' report a.csv b.csv c.csv d.csv e.csv f.csv g.csv && refuses 'no network' summary && refuses 'unexpected "b"' summary a b && refuses '--net is given twice' summary relu --net tanh && refuses 'a network is given more than once' summary --net relu --model a &&
@@ -619,7 +620,10 @@ matches_columns() {
 finds_it_first() { # before data are read, drawn or opened
     fails "line 1, column 1: 'covn' is not a layer" train 'covn 3, relu' && fails '.*nothing: No such file' train relu --validation nothing &&
         fails "line 1, column 8: 'stide' is not an option" train 'conv 3 stide=2' --data nothing &&
-        refuses '--net is given twice' train relu --net relu
+        fails '.*is too long for an option' train relu --optim "adam $(printf %0200d 0)" --data nothing &&
+        fails '.*more than 16 files' train relu --data "$(printf x,%.0s {1..17})" &&
+        refuses '--net is given twice' train relu --net relu || return
+    printf 'relu\0' >"$tmp/zero.net" && fails '.*zero.net: not text' summary "$tmp/zero.net" --input 3
 }
 spells() { # one file, by two names; what is closed; what is a link
     mkdir -p "$tmp/links" && ln -sf ../later "$tmp/links/there" || return
