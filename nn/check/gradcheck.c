@@ -429,10 +429,11 @@ static bool backward_holds(const subject *s, st_tensor x, st_tensor w, const st_
     return same(s, spare[0], s->dx, true, "backward does not overwrite dx: dx");
 }
 
-/* With one image, so that `gradient` gets the layer's gradients themselves, which must be added to. */
-static bool gradient_holds(const subject *s, st_tensor once)
+/* With one image, so that `gradient` gets the layer's gradients themselves, which must be added to; and with
+ * a null dx, where layers that hold others must run these all the same. */
+static bool gradient_holds(const subject *s, st_tensor dx, st_tensor once)
 {
-    st_tensor gradients = st_layer_gradients(s->l), none = { 0 };
+    const st_tensor gradients = st_layer_gradients(s->l), none = { 0 };
     st_tensor x = st_narrow(s->x, 0, 0, 1), y = st_narrow(s->above, 0, 0, 1), dy = st_narrow(s->dy, 0, 0, 1);
     forward_from(s, x, y);
     for (int start = 0; start < 2; start++) {
@@ -440,7 +441,10 @@ static bool gradient_holds(const subject *s, st_tensor once)
         st_layer_backward(s->l, x, y, dy, none);
         if (start == 0) st_fill(once, 1), st_add(once, 1, gradients);
     }
-    return same(s, gradients, once, false, "gradient does not add to what is there, 1: element ");
+    if (!same(s, gradients, once, false, "gradient does not add to what is there, 1: element ")) return false;
+    st_fill(gradients, 1);
+    st_layer_backward(s->l, x, y, dy, st_narrow(dx, 0, 0, 1));
+    return same(s, once, gradients, false, "backward with a null dx changes the gradient: 1 + element ");
 }
 
 /* Checks an x with the same elements but other strides: its axes stored in the opposite order. */
@@ -469,7 +473,8 @@ static bool contract_holds(const subject *s, st_tensor x)
               once = st_tensor_new(st_layer_gradients(s->l).shape);
     if (!st_error()) st_copy(once, st_layer_parameters(s->l));
     bool holds = !st_error() && forward_holds(s, x, once) && backward_holds(s, x, once, spare) &&
-                 gradient_holds(s, once) && strides_hold(s, st_permute(flat, reversed), spare[0], once);
+                 gradient_holds(s, spare[0], once) &&
+                 strides_hold(s, st_permute(flat, reversed), spare[0], once);
     for (int i = 0; i < 3; i++) st_tensor_free(spare[i]);
     st_tensor_free(flat), st_tensor_free(once);
     return st_error() ? fail_by_error(s) : holds;

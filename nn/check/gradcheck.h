@@ -15,8 +15,8 @@
  * whose gradients are all zero, analytic and numeric, fails as VACUOUS.
  *
  * The contract is checked, too: forward writes all of y and returns the same for a second call and for an x
- * of other strides, backward overwrites dx, gradient adds to dw, and none of them writes its inputs or a
- * parameter.
+ * of other strides, backward overwrites dx, gradient adds to dw, also where dx is null, and none of them
+ * writes its inputs or a parameter.
  * Each forward pass begins with the same states, so that a layer that changes its states in training
  * (spectral normalisation, batch renormalisation) is checked as a function of x and its parameters.
  * Afterwards parameters and states are as before, and gradients are zero. Batches of more than 8 are cut into

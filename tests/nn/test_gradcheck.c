@@ -260,6 +260,35 @@ TEST(every_fault_is_named)
     }
 }
 
+/* A layer that holds one, and forgets that it runs backward for the parameters, too. */
+static int plan_holder(st_layer *l, st_shape x, st_shape *y)
+{
+    return st_plan_child(l, 0, x, y);
+}
+static void forward_holder(const st_call *c, st_tensor x, st_tensor y)
+{
+    st_copy(y, st_forward_child(c, 0, x));
+}
+static void backward_holder(const st_call *c, st_tensor x, st_tensor y, st_tensor dy, st_tensor dx)
+{
+    (void)y;
+    if (!st_is_null(dx)) st_backward_child(c, 0, x, dy, dx);
+}
+static const st_layer_type holder = { .name = "holder",
+                                      .plan = plan_holder,
+                                      .forward = forward_holder,
+                                      .backward = backward_holder,
+                                      .children = 1 };
+
+TEST(children_that_run_backward_for_dx_alone_are_found)
+{
+    auto_layer *l = st_layer_new(&holder, NULL, 1, (st_layer *[]){ layer_with(NO_FAULT) });
+    st_gradcheck_result r = CHECK(l, 0);
+    assert_false(r.passed);
+    assert_non_null(
+        strstr(r.text, "holder: backward with a null dx changes the gradient: 1 + element [0] is 1, "));
+}
+
 TEST(a_parameter_is_named_by_its_path)
 {
     auto_layer *l = st_sequence(st_tanh(), st_sequence(layer_with(NO_BIAS_GRADIENT), st_tanh()));
