@@ -217,11 +217,24 @@ static int answer(session *t, const char *name, st_tensor image)
 
 /* ---- inputs -------------------------------------------------------------------- */
 
+/* Numbers from 0 to 1, as pictures have, have such a mean, and a deviation of at most 1/2. */
+static int check_scale(const st_normalization *scale, const char *name)
+{
+    for (ptrdiff_t c = 0; scale && c < scale->channels; c++)
+        if (scale->mean[c] < 0 || scale->mean[c] > 1 || scale->deviation[c] > 0.501)
+            return st_error_set(
+                "%.200s: pictures have numbers from 0 to 1; those that the net was trained on "
+                "have a mean of %.4g and a deviation of %.4g",
+                name, scale->mean[c], scale->deviation[c]);
+    return 0;
+}
+
 static int picture(session *t, const char *path, const char *name)
 {
     const st_shape *x = &t->m.net->input;
     if (x->rank != 3)
         return st_error_set("%.200s: the net takes %s, not pictures", name, st_shape_text(*x).text);
+    if (check_scale(t->m.scale, name)) return -1;
     bool resize = t->s->resize || st_net_metadata(t->m.net, "size");
     const int channels = x->n[0] == 1 || x->n[0] == 3 ? (int)x->n[0] : 0;
     st_tensor raw = st_picture_load(path),

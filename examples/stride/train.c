@@ -617,6 +617,8 @@ static int check_options(const settings *s)
         return subcommand_refuse(c, "no network: a file, or a text such as 'conv 32 3x3, relu, dense 10'");
     if (s->net && dataset_likely(s->net))
         return subcommand_refuse(c, "%.200s is data, not a network; it is given by --data", s->net);
+    if (s->net && path_is_model(s->net) && access(s->net, F_OK) == 0)
+        return subcommand_refuse(c, "%.200s is a saved net; to train it further, use --from", s->net);
     if (s->validation && s->split > 0) return subcommand_refuse(c, "--validation or --split, not both");
     if (!s->checkpoint && (s->resume || s->checkpoint_every > 0))
         return subcommand_refuse(c, "--%s needs --checkpoint FILE",

@@ -27,8 +27,9 @@ ST_API_BEGIN
 /* ---- one picture ---------------------------------------------------------------------------------- */
 
 /* A new tensor [C, H, W] of 1 channel (grey) or 3 (red, green, blue), 0 to 1. Palettes are expanded, CMYK
- * becomes RGB, transparent pixels are blended with black. Null with an error that names the file: missing,
- * not a regular file, broken, truncated, neither PNG nor JPEG, of a format whose library is missing. */
+ * becomes RGB, 8-bit PNGs of another gamma than sRGB's (gAMA) are converted to it, transparent pixels are
+ * blended with black. Null with an error that names the file: missing, not a regular file, broken, truncated,
+ * neither PNG nor JPEG, of a format whose library is missing. */
 st_tensor st_picture_load(const char *path);
 
 /* A new tensor [channels, height, width] from an image [1, H, W] or [3, H, W]; 0: unchanged. Grey is copied

@@ -282,6 +282,7 @@ needs_no_flags() {
     MNIST_DIR=$digits succeeds eval --model "$model" && says '^accuracy' || return
     succeeds eval --model "$model" --data "$digits" --part train && says '320 samples' || return
     succeeds summary "$model" && says '^normalization: .*"mean"' && says '^classes: \["0","1"' || return
+    refuses ".*/model.safetensors is a saved net; to train it further, use --from" train "$model" --data "$digits" || return
     fails '.*None|.*has no test part' eval --model "$model" --data "$digits/train.csv" --part test
 }
 evaluates_in_json() {
@@ -418,7 +419,8 @@ reads_npy() {
 }
 reads_tables() {
     train --net "$net 4" --data "$digits/train.csv" --image 1x28x28 --validation "$digits/t10k.csv" --save "$tmp/csv.safetensors" &&
-        learnt validation && succeeds eval --model "$tmp/csv.safetensors" --data "$digits/t10k.csv" && says '^accuracy=(0.[89]|1)' || return
+        learnt validation && succeeds eval --model "$tmp/csv.safetensors" --data "$digits/t10k.csv" && says '^accuracy=(0.[89]|1)' &&
+        fails '.*seven.png: pictures have numbers from 0 to 1; those .* have a mean of' predict --model "$tmp/csv.safetensors" seven.png || return
     awk 'BEGIN { srand(1); for (i = 0; i < 200; i++) { a = rand(); b = rand(); print a "," b "," 2 * a - b } }' >"$tmp/plane.csv"
     succeeds train --net 'dense 1' --data "$tmp/plane.csv" --label -1 --targets 1 --loss mse --split 0.2 --epochs 40 --batch 8 --lr 0.02 \
         --patience 40 --save "$tmp/plane.safetensors" && awk -F '[= ]' 'END { exit !($3 < 1e-3) }' "$out" || because "a plane is not found" || return
