@@ -40,6 +40,7 @@ static int check(const st_layer_type *type, int children, st_layer *const child[
                             : !type->plan    ? "plan"
                             : !type->forward ? "forward"
                                              : "backward");
+    if (options_reach(type->name, type->fields, type->options_size)) return -1;
     if (children > 0 && !child) return st_error_set("%s: the list of layers is NULL", type->name);
     if (type->children == ST_LAYER_ANY ? children < 0 : children != type->children)
         return st_error_set("%s: holds %d layer%s, expected %s%d", type->name, children,

@@ -100,6 +100,9 @@ int layer_child_path(char to[ST_LAYER_PATH], const st_layer *l, const char *path
 
 int layer_threads(void); /* that would run a planned tree now */
 
+/* -1 with an error if a field is not in options of that size. */
+int options_reach(const char *who, const st_field *fields, size_t size);
+
 /* The elements that a built layer allocates for these needs, its parameters' gradients included; not x and
  * y. */
 double layer_needed(const st_layer_needs *needs);

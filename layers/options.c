@@ -1,5 +1,6 @@
 /* options.c: defaults and validation of options, driven by their table. */
 #include "layers/options.h"
+#include "layers/layer_impl.h"
 #include "tensor/counts.h"
 #include "tensor/error.h"
 
@@ -59,6 +60,15 @@ static int resolve(const char *who, const st_field *f, void *at)
     case ST_FIELD_NAMED: return *(void **)at ? 0 : st_error_set("%s: %s is missing", who, f->name);
     }
     return st_error_set("%s: option %s has the unknown kind %d", who, f->name, (int)f->kind);
+}
+
+int options_reach(const char *who, const st_field *fields, size_t size)
+{
+    for (const st_field *f = fields; f && f->name; f++)
+        if (f->offset >= size)
+            return st_error_set("%s: option %s lies outside of the options, whose options_size is %zu", who,
+                                f->name, size);
+    return 0;
 }
 
 int st_options_resolve(const char *who, const st_field *fields, void *options)

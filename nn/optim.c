@@ -1,5 +1,6 @@
 /* optim.c: making an optimizer of any kind, and its steps: passes over flat arrays. */
 #include "nn/optim_impl.h"
+#include "layers/layer_impl.h"
 #include "tensor/array.h"
 #include "tensor/counts.h"
 #include "tensor/engine.h"
@@ -17,6 +18,7 @@ static int check_kind(const st_optim_kind *kind)
         return st_error_set("st_optim_new: the %s is NULL", !kind ? "kind" : !kind->name ? "name" : "step");
     if (kind->states < 0 || kind->states > ST_OPTIM_STATES)
         return st_error_set("%s: %d states, expected 0 to %d", kind->name, kind->states, ST_OPTIM_STATES);
+    if (options_reach(kind->name, kind->fields, kind->options_size)) return -1;
     const st_field *lr = st_options_field(kind->fields, "lr");
     if (lr && lr->kind == ST_FIELD_REAL) return 0;
     return st_error_set("%s: there is no option lr of type double", kind->name);

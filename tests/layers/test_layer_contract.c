@@ -1099,6 +1099,10 @@ TEST(bad_types_are_refused)
     assert_refused(st_layer_new(&type, NULL, 0, NULL), "type odd lacks forward");
     type = good, type.backward = NULL;
     assert_refused(st_layer_new(&type, NULL, 0, NULL), "type odd lacks backward");
+    const st_field fields[] = { { "rate", ST_FIELD_REAL, .offset = 8 }, { 0 } };
+    type = good, type.fields = fields, type.options_size = 8;
+    assert_refused(st_layer_new(&type, NULL, 0, NULL),
+                   "odd: option rate lies outside of the options, whose options_size is 8");
 }
 
 static int empty_plan(st_layer *l, st_shape x, st_shape *y)

@@ -184,6 +184,8 @@ TEST(an_optimizer_of_ones_own_is_checked)
     expect_failure(st_optim_new(&stepless, NULL), "st_optim_new: the step is NULL");
     expect_failure(st_optim_new(&greedy, NULL), "own: 4 states, expected 0 to 3");
     expect_failure(st_optim_new(&rateless, NULL), "own: there is no option lr of type double");
+    rateless = own_kind, rateless.options_size = 0;
+    expect_failure(st_optim_new(&rateless, NULL), "own: option lr lies outside of the options");
     expect_failure(st_optim_new(&own_kind, &(rate){ -1 }), "own: lr is -1, expected at least 0");
 }
 
