@@ -147,9 +147,6 @@ static void fill(st_layer *l, void *tables)
 
 /* ---- several threads -------------------------------------------------------------------------------- */
 
-/* The parts of a call for threads are some of its images, groups, channels or taps. */
-typedef enum axis { IMAGES, GROUPS, CHANNELS, TAPS } axis;
-
 typedef struct job {
     const st_call *c;
     const pass *p; /* NULL: the gradient */
@@ -159,19 +156,26 @@ typedef struct job {
     layer_division by;
 } job;
 
+static ptrdiff_t rows_of(const pass *p)
+{
+    return p->channels ? p->size[0] : p->height;
+}
+
 static void run_part(ptrdiff_t i, int thread, void *context)
 {
     const job *j = context;
     const implicit_plan *d = j->c->plan;
     ptrdiff_t count, first = layer_part(&j->by, i, &count);
-    share s = { 0, d->groups, 0, j->p ? j->p->made : d->narrow, 0, d->wide * d->area, j->dw };
+    share s = { .end = d->groups, .made = d->narrow, .taps = d->wide * d->area, .dw = j->dw };
+    if (j->p) s.made = j->p->made, s.rows = rows_of(j->p);
     st_tensor from = j->from, to = j->to;
     st_call c = *j->c;
     c.thread = thread;
-    if (j->by.axis == IMAGES) from = st_narrow(from, 0, first, count), to = st_narrow(to, 0, first, count);
-    if (j->by.axis == GROUPS) s.group = first, s.end = first + count;
-    if (j->by.axis == CHANNELS) s.first = first, s.made = count;
-    if (j->by.axis == TAPS) s.tap = first, s.taps = count;
+    if (j->by.axis == OF_IMAGES) from = st_narrow(from, 0, first, count), to = st_narrow(to, 0, first, count);
+    if (j->by.axis == OF_GROUPS) s.group = first, s.end = first + count;
+    if (j->by.axis == OF_CHANNELS) s.first = first, s.made = count;
+    if (j->by.axis == OF_TAPS) s.tap = first, s.taps = count;
+    if (j->by.axis == OF_ROWS) s.row = first, s.rows = count;
     if (j->p) implicit_make(&c, j->p, &s, from, to, j->bias);
     else implicit_gradient(&c, &s, from, to);
 }
@@ -188,16 +192,27 @@ static double again(const implicit_plan *d, const pass *p, double depth)
     return laid / (laid + windows * depth / d->k->lanes);
 }
 
+/* Rows are divided at bands, of which each part has several, as the last one overlaps the previous one. */
+static void try_rows(layer_division *by, const pass *p)
+{
+    const ptrdiff_t all = rows_of(p), bands = ceil_div(all, p->band), spare = bands * p->band - all;
+    if (p->channels) layer_try_axis(by, OF_ROWS, all, p->apart[0], 0.02);
+    else if (p->whole && bands >= 2 * by->threads && p->band >= spare + p->before)
+        layer_try_axis(by, OF_ROWS, all, p->band, 0.01);
+}
+
 static void make(const st_call *c, const pass *p, st_tensor from, st_tensor to, const st_real *bias)
 {
     const implicit_plan *d = c->plan;
     const bool wide = p->by_taps && p == &d->scatter;
     job j = { c, p, from, to, bias, .by = layer_undivided(c) };
-    ptrdiff_t unit = p->channels || p->turned ? d->k->lanes : wide ? ceil_div(d->k->lanes, d->area) : 1;
-    if (p->groups || (wide && p->made % unit)) unit = p->made;
-    layer_try_axis(&j.by, GROUPS, d->groups, p->groups ? implicit_group_lanes(d) : 1, 0);
-    layer_try_axis(&j.by, IMAGES, c->images, p->images, 0);
-    layer_try_axis(&j.by, CHANNELS, p->made, unit,
+    ptrdiff_t unit = p->channels || p->turned ? d->k->lanes : 1;
+    if (p->groups) unit = p->made;
+    if (wide) unit = implicit_taps_unit(d, &j.by);
+    layer_try_axis(&j.by, OF_GROUPS, d->groups, p->groups ? implicit_group_lanes(d) : 1, 0);
+    layer_try_axis(&j.by, OF_IMAGES, c->images, p->images, 0);
+    if (!p->groups && !p->by_taps && !p->slides) try_rows(&j.by, p);
+    layer_try_axis(&j.by, OF_CHANNELS, p->made, unit,
                    p->channels || wide ? 0.02 : again(d, p, (double)p->made * (double)(p->read * d->area)));
     run_parts(&j);
 }
@@ -206,16 +221,11 @@ static void make(const st_call *c, const pass *p, st_tensor from, st_tensor to, 
 static void sum(const st_call *c, st_tensor wide, st_tensor narrow)
 {
     const implicit_plan *d = c->plan;
-    const gradient_pass *p = &d->gradient;
-    const bool products = !p->groups && !p->by_taps && !p->by_rows && !p->dots,
-               whole = p->groups || p->by_rows;
     const st_tensor sums = st_scratch(c, KEPT);
     st_real *dw = st_data(st_grad(c, CONV_WEIGHT));
     job j = { c, NULL, wide, narrow, NULL, d->kept ? st_data(sums) : dw, layer_undivided(c) };
     if (d->kept) st_fill(sums, 0);
-    layer_try_axis(&j.by, GROUPS, d->groups, p->groups ? implicit_group_lanes(d) : 1, 0);
-    layer_try_axis(&j.by, CHANNELS, d->narrow, whole ? d->narrow : products ? d->k->lanes : 1, 0.05);
-    if (products) layer_try_axis(&j.by, TAPS, d->wide * d->area, 1, 0.1);
+    implicit_divide_gradient(d, &j.by);
     run_parts(&j);
     if (d->kept) {
         const st_tensor all = taps_of(d, st_grad(c, CONV_WEIGHT));

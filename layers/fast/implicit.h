@@ -160,12 +160,17 @@ static inline ptrdiff_t read_stride(const implicit_plan *d, const pass *p, int a
 /* All elements along an axis, or those of a phase. */
 span implicit_span(const implicit_plan *d, const pass *p, int axis, ptrdiff_t number);
 
-/* The part of a call that a thread has: groups from `group` to before `end`, and of each some channels that
- * are made; of a gradient, some narrow channels, or some taps. */
+/* The parts of a call for threads are some of its images, groups, channels, taps or rows; rows are those of
+ * the highest part, or of an image that is made with channels as lanes. */
+typedef enum share_axis { OF_IMAGES, OF_GROUPS, OF_CHANNELS, OF_TAPS, OF_ROWS } share_axis;
+
+/* The part that a thread has: groups from `group` to before `end`, and of each some rows of channels that are
+ * made; of a gradient, some narrow channels, or the taps of some wide ones. */
 typedef struct share {
     ptrdiff_t group, end;
     ptrdiff_t first, made;
     ptrdiff_t tap, taps;
+    ptrdiff_t row, rows;
     st_real *dw; /* of all groups */
 } share;
 
@@ -179,6 +184,7 @@ const st_real *implicit_weights(const st_layer *l);
 void implicit_plan_gather(implicit_plan *d, arena *a);
 void implicit_plan_scatter(implicit_plan *d, arena *a);
 void implicit_plan_gradient(implicit_plan *d, arena *a);
+void implicit_divide_gradient(const implicit_plan *d, layer_division *by);
 
 /* With channels as lanes: the cost of an image's group, in products of vectors; the tables; the weights, once
  * for a batch; and a group of some images, which are contiguous, to results `next` apart. */
@@ -213,9 +219,12 @@ void implicit_make_groups(const st_call *c, const pass *p, const share *s, st_te
                           const st_real *bias);
 void implicit_sum_groups(const st_call *c, const share *s, st_tensor wide, st_tensor narrow);
 
-/* With taps as lanes: the same. */
+/* With taps as lanes: the same; the cost of copying windows; and of how many wide channels threads have a
+ * multiple. */
 double implicit_taps_cost(const implicit_plan *d, const pass *p);
 double implicit_taps_gradient_cost(const implicit_plan *d);
+double implicit_taps_copying_cost(const implicit_plan *d);
+ptrdiff_t implicit_taps_unit(const implicit_plan *d, const layer_division *by);
 void implicit_plan_taps(implicit_plan *d, arena *a);
 void implicit_make_taps(const st_call *c, const pass *p, const share *s, st_tensor from, st_tensor to,
                         const st_real *bias);
@@ -255,12 +264,16 @@ typedef struct implicit_source {
     ptrdiff_t apart;            /* from one image's planes to the next one's */
 } implicit_source;
 
-/* Zeroes the planes of some images; lays out a group of images from number `first` on, in place if that is
- * allowed and possible; by bands, the one from `row` on. */
-void implicit_begin(const st_call *c, const pass *p, ptrdiff_t images);
+/* What is laid out: images from number `first` on, and of a group channels from `channel` on; by bands,
+ * the one from `row` on. */
+typedef struct implicit_block {
+    ptrdiff_t first, images, group, channel, channels, row;
+} implicit_block;
+
+/* Zeroes the planes of some channels; lays out a block, in place if that is allowed and possible. */
+void implicit_begin(const st_call *c, const pass *p, ptrdiff_t images, ptrdiff_t channel, ptrdiff_t channels);
 implicit_source implicit_lay_out(const implicit_plan *d, const pass *p, const implicit_images *from,
-                                 ptrdiff_t first, ptrdiff_t images, ptrdiff_t group, ptrdiff_t row,
-                                 bool in_place, st_real *room);
+                                 const implicit_block *b, bool in_place, st_real *room);
 
 void implicit_gradient(const st_call *c, const share *s, st_tensor wide, st_tensor narrow);
 

@@ -367,9 +367,9 @@ void implicit_make_channels(const st_call *c, const pass *p, ptrdiff_t group, co
     for (ptrdiff_t m = s->first, end = m + s->made, channels; m < end; m += channels) {
         channels = smallest(panel - m % panel, end - m);
         j.weight = p->packed + (group * ceil_div(p->made, panel) + m / panel) * each + m % panel;
-        for (ptrdiff_t first = 0, rows; first < height; first += rows) {
+        for (ptrdiff_t first = s->row, rows; first < s->row + s->rows; first += rows) {
             j.channels = kernel_padded(d->k, channels);
-            rows = smallest(p->rows, height - first);
+            rows = smallest(p->rows, s->row + s->rows - first);
             if (bias) begin_with(d->k, rows * width * p->images, bias + m, channels, j.result, panel);
             else if (!p->whole) st_fill(st_narrow(st_scratch(c, RESULT), 0, 0, p->result), 0);
             make_block(&j, first, rows);

@@ -91,12 +91,18 @@ static void plan_products(implicit_plan *d, gradient_pass *p, arena *a)
     if (p->from) implicit_fill_taps(&p->w, &q->p, d->wide, p->from);
 }
 
-/* The cost of an image's group, in products of vectors, by products; and by dots. */
+/* The cost of transposing an image's narrow channels, in products of vectors. */
+static double transposing_cost(const implicit_plan *d)
+{
+    return (double)(kernel_padded(d->k, d->narrow) / d->k->lanes * d->w.out[0] * d->w.out[1]) * TRANSPOSE;
+}
+
+/* The cost of an image's group by products; and by dots. */
 static double products_cost(const implicit_plan *d)
 {
     const double taps = (double)(d->wide * d->area), windows = (double)(d->w.out[0] * d->w.out[1]),
                  vectors = (double)(kernel_padded(d->k, d->narrow) / d->k->lanes);
-    return vectors * (windows * (taps * 1.1 + TRANSPOSE) + taps * END / (double)d->usual);
+    return vectors * taps * (windows * 1.1 + END / (double)d->usual) + transposing_cost(d);
 }
 
 static double dots_cost(const implicit_plan *d)
@@ -129,6 +135,30 @@ void implicit_plan_gradient(implicit_plan *d, arena *a)
     (p->dots ? plan_dots : plan_products)(d, p, a);
     d->gather.plane = largest(d->gather.plane, p->images * (p->dots ? planes_size(&d->gather.p, d->wide)
                                                                     : image_size(d, &p->image)));
+}
+
+/* A thread with some narrow channels lays out all wide ones; with wide ones, it transposes narrow ones. */
+void implicit_divide_gradient(const implicit_plan *d, layer_division *by)
+{
+    const gradient_pass *p = &d->gradient;
+    const ptrdiff_t *n = d->w.out;
+    layer_try_axis(by, OF_GROUPS, d->groups, p->groups ? implicit_group_lanes(d) : 1, 0);
+    if (p->groups || p->by_rows) return;
+    double laid, narrow, products;
+    if (p->by_taps) {
+        laid = implicit_taps_copying_cost(d), narrow = 0;
+        products = implicit_taps_gradient_cost(d) - laid;
+    } else if (p->dots) {
+        laid = implicit_layout_cost(d, &d->gather), products = dots_cost(d);
+        narrow = p->straight ? 0 : (double)(d->narrow * n[0]) * implicit_row_cost(d->k, n[1], 1);
+    } else {
+        laid = implicit_layout_cost(d, &p->image), narrow = transposing_cost(d);
+        products = products_cost(d) - narrow;
+    }
+    const double all = laid + narrow + products;
+    layer_try_axis(by, OF_CHANNELS, d->narrow, p->dots || p->by_taps ? 1 : d->k->lanes, laid / all);
+    layer_try_axis(by, OF_TAPS, d->wide * d->area, d->area * (p->by_taps ? implicit_taps_unit(d, by) : 1),
+                   narrow / all);
 }
 
 /* ---- lanes are channels ------------------------------------------------------------------------------ */
@@ -193,9 +223,9 @@ static void add_dots(const st_call *c, const group *g)
     const dots *t = &p->tables[d->gather.band - g->rows];
     const ptrdiff_t most = RUN / d->k->lanes;
     for (ptrdiff_t v = 0; v < t->vectors; v += most)
-        kernel_dot(d->k, g->s->made, taps, smallest(most, t->vectors - v), p->straight ? from : to, far,
-                   t->to + v, t->skip + v, g->wide, d->gather.part->tap, t->from + v,
-                   g->sum + g->s->first * taps, taps);
+        kernel_dot(d->k, g->s->made, g->s->taps, smallest(most, t->vectors - v), p->straight ? from : to, far,
+                   t->to + v, t->skip + v, g->wide, d->gather.part->tap + g->s->tap, t->from + v,
+                   g->sum + g->s->first * taps + g->s->tap, taps);
 }
 
 /* ---- the pass ---------------------------------------------------------------------------------------- */
@@ -215,10 +245,11 @@ void implicit_gradient(const st_call *c, const share *s, st_tensor wide, st_tens
     const bool in_place = products && q->p.in_place;
     const ptrdiff_t height = d->w.out[0], image = height * d->w.out[1] * d->narrow, all = wide.shape.n[0],
                     area = d->w.size[0] * d->w.size[1],
-                    apart = products ? d->w.stride[0] / p->w.stride[0] : 1;
+                    apart = products ? d->w.stride[0] / p->w.stride[0] : 1, channel = s->tap / d->area,
+                    channels = s->taps / d->area;
     const st_tensor scratch = st_scratch(c, PLANES);
     st_real *dw = s->dw, *results = st_data(st_scratch(c, RESULT));
-    if (!in_place) implicit_begin(c, q, p->images);
+    if (!in_place) implicit_begin(c, q, p->images, channel, channels);
     if (p->dots && !p->straight) st_fill(st_narrow(st_scratch(c, PANEL), 0, 0, p->panel), 0);
     group g = { .next = d->groups * image, .s = s };
     for (ptrdiff_t i = 0; i < all; i += p->images) {
@@ -234,10 +265,9 @@ void implicit_gradient(const st_call *c, const share *s, st_tensor wide, st_tens
             g.result = results + number * (p->result / d->groups);
             for (g.row = 0; g.row < height; g.row += g.rows) {
                 g.rows = ceil_div(height - g.row, ceil_div(height - g.row, q->band));
+                const implicit_block b = { 0, g.images, number, channel, channels, g.row * apart };
                 g.wide = in_place ? laid + number * d->wide * area
-                                  : implicit_lay_out(d, q, &from, 0, g.images, number, g.row * apart,
-                                                     p->images == 1, st_data(scratch))
-                                        .plane;
+                                  : implicit_lay_out(d, q, &from, &b, p->images == 1, st_data(scratch)).plane;
                 (products ? add_products : add_dots)(c, &g);
             }
             if (last && products) end_products(c, &g);

@@ -16,7 +16,9 @@ enum {
     PANELS = (1 << 18) / sizeof(st_real), /* elements of a panel */
     BAND = (1 << 19) / sizeof(st_real),   /* of a band of planes, so that it stays in cache; */
     LOW = 4,                              /* which has so many rows for each that is laid out again */
-    LEAST = 8,                            /* and at least so many */
+    LEAST = 8,                            /* and at least so many; */
+    SHARES = 4,                           /* of an image that threads share, so many bands, */
+    SHARED = 32,                          /* with so many vectors */
     DEPTH = 384,                          /* the most k of a panel */
     BATCH = 64,                           /* images of a usual batch */
     NEAR = 1 << 13,                       /* the most weights that stay in the first cache */
@@ -264,7 +266,7 @@ static void choose_lanes(implicit_plan *d, pass *p, ptrdiff_t parts)
 }
 
 /* Images whose planes do not stay in cache are laid out and made by bands of rows, of more than half of the
- * rows that do. */
+ * rows that do; and one that threads share. */
 static void plan_band(const implicit_plan *d, pass *p, ptrdiff_t parts)
 {
     ptrdiff_t low = p->size[0];
@@ -277,9 +279,13 @@ static void plan_band(const implicit_plan *d, pass *p, ptrdiff_t parts)
         p->height = largest(p->height, q.of.count[0]), low = smallest(low, q.of.count[0]);
     }
     p->band = p->height, p->before = 0;
-    const ptrdiff_t band = BAND / (p->read * p->p.channel / p->p.rows), width = p->size[1] / p->apart[1];
-    if (packed || (p->p.in_place && is_gather(d, p)) || band >= p->height ||
-        band < largest(LEAST, LOW * (p->p.reach + 1)) || (band / 2 - 1) * width < d->k->lanes)
+    const ptrdiff_t width = p->size[1] / p->apart[1], least = largest(LEAST, LOW * (p->p.reach + 1)),
+                    quarter = ceil_div(p->height, SHARES);
+    ptrdiff_t band = BAND / (p->read * p->p.channel / p->p.rows);
+    if (d->usual == 1 && quarter >= least && quarter * width >= SHARED * d->k->lanes)
+        band = band < least ? quarter : smallest(band, quarter);
+    if (packed || (p->p.in_place && is_gather(d, p)) || band >= p->height || band < least ||
+        (band / 2 - 1) * width < d->k->lanes)
         return;
     p->band = ceil_div(p->height, ceil_div(p->height, band));
     if (p->p.in_place) return;
@@ -549,9 +555,12 @@ void implicit_fill_rest(const pass *p, st_real *to, st_real value)
     }
 }
 
-void implicit_begin(const st_call *c, const pass *p, ptrdiff_t images)
+void implicit_begin(const st_call *c, const pass *p, ptrdiff_t images, ptrdiff_t channel, ptrdiff_t channels)
 {
-    st_fill(st_narrow(st_scratch(c, PLANES), 0, 0, images * planes_size(&p->p, p->read)), 0);
+    const st_tensor room = st_scratch(c, PLANES);
+    const ptrdiff_t each = planes_size(&p->p, p->read), first = channel * p->p.channel;
+    for (ptrdiff_t i = 0; i < images; i++)
+        st_fill(st_narrow(room, 0, i * each + first, planes_size(&p->p, channels)), 0);
 }
 
 implicit_images implicit_images_of(st_tensor images)
@@ -562,16 +571,15 @@ implicit_images implicit_images_of(st_tensor images)
 }
 
 implicit_source implicit_lay_out(const implicit_plan *d, const pass *p, const implicit_images *from,
-                                 ptrdiff_t first, ptrdiff_t images, ptrdiff_t group, ptrdiff_t row,
-                                 bool in_place, st_real *room)
+                                 const implicit_block *b, bool in_place, st_real *room)
 {
-    const st_real *channels = from->data + first * from->stride[0] + group * p->read * from->stride[1];
+    const st_real *group = from->data + b->first * from->stride[0] + b->group * p->read * from->stride[1];
     if (in_place && p->p.in_place && from->contiguous)
-        return (implicit_source){ channels, from->data + from->count * from->stride[0], from->stride[0] };
+        return (implicit_source){ group, from->data + from->count * from->stride[0], from->stride[0] };
     const implicit_source s = { room, room + p->plane, planes_size(&p->p, p->read) };
-    for (ptrdiff_t i = 0; i < images; i++)
-        planes_lay_out(&p->p, d->k, p->read, channels + i * from->stride[0], from->stride + 1, row,
-                       room + i * s.apart);
+    for (ptrdiff_t i = 0; i < b->images; i++)
+        planes_lay_out(&p->p, d->k, b->channels, group + i * from->stride[0] + b->channel * from->stride[1],
+                       from->stride + 1, b->row, room + i * s.apart + b->channel * p->p.channel);
     return s;
 }
 
@@ -626,10 +634,11 @@ void implicit_make(const st_call *c, const pass *p, const share *s, st_tensor fr
     }
     const implicit_plan *d = c->plan;
     const implicit_images images = implicit_images_of(from);
-    const ptrdiff_t area = p->size[0] * p->size[1], weights = d->narrow * d->wide * d->area;
+    const ptrdiff_t area = p->size[0] * p->size[1], weights = d->narrow * d->wide * d->area,
+                    end = s->row + s->rows;
     const st_real *weight = implicit_weights(c->layer);
     st_real *room = st_data(st_scratch(c, PLANES));
-    if (!(p->p.in_place && images.contiguous)) implicit_begin(c, p, p->images);
+    if (!(p->p.in_place && images.contiguous)) implicit_begin(c, p, p->images, 0, p->read);
     job j = { .c = c, .d = d, .p = p, .made = s->made, .next = d->groups * p->made * area, .s = s };
     for (ptrdiff_t i = 0; i < images.count; i += p->images)
         for (ptrdiff_t g = s->group; g < s->end; g++) {
@@ -642,11 +651,12 @@ void implicit_make(const st_call *c, const pass *p, const share *s, st_tensor fr
             for (ptrdiff_t k = 0; k < j.images * j.made && !p->whole; k++)
                 implicit_fill_rest(p, j.to + k / j.made * j.next + k % j.made * area,
                                    j.bias ? j.bias[k % j.made] : 0);
-            for (j.row = 0; j.row < p->height; j.row += p->band) {
-                j.row = smallest(j.row, p->height - p->band);
+            for (j.row = s->row; j.row < end; j.row += p->band) {
+                j.row = smallest(j.row, end - p->band);
                 j.laid = p->p.band ? j.row - p->before : 0;
-                if (p->p.band || j.row == 0)
-                    j.from = implicit_lay_out(d, p, &images, i, j.images, g, j.laid, true, room);
+                if (p->p.band || j.row == s->row)
+                    j.from = implicit_lay_out(
+                        d, p, &images, &(implicit_block){ i, j.images, g, 0, p->read, j.laid }, true, room);
                 for (ptrdiff_t n = 0; n < p->parts;) n += make_parts(&j, &p->part[n]);
             }
         }

@@ -26,7 +26,8 @@ enum {
     TABLES = 1 << 20, /* the most entries of tables */
 };
 
-static const double APART = 1.5; /* of an element, if they are apart */
+/* Of an element, if they are apart; and of a product that makes rows, in those of windows without phases. */
+static const double APART = 1.5, PRODUCT = 1.2;
 
 /* ---- plan ------------------------------------------------------------------------------------------- */
 
@@ -120,14 +121,26 @@ double implicit_taps_cost(const implicit_plan *d, const pass *p)
     const bool gather = is_gather(d, p);
     const double parts = (double)ceil_div(d->wide, most_channels(d)),
                  sums = (double)d->narrow * (double)windows_of(d) * parts * HORIZONTAL;
-    return cost(d) + copying_cost(d, !gather) +
-           (gather ? sums
-                   : weights_cost(d) + (double)(d->wide * d->w.size[0] * d->w.size[1] / d->k->lanes * FILL));
+    if (gather) return cost(d) + copying_cost(d, false) + sums;
+    return cost(d) * (p->apart[0] * p->apart[1] == 1 ? PRODUCT : 1) + copying_cost(d, true) +
+           weights_cost(d) + (double)(d->wide * d->w.size[0] * d->w.size[1] / d->k->lanes * FILL);
 }
 
 double implicit_taps_gradient_cost(const implicit_plan *d)
 {
     return cost(d) + copying_cost(d, false) + weights_cost(d) / 2;
+}
+
+double implicit_taps_copying_cost(const implicit_plan *d)
+{
+    return copying_cost(d, false);
+}
+
+/* Taps of a part fill a vector at least: so do those of the last one, if it has two units or a whole one. */
+ptrdiff_t implicit_taps_unit(const implicit_plan *d, const layer_division *by)
+{
+    const ptrdiff_t unit = ceil_div(d->k->lanes, d->area);
+    return d->wide % unit && d->wide < 2 * unit * by->threads ? d->wide : unit;
 }
 
 /* The tables that all passes share, if any of them needs them. */
@@ -380,14 +393,14 @@ void implicit_sum_taps(const st_call *c, const share *s, st_tensor wide, st_tens
     const implicit_images from = implicit_images_of(wide);
     const ptrdiff_t windows = windows_of(d), depth = depth_of(d);
     st_real *dw = s->dw;
-    const ptrdiff_t parts = parts_of(d, d->wide);
+    const ptrdiff_t channel = s->tap / d->area, channels = s->taps / d->area, parts = parts_of(d, channels);
     rows r = rows_of(c);
     for (ptrdiff_t i = 0; i < from.count; i += r.images) {
         r.images = smallest(t->images, from.count - i);
         const st_real *dy = implicit_contiguous(st_narrow(narrow, 0, i, r.images), st_scratch(c, PLANES));
         for (ptrdiff_t n = 0; n < (s->end - s->group) * parts; n++) {
             const ptrdiff_t g = s->group + n / parts, first = g * d->narrow + s->first, *place;
-            choose_part(&r, 0, d->wide, n % parts);
+            choose_part(&r, channel, channels, n % parts);
             const st_real *row = rows_at(&r, &from, i, g, &place);
             kernel_product(t->k, s->made, r.channels * d->area, r.images * windows, dy + first * windows,
                            t->channel, t->window, row, place, dw + first * depth + r.first * d->area, depth,

@@ -367,20 +367,19 @@ static ptrdiff_t share(ptrdiff_t left, ptrdiff_t most)
     return left > most ? ceil_div(left, ceil_div(left, most)) : left;
 }
 
-/* The last columns, fewer than lanes, when c is accumulated: computed in a buffer, with some columns before
+/* The last columns, fewer than lanes, when c is accumulated: added to in a buffer, with some columns before
  * them. */
 static void add_edge(const kernel *k, ptrdiff_t rows, ptrdiff_t columns, ptrdiff_t depth, const st_real *a,
                      const ptrdiff_t *row, const ptrdiff_t *step, const st_real *b, const ptrdiff_t *offset,
                      st_real *c, ptrdiff_t pitch)
 {
-    st_real aside[KERNEL_TALL * MOST_LANES];
+    st_real aside[KERNEL_TALL * MOST_LANES] = { 0 };
     ptrdiff_t before = k->lanes - columns, tall;
-    for (ptrdiff_t i = 0; i < rows; i += tall) {
+    for (ptrdiff_t i = 0; i < rows; i += tall, c += tall * pitch) {
         tall = share(rows - i, k->tall[0]);
-        k->tile[tall - 1][0](depth, a, row + i, step, b - before, offset, aside, k->lanes, false);
-        for (ptrdiff_t r = 0; r < tall; r++)
-            for (ptrdiff_t j = 0; j < columns; j++)
-                c[(i + r) * pitch + j] += aside[r * k->lanes + before + j];
+        k->move(tall, columns, c, pitch, aside + before, k->lanes);
+        k->tile[tall - 1][0](depth, a, row + i, step, b - before, offset, aside, k->lanes, true);
+        k->move(tall, columns, aside + before, k->lanes, c, pitch);
     }
 }
 

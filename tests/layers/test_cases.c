@@ -512,6 +512,18 @@ TEST(threads_that_share_bands_of_tiles_come_to_the_same_bits)
         }
 }
 
+/* Bands of one image overlap in what they read, and the last one also in what it makes, phase by phase. */
+TEST(threads_that_share_bands_of_an_image_come_to_the_same_bits)
+{
+    for (int stride = 1; stride <= 3; stride++)
+        for (int channels = 3; channels <= 30; channels *= 10) {
+            auto_layer *l = st_conv2d(.out_channels = channels, .kernel = { 3, 3 },
+                                      .stride = { stride, stride }, .padding = { 1, 0 });
+            for (int threads = 2; threads <= 3; threads++)
+                threads_change_nothing_of(l, ST_SHAPE(1, 5, 151, 150), 1, 1, threads);
+        }
+}
+
 /* If a layer can run in place, y overwrites x and dx overwrites dy, to the same bits. */
 static void in_place_is_as_apart(const layer_case *c, dice *d, st_layer *l, st_shape s)
 {
