@@ -225,7 +225,10 @@ st_tensor st_child_output(const st_call *c, int i)
 {
     if (!layer_call_given(c, "st_child_output") || !has_slot(c, i, c->layer->children, "st_child_output"))
         return (st_tensor){ 0 };
-    return st_narrow(c->layer->child[i]->impl->output, 0, 0, c->images);
+    const st_tensor output = c->layer->child[i]->impl->output;
+    if (!st_is_null(output)) return st_narrow(output, 0, 0, c->images);
+    st_layer_refuse(c->layer, "plan did not call st_plan_child for child %d", i);
+    return output;
 }
 
 st_tensor st_forward_child(const st_call *c, int i, st_tensor x)

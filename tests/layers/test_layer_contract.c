@@ -1053,6 +1053,22 @@ static int parameter_and_state_of_a_name_plan(st_layer *l, st_shape x, st_shape 
            st_layer_state(l, "scale", ST_SHAPE(2), 0);
 }
 
+static void forward_by_a_child(const st_call *c, st_tensor x, st_tensor y)
+{
+    st_copy(y, st_forward_child(c, 0, x));
+}
+
+TEST(a_child_that_is_not_planned_is_named)
+{
+    const st_layer_type type = { "odd", .plan = same_shape, .forward = forward_by_a_child,
+                                 .backward = no_backward, .children = 1 };
+    auto_layer *l = st_layer_new(&type, NULL, 1, (st_layer *[]){ st_relu() });
+    auto_tensor x = st_tensor_new(ST_SHAPE(2, 2)), y = st_tensor_new(ST_SHAPE(2, 2));
+    assert_int_equal(st_layer_build(l, ST_SHAPE(2, 2), 1), 0);
+    st_layer_forward(l, x, y);
+    expect_error("odd: plan did not call st_plan_child for child 0");
+}
+
 TEST(bad_types_are_refused)
 {
     const st_layer_type good = { "odd", .plan = same_shape, .forward = no_forward, .backward = no_backward };
