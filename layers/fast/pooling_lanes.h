@@ -4,7 +4,6 @@
 #define STRIDE_LAYERS_FAST_POOLING_LANES_H
 
 #include "layers/fast/functions.h"
-#include "layers/fast/functions.h"
 #include "layers/fast/kernel.h"
 #include "layers/fast/windows.h"
 

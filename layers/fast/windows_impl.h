@@ -1,10 +1,11 @@
 /* windows_impl.h: what windows.c and its parts share: whole vectors of windows, the room that a call has for
  * a channel, and the passes over a channel.
  *
- *     windows.c         the calls: values and adjoints of each channel, by lanes, squares or sums
- *     windows_plan.c    what a plan has: tables of an axis, of phases and of windows; and the room
- *     windows_phases.c  a channel as phases and back, windows as a grid and back
- *     windows_sums.c    sums over windows, and their adjoints */
+ *     windows.c           values and adjoints of each channel, by lanes, squares or sums
+ *     windows_channels.c  a call, its channels, and the gradients of parameters
+ *     windows_plan.c      what a plan has: tables of an axis, of phases and of windows; and the room
+ *     windows_phases.c    a channel as phases and back, windows as a grid and back
+ *     windows_sums.c      sums over windows, and their adjoints */
 #ifndef STRIDE_LAYERS_FAST_WINDOWS_IMPL_H
 #define STRIDE_LAYERS_FAST_WINDOWS_IMPL_H
 
@@ -80,5 +81,56 @@ typedef struct add_functions {
                          st_real *const *to);
 } add_functions;
 extern const add_functions add_isas[];
+
+/* A call, as its channels share it. */
+typedef struct windows_batch {
+    const windows_plan *plan;
+    const st_call *call;
+    int isa;
+    bool draws;  /* elements are drawn */
+    bool places; /* and their places are kept */
+    const squares_form *squares;
+    uint64_t made, blocks; /* blocks of random words that are made: the first one, and how many */
+    st_tensor x, y, dy, dx;
+    bool contiguous;                 /* x is */
+    bool has_logits;                 /* the pooling has some */
+    ptrdiff_t channels, area, count; /* elements and windows of a channel */
+    ptrdiff_t each;                  /* what is kept of a channel */
+    st_window first, at;             /* of channel 0, and of the current one */
+    ptrdiff_t elements;              /* of a channel's parameter, which is the only one; 0: there is none */
+    bool per_channel;                /* each channel has its own */
+    ptrdiff_t totalled;              /* windows of squares whose totals are not added yet */
+    st_real order;                   /* of sums: a function of the parameter */
+    st_real orders[2];               /* of squares */
+    st_real *grad;                   /* NULL: it is not wanted */
+    st_real *logits, *dlogits;       /* of an image, and their gradients */
+    st_real *place, *kept, *x_at, *y_at, *dy_at, *dx_at, *x_end, *y_end, *dy_end, *dx_end;
+    windows_space room;
+} windows_batch;
+
+/* A channel: x's elements one after the other, up to the end of those that may be read. */
+typedef struct windows_channel {
+    const st_real *x, *x_end, *logits;
+    st_real *y, *dx, *place, *dlogits, *kept;
+    const st_real *dy;
+    st_real least, most; /* in the forward pass: of x, or of the logits */
+    bool finite;
+} windows_channel;
+
+/* Tests if adjoints by lanes read x. */
+INLINE bool windows_adjoints_read(const windows_plan *p)
+{
+    return p->runs == 0 || p->lanes->reads;
+}
+
+/* By windows_channels.c. */
+windows_batch windows_batch_of(const st_call *c, bool gradient, st_tensor x, st_tensor y, st_tensor dy,
+                               st_tensor dx);
+/* Channel `number` of the call, which becomes the current one; each member of *a is set. */
+void windows_find_channel(windows_batch *b, ptrdiff_t number, windows_channel *a);
+/* Adds the totals of vectors of windows to the sums. */
+void windows_add_totals(windows_batch *b);
+/* Adds the sums of a channel, or of all channels, to the gradient. */
+void windows_add_gradient(windows_batch *b);
 
 #endif

@@ -12,7 +12,7 @@ ONE_PUBLIC := tensor/tensor.h tensor/error.h tensor/random.h tensor/reduce/reduc
 # Files that need other libraries stay out.
 ONE_LEFT   := $(filter-out $(ONE_PUBLIC),$(shell sed -n 's/^.include "\(.*\)"/\1/p' stride.h))
 # Algorithms of the types of layers/pooling/.
-POOLING_FAST := layers/fast/windows.c layers/fast/windows_plan.c layers/fast/windows_phases.c layers/fast/windows_sums.c layers/fast/pooling_lanes.c layers/fast/pooling_squares.c layers/fast/pooling_square_powers.c layers/fast/pooling_unpool.c layers/fast/pooling_sums.c layers/fast/pooling_maxima.c layers/fast/pooling_table.c
+POOLING_FAST := layers/fast/windows.c layers/fast/windows_channels.c layers/fast/windows_plan.c layers/fast/windows_phases.c layers/fast/windows_sums.c layers/fast/pooling_lanes.c layers/fast/pooling_squares.c layers/fast/pooling_square_powers.c layers/fast/pooling_unpool.c layers/fast/pooling_sums.c layers/fast/pooling_maxima.c layers/fast/pooling_table.c
 ONE_DATA   := digits bytes sets augment
 # Files of folder $1, unless macro $2 is defined: fused those whose flags fuse products and sums.
 one_files   = $(foreach f,$1,echo $(if $(findstring contract=fast,$(CFLAGS_$(subst /,_,$(basename $f)))),fused,file) $f $2;)
