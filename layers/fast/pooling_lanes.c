@@ -5,6 +5,7 @@
  * arithmetic, in double, where rounding could decide: they draw the same elements.
  *
  * This file is compiled with -ffp-contract=fast: multiply-adds are fused where the processor can. */
+#include "layers/fast/lanes.h"
 #include "layers/fast/pooling_taps.h"
 #include "layers/pooling/pooling.h"
 #include "layers/pooling/family.h"
@@ -322,6 +323,9 @@ INLINE void advance(lanes_call *b)
     b->places += POOL_LANES;
     if (b->uniform) b->uniform += POOL_LANES;
     for (int j = 0; j < MOST_RUNS; j++) b->kept[j] += POOL_LANES;
+    if (!b->next) return;
+    FETCH_LINES(b->next, b->lines * CACHE_LINE, 0, 3);
+    b->next += b->lines * CACHE_LINE;
 }
 
 #define LOOP(M, NAME, WHAT)                                                                                  \

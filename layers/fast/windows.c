@@ -1,6 +1,7 @@
 /* windows.c: values and adjoints of poolings of a regular grid by vectors (windows.h). */
 #include "layers/fast/functions.h"
 #include "layers/fast/kernel.h"
+#include "layers/fast/lanes.h"
 #include "layers/fast/windows_impl.h"
 #include "layers/pooling/family.h"
 #include "tensor/counts.h"
@@ -64,6 +65,9 @@ static void set_lanes(lanes_call *c, const windows_batch *b, const windows_chann
     st_real *kept = a->kept ? a->kept : r->y; /* which is not used then */
     for (int j = 0; j < MOST_RUNS; j++) c->kept[j] = kept + j * grid + first;
     c->keeps = p->runs > 0 && !b->call->layer->impl->run->inference_only;
+    const bool reads = !a->dy || windows_adjoints_read(p);
+    c->next = reads && b->more ? a->x + b->area + first * b->area / p->windows : NULL;
+    c->lines = ceil_div(b->area * POOL_LANES, whole(p->windows) * CACHE_LINE);
     c->sums = r->totals, c->room = r->sorted, c->first = r->first + first, c->weight = r->weight;
 }
 

@@ -61,6 +61,10 @@ typedef struct lanes_call {
     lanes *room;              /* [taps] */
     const st_real *first;     /* of each window */
     const st_real *weight;    /* [taps] */
+    /* Of the next channel's x, `lines` of which are fetched while POOL_LANES windows are computed; NULL: none
+     * is read. */
+    const st_real *next;
+    ptrdiff_t lines;
 } lanes_call;
 
 /* Computes the first `count` windows, a multiple of POOL_LANES, and leaves *b after them. */

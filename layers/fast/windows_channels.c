@@ -192,6 +192,7 @@ void windows_find_channel(windows_batch *b, ptrdiff_t number, windows_channel *a
     if (b->dy_at) a->dy = b->dy_at + number * b->count;
     if (b->dx_at) a->dx = b->dx_at + number * b->area;
     if (b->places) a->place = b->place + number * b->count;
+    b->more = b->contiguous && number + 1 < b->x.shape.n[0] * b->channels;
     b->at.channel = k, b->at.number = b->first.number + (uint64_t)number;
     if (b->per_channel) b->at.param[0] = b->first.param[0] + k * b->elements;
     for (ptrdiff_t i = 0; i < b->elements; i++) b->at.dparam[0][i] = 0;

@@ -105,6 +105,7 @@ typedef struct windows_batch {
     st_real *grad;                   /* NULL: it is not wanted */
     st_real *logits, *dlogits;       /* of an image, and their gradients */
     st_real *place, *kept, *x_at, *y_at, *dy_at, *dx_at, *x_end, *y_end, *dy_end, *dx_end;
+    bool more; /* x has a channel after the current one */
     windows_space room;
 } windows_batch;
 
