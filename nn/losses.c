@@ -140,7 +140,7 @@ static int begin(positions *p, const st_loss *l, st_tensor y, st_tensor target)
                                 l->kind->name, k, printable(w));
     }
     const ptrdiff_t count = st_numel(y) / p->classes;
-    p->area = (double)(count / y.shape.n[0]);
+    p->area = (double)count / (double)y.shape.n[0];
     if (soft) p->total = (double)count;
     else st_walk(1, &target, ST_ROW_MAJOR, check_row, p);
     p->divisor = p->area * loss_divisor(p->total / p->area);
