@@ -4,6 +4,8 @@
 #include "tensor/counts.h"
 #include "tensor/tables.h"
 
+#include <math.h>
+
 /* ---- a batch ------------------------------------------------------------------------------------------ */
 
 bool train_has_accuracy(const st_loss *l, const st_net *n, const st_dataset *d)
@@ -19,9 +21,15 @@ void tally_add(tally *sum, tally t)
         sum->predictions += t.predictions;
 }
 
+/* 0 / 0 is -NaN on some processors, which prints as -nan. */
+static double mean_of(double sum, double count)
+{
+    return count > 0 ? sum / count : (double)NAN;
+}
+
 st_metrics tally_score(tally sum)
 {
-    return (st_metrics){ sum.loss / sum.weight, sum.correct / sum.predictions };
+    return (st_metrics){ mean_of(sum.loss, sum.weight), mean_of(sum.correct, sum.predictions) };
 }
 
 ptrdiff_t train_class_of(st_tensor y, ptrdiff_t i)

@@ -47,12 +47,15 @@ static double product_cost(double vectors)
     return vectors > 1 ? PRODUCT : SINGLE;
 }
 
-/* Leaves the taps whose elements are in the image. */
+/* Leaves the taps whose elements are in the image, which are counted from its other end for steps backward. */
 static span within(span s, ptrdiff_t size)
 {
-    for (; s.taps > 0 && (s.from < 0 || s.from >= size); s.taps--) s.from += s.step, s.tap += s.every;
-    ptrdiff_t last = s.from + (s.taps - 1) * s.step;
-    for (; s.taps > 0 && (last < 0 || last >= size); s.taps--) last -= s.step;
+    const bool up = s.step > 0;
+    const ptrdiff_t step = up ? s.step : -s.step, from = up ? s.from : size - 1 - s.from,
+                    before = from < 0 ? ceil_div(-from, step) : 0,
+                    end = from < size ? (size - 1 - from) / step + 1 : 0;
+    s.from += before * s.step, s.tap += before * s.every;
+    s.taps = largest(0, smallest(s.taps, end) - before);
     return s;
 }
 

@@ -94,7 +94,8 @@ static int keep(st_run *run, const char *name, kept_item k)
         return st_error_set("st_run_keep: expected a run and a name of 1 to %d bytes", LONGEST_KEPT);
     struct train_kept *list = list_of(run);
     if (!list) return -1;
-    if (is_taken(list, name)) return st_error_set("train: \"%s\" is kept already", name);
+    if (is_taken(list, name))
+        return st_error_set("train: another callback, or the run itself, keeps \"%s\"", name);
     if (list->listed || list->count == ST_MAX_KEPT)
         return st_error_set("train: \"%s\" cannot be kept: %s", name,
                             list->listed ? "its callback is listed after the checkpoint's"

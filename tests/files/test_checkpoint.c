@@ -645,7 +645,7 @@ static void keep_lists(st_callback *self, st_run *run, st_event event)
     assert_int_equal(st_run_keep_numbers(run, "one", 1, numbers), 0);
     for (size_t i = 0; i < sizeof taken / sizeof *taken; i++)
         expect_failure(st_run_keep(run, taken[i], st_net_parameters(run->net)),
-                       "train: \"%s\" is kept already", taken[i]);
+                       "train: another callback, or the run itself, keeps \"%s\"", taken[i]);
     memset(longest, 'a', sizeof longest), longest[LONGEST_KEPT + 1] = '\0';
     expect_failure(st_run_keep(run, longest, st_net_parameters(run->net)),
                    "expected a run and a name of 1 to 60");

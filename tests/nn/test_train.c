@@ -180,6 +180,7 @@ TEST(one_weight_goes_where_it_is_pulled)
     for (int step = 6; step < 9; step++) mean += pow(10 - pulled(step), 2) / 3;
     assert_close(r.training.loss, mean, 10 * weight_limit);
     assert_true(isnan(r.training.accuracy) && isnan(r.validation.loss) && isnan(r.validation.accuracy));
+    assert_false(signbit(r.training.accuracy) || signbit(r.validation.loss)); /* which print as nan */
     assert_int_equal(r.best_epoch, 0);
 }
 
