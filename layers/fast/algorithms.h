@@ -95,7 +95,7 @@ typedef struct layer_pass {
     st_tensor dy, dx;               /* dx null: it is not needed */
     st_tensor buffers;              /* of dx between layers: two for each thread, [2 threads, elements] */
     bool gradient, backward;        /* the hooks to run */
-    bool divided;                   /* chunks run one after another, each in all threads */
+    ptrdiff_t whole;                /* chunks before those that run one after another, each in all threads */
     bool at_once;                   /* a chunk's gradients are added at once */
     ptrdiff_t partial;              /* parameters whose gradients each chunk sums separately; 0: none; */
     ptrdiff_t gradients;            /* and where they begin among all */
@@ -105,8 +105,9 @@ typedef struct layer_pass {
 layer_pass layer_pass_of(const layer_station *at, int links, ptrdiff_t first);
 void layer_pass_cut(layer_pass *p, ptrdiff_t size);
 
-/* Tests if chunks of that size had better run one after another, each of them divided among the threads. */
-bool layer_pass_divides(const layer_pass *p, ptrdiff_t size, bool backward);
+/* How many chunks of that size had better run at the same time; those after them run one after another, each
+ * of them divided among the threads. */
+ptrdiff_t layer_pass_whole(const layer_pass *p, ptrdiff_t size, bool backward);
 
 void layer_pass_forward(layer_pass *p);
 void layer_pass_backward(layer_pass *p);
@@ -117,6 +118,7 @@ bool layer_streams(const st_call *c);
 
 /* Work in elements read and written; multiply-adds count by the time that they take. */
 double layer_work(const st_layer *l, ptrdiff_t images);
+double layer_products(const st_layer *l, ptrdiff_t images); /* those alone */
 
 /* The threads that share so much work, or a call outside of parallel work: one if there is little. */
 int layer_threads_for(const st_layer_run *run, double work);

@@ -5,12 +5,17 @@
 
 /* ---- work ------------------------------------------------------------------------------------------- */
 
-double layer_work(const st_layer *l, ptrdiff_t images)
+double layer_products(const st_layer *l, ptrdiff_t images)
 {
     const double products_a_time = 50; /* in the time of reading or writing an element */
+    return l->flops / products_a_time * (double)images / (double)l->x.n[0];
+}
+
+double layer_work(const st_layer *l, ptrdiff_t images)
+{
     double elements =
         (double)st_shape_numel(l->x, l->type->name) + (double)st_shape_numel(l->y, l->type->name);
-    return (elements + l->flops / products_a_time) * (double)images / (double)l->x.n[0];
+    return elements * (double)images / (double)l->x.n[0] + layer_products(l, images);
 }
 
 int layer_threads_for(const st_layer_run *run, double work)

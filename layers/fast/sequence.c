@@ -166,7 +166,7 @@ static ptrdiff_t chunk_of(const layer_pass *p)
     if (!in_inference(p->at->l->impl->run)) return size;
     if (least > most) return smallest(images, least);
     most = smallest(least > 0 ? images : size, ceil_div(share, ceil_div(share, most)));
-    return p->threads > 1 && layer_pass_divides(p, most, false) ? size : most;
+    return layer_pass_whole(p, most, false) < ceil_div(images, most) ? size : most;
 }
 
 static layer_pass pass_of(const st_call *c, const layer_station *at, int links)

@@ -524,6 +524,18 @@ TEST(threads_that_share_bands_of_an_image_come_to_the_same_bits)
         }
 }
 
+/* Each thread has as many full chunks, and those that are left are divided. */
+TEST(threads_that_share_the_rest_of_a_batch_come_to_the_same_bits)
+{
+    auto_layer *alone = st_conv2d(.out_channels = 32, .kernel = { 3, 3 }),
+               *run = st_sequence(st_conv2d(.out_channels = 32, .kernel = { 3, 3 }), st_relu());
+    for (int images = 17; images <= 30; images += 13)
+        for (int threads = 2; threads <= 3; threads++) {
+            threads_change_nothing_of(alone, ST_SHAPE(1, 16, 12, 12), images, images, threads);
+            threads_change_nothing_of(run, ST_SHAPE(1, 16, 12, 12), images, images, threads);
+        }
+}
+
 /* If a layer can run in place, y overwrites x and dx overwrites dy, to the same bits. */
 static void in_place_is_as_apart(const layer_case *c, dice *d, st_layer *l, st_shape s)
 {
