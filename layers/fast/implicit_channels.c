@@ -47,7 +47,7 @@ static double product_cost(double vectors)
     return vectors > 1 ? PRODUCT : SINGLE;
 }
 
-/* Leaves the taps whose elements are in the image, which are counted from its other end for steps backward. */
+/* Leaves the taps whose elements are in the image. Backward, elements are counted from its other end. */
 static span within(span s, ptrdiff_t size)
 {
     const bool up = s.step > 0;
