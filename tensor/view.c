@@ -70,7 +70,8 @@ st_tensor st_step(st_tensor x, int axis, ptrdiff_t step)
 
 st_tensor st_flip(st_tensor x, int axis)
 {
-    return (axis = tensor_axis(x, axis, "st_flip")) < 0 ? (st_tensor){ 0 } : st_step(x, axis, -1);
+    axis = tensor_axis(x, axis, "st_flip");
+    return axis < 0 ? (st_tensor){ 0 } : st_step(x, axis, -1);
 }
 
 st_tensor st_permute(st_tensor x, st_axes order)

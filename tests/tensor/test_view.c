@@ -358,7 +358,7 @@ VIEW(reshape, st_reshape(x, o->to))
     }
 static const kind kinds[] = {
     KIND("st_select", select, select),    KIND("st_narrow", narrow, narrow),
-    KIND("st_step", step, step),          KIND("st_step", flip, step),
+    KIND("st_step", step, step),          KIND("st_flip", flip, step),
     KIND("st_permute", permute, permute), KIND("st_transpose", transpose, transpose),
     KIND("st_expand", expand, expand),    KIND("st_unfold", window, window),
     KIND("st_split_axis", split, split),  KIND("st_reshape", reshape, reshape),
