@@ -195,10 +195,14 @@ static double again(const implicit_plan *d, const pass *p, double depth)
 /* Rows are divided at bands, of which each part has several, as the last one overlaps the previous one. */
 static void try_rows(layer_division *by, const pass *p)
 {
-    const ptrdiff_t all = rows_of(p), bands = ceil_div(all, p->band), spare = bands * p->band - all;
-    if (p->channels) layer_try_axis(by, OF_ROWS, all, p->apart[0], 0.02);
-    else if (p->whole && bands >= 2 * by->threads && p->band >= spare + p->before)
-        layer_try_axis(by, OF_ROWS, all, p->band, 0.01);
+    const ptrdiff_t all = rows_of(p);
+    if (p->channels) {
+        layer_try_axis(by, OF_ROWS, all, p->apart[0], 0.02);
+    } else if (p->whole) {
+        const ptrdiff_t bands = ceil_div(all, p->band), spare = bands * p->band - all;
+        if (bands >= 2 * by->threads && p->band >= spare + p->before)
+            layer_try_axis(by, OF_ROWS, all, p->band, 0.01);
+    }
 }
 
 static void make(const st_call *c, const pass *p, st_tensor from, st_tensor to, const st_real *bias)
