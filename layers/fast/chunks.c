@@ -82,7 +82,7 @@ bool layer_takes_pieces(const st_layer *l)
 static layer_pass pieces_of(const st_call *c, const layer_station *at)
 {
     layer_pass p = layer_pass_of(at, 1, c->first);
-    layer_pass_cut(&p, ceil_div(c->images, layer_call_threads(c)));
+    layer_pass_cut(&p, ceil_div(c->images, p.threads));
     return p;
 }
 
@@ -178,6 +178,7 @@ ptrdiff_t layer_pass_whole(const layer_pass *p, ptrdiff_t size, bool backward)
 {
     const int threads = p->threads;
     const ptrdiff_t images = p->images;
+    if (threads == 1) return ceil_div(images, size);
     double products = 0, all_work = 0;
     for (int i = 0; i < p->links; i++)
         products += layer_products(p->at[i].l, images), all_work += layer_work(p->at[i].l, images);
@@ -201,7 +202,7 @@ ptrdiff_t layer_pass_whole(const layer_pass *p, ptrdiff_t size, bool backward)
                            : gradient                                            ? (all + pieces) / 2
                                                                                  : pieces);
     }
-    return threads > 1 && 8 * chunks > 9 * divided ? each * threads : ceil_div(images, size);
+    return 8 * chunks > 9 * divided ? each * threads : ceil_div(images, size);
 }
 
 enum { PIECE = 1 << 12 }; /* parameters that are added up in one item */
