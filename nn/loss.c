@@ -1,5 +1,6 @@
 /* loss.c: making a loss of any kind, and its value and weight on a batch. */
 #include "nn/loss_impl.h"
+#include "layers/layer_impl.h"
 #include "tensor/counts.h"
 
 #include <math.h>
@@ -21,6 +22,7 @@ st_loss st_loss_new(const st_loss_kind *kind, const void *options)
                                                                       : "has too many options");
         return (st_loss){ 0 };
     }
+    if (options_reach(kind->name, kind->fields, kind->options_size)) return (st_loss){ 0 };
     if (options) memcpy(&l.options, options, kind->options_size);
     return st_options_resolve(kind->name, kind->fields, &l.options) ? (st_loss){ 0 } : l;
 }

@@ -1,5 +1,6 @@
 /* schedule.c: a schedule of any kind, its warm-up and its factor. */
 #include "nn/schedule.h"
+#include "layers/layer_impl.h"
 
 #include <string.h>
 
@@ -12,6 +13,7 @@ st_schedule st_schedule_new(const st_schedule_kind *kind, const void *options)
                                                                           : "has too many options");
         return (st_schedule){ 0 };
     }
+    if (options_reach(kind->name, kind->fields, kind->options_size)) return (st_schedule){ 0 };
     if (options) memcpy(&s.options, options, kind->options_size);
     return st_options_resolve(kind->name, kind->fields, &s.options) ? (st_schedule){ 0 } : s;
 }

@@ -1,6 +1,7 @@
 /* setup.c: before the first step: a run's options, checked, and its memory. */
 #include "nn/optim_impl.h"
 #include "nn/train_impl.h"
+#include "layers/layer_impl.h"
 #include "tensor/array.h"
 #include "tensor/counts.h"
 
@@ -66,8 +67,10 @@ int train_check_options(trainer *t)
                             st_shape_text(o->validation->target).text, st_shape_text(t->data->target).text);
     if (!o->loss.kind) return st_error_set("train: the loss is missing");
     if (!o->optim) return st_error_set("train: the optimizer is missing");
-    for (st_callback *c = o->callbacks; c < o->callbacks + ST_MAX_CALLBACKS; c++)
+    for (st_callback *c = o->callbacks; c < o->callbacks + ST_MAX_CALLBACKS; c++) {
+        if (c->call && options_reach(c->name, c->fields, sizeof c->options)) return -1;
         if (c->call && st_options_resolve(c->name, c->fields, &c->options)) return -1;
+    }
     if (st_options_resolve("train", train_fields, o) || plan_batches(t)) return -1;
     run->report.epochs = o->epochs;
     run->report.steps = run->report.batches * o->epochs;

@@ -261,6 +261,18 @@ TEST(options_out_of_range_are_refused)
     }
 }
 
+TEST(options_outside_of_a_callback_are_refused)
+{
+    const st_field fields[] = { { "far", ST_FIELD_REAL, .offset = sizeof(st_option_bytes) }, { 0 } };
+    row = rows;
+    wrong = row->make(0);
+    wrong.fields = fields;
+    outcome out = train_together(&(together){ .change = with_wrong_options }, NULL);
+    assert_int_equal(out.status, -1);
+    if (!strstr(out.error, "option far lies outside of the options")) fail_msg("\"%s\"", out.error);
+    outcome_free(&out);
+}
+
 static void no_class(st_tensor x, st_tensor y, int rank)
 {
     *element(y, 40) = 17;

@@ -311,10 +311,13 @@ TEST(a_kind_of_loss_is_checked)
 {
     static const st_loss_kind nameless = { .value = NULL }, idle = { "idle" },
                               large = { "large", sizeof(st_option_bytes) + 1, .value = over_all };
+    const st_field fields[] = { { "rate", ST_FIELD_REAL, .offset = 8 }, { 0 } };
+    const st_loss_kind short_of = { "short", 8, fields, .value = over_all };
     expect_failure(st_loss_new(NULL, NULL).kind, "st_loss_new: the kind has no name");
     expect_failure(st_loss_new(&nameless, NULL).kind, "st_loss_new: the kind has no name");
     expect_failure(st_loss_new(&idle, NULL).kind, "st_loss_new: the kind has no value");
     expect_failure(st_loss_new(&large, NULL).kind, "st_loss_new: the kind has too many options");
+    expect_failure(st_loss_new(&short_of, NULL).kind, "short: option rate lies outside of the options");
 }
 
 /* ---- extremes, by each engine --------------------------------------------------------------------- */

@@ -279,13 +279,16 @@ static double constant(const void *options, double step, double total, double pe
 
 TEST(odd_kinds_of_schedules_are_refused)
 {
+    const st_field fields[] = { { "rate", ST_FIELD_REAL, .offset = 8 }, { 0 } };
     const struct {
         st_schedule_kind kind;
         const char *says;
     } cases[] = { { { NULL, .factor = constant }, "st_schedule_new: the kind has no name" },
                   { { "idle" }, "st_schedule_new: the kind has no factor" },
                   { { "large", sizeof(st_option_bytes) + 1, .factor = constant },
-                    "st_schedule_new: the kind has too many options" } };
+                    "st_schedule_new: the kind has too many options" },
+                  { { "short", 8, fields, .factor = constant },
+                    "short: option rate lies outside of the options" } };
     assert_false(is_schedule(NULL, NULL));
     expect_error("st_schedule_new: the kind has no name");
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
